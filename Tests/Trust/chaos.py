@@ -23,19 +23,19 @@ from sip import Message, fresh
 
 RING_TIMEOUT = 5.0
 T1, T2 = 0.5, 4.0
-# The interval of questions that show how far the daemon is.
+# The interval of OPTIONS requests, whose answers show how far the daemon has read its sockets.
 TICK = 0.02
 # The page cache of the daemon's store, in KiB.
 STORE_CACHE = 16384
 
 
 class Loop:
-    """The loop of the sockets and timers."""
+    """The event loop for all sockets and timers."""
 
     def __init__(self):
         self.selector = selectors.DefaultSelector()
         self.times, self.number = [], 0
-        # The number of polls. Everything that arrived before a poll is read after it.
+        # The number of polls of the sockets. All data that arrived before a poll is read after it.
         self.round = 0
 
     def at(self, delay, action):
@@ -108,8 +108,8 @@ class Run:
 
 
 class Ticks:
-    """Asks the daemon one question after the other. The second of two answers proves that the daemon has gone through all its
-    sockets since the first question left. This needs no clock, however slow the daemon is."""
+    """Sends the daemon one OPTIONS after the other. The second of two answers proves that the daemon has read all its sockets
+    since the first OPTIONS was sent. This proof needs no clock, even if the daemon is slow."""
 
     transport = "UDP"
 
@@ -137,12 +137,12 @@ class Ticks:
         self.world.loop.at(TICK, self.next)
 
     def killed(self):
-        """Forgets all questions, because an answer of the old run proves nothing about the new one."""
+        """Forgets all OPTIONS, because an answer from a killed daemon proves nothing about its next run."""
         self.before, self.id = None, None
 
 
 class Connection:
-    """One TCP connection to the daemon. Its owner is called at its end."""
+    """One TCP connection to the daemon. When the connection ends, it calls its owner."""
 
     transport = "TCP"
 
@@ -195,7 +195,7 @@ class Connection:
             self.owner.received(message)
 
     def is_there(self):
-        """Whether the other side has not ended it. The owner may not know of the end yet."""
+        """Whether the other side still has the connection open. The owner may not know yet that it has ended."""
         try:
             return socket.socket.recv(self.socket, 1, socket.MSG_PEEK | socket.MSG_DONTWAIT) != b""
         except BlockingIOError:
@@ -222,7 +222,7 @@ class Connection:
 
 
 class SecureConnection(Connection):
-    """The same over TLS, with the owner's certificate if it has one."""
+    """A TLS connection to the daemon, with the owner's certificate if it has one."""
 
     transport = "TLS"
 
@@ -240,7 +240,7 @@ class SecureConnection(Connection):
             except OSError:
                 some = b""
             if not some:
-                # The next read finds the end again.
+                # The next read also finds the end of the connection.
                 return whole
             whole += some
 
@@ -256,7 +256,7 @@ class SecureConnection(Connection):
 
 
 def connect(world, owner):
-    """A connection of a party that does not use datagrams."""
+    """Opens a connection for a party that does not use datagrams."""
     return (SecureConnection if owner.transport == "TLS" else Connection)(world, owner.host, owner)
 
 
@@ -290,8 +290,8 @@ class Call:
         self.provisional, self.finals, self.cancelled, self.cancel_done = False, [], False, False
         self.pushes, self.story = [], []
         self.invited = set()
-        # The branches of INVITEs that phones got before the end. They are repeated until a phone answers, and the phone may
-        # have crashed.
+        # The branches of the INVITEs that phones got before the call's end. A phone may have crashed, so the daemon repeats an
+        # INVITE until a phone answers.
         self.branches = set()
         self.way = None
 
@@ -318,7 +318,7 @@ class Call:
         if self.over and not self.cancelled or self.cancel_done or attempt > 20:
             return
         if not self.provisional:
-            # On a stalled machine the answer comes late, and the INVITE is repeated until then.
+            # On a stalled machine, the answer may come late. Until then, the INVITE is repeated.
             if time.monotonic() - self.begun < 40:
                 self.world.loop.at(0.2, lambda: self.cancel(attempt))
             return
@@ -353,7 +353,8 @@ class Call:
 
 
 class Caller:
-    """A PBX over UDP, or with one connection at a time over TCP or TLS. It is trusted by its address, or by its certificate."""
+    """A PBX over UDP, or over TCP or TLS with one connection at a time. The daemon trusts the PBX by its address or its
+    certificate."""
 
     def __init__(self, world, host, transport, pair=None):
         self.world, self.host, self.transport, self.pair = world, host, transport, pair
@@ -365,7 +366,7 @@ class Caller:
         if self.transport != "UDP" and not (self.connection and self.connection.isOpen):
             self.connection = connect(self.world, self)
             if self.connection.isOpen:
-                # It shows that it is back, as PBXs do.
+                # The PBX registers no users. It sends an OPTIONS to show that it is back.
                 self.connection.send(request("OPTIONS", "sip:example.net", self.connection, fresh("z9hG4bK"), "pbx",
                                              "sip:example.net", fresh("o"), 1, fresh("f")))
         return self.connection if self.connection.isOpen else None
@@ -387,7 +388,7 @@ class Caller:
 
 
 class Phone:
-    """One device: it sleeps until a push comes, registers, rings, and behaves according to the kind of the call."""
+    """One device. It sleeps until it gets a push, registers, rings, and behaves according to the kind of the call."""
 
     pair = None
 
@@ -451,7 +452,7 @@ class Phone:
                 self.decide(message.call_id, message.branch, 487)
         elif message.method == "ACK":
             dialog = self.dialogs.get(message.call_id)
-            # The ACK of a refusal has the branch of its INVITE. The ACK of a 200 has a branch of its own.
+            # The ACK of a refusal has the branch of its INVITE, but the ACK of a 200 has another branch.
             if dialog and message.branch not in dialog["met"]:
                 dialog["acknowledged"] = True
         else:
@@ -467,7 +468,7 @@ class Phone:
                 self.connection.send(dialog["last"])
             return
         if dialog and dialog["final"] is None and self.connection is dialog["way"]:
-            # The same call with another branch while it rings (RFC 3261 section 8.2.2.2).
+            # The phone rings for this call, and gets its INVITE with another branch (RFC 3261 section 8.2.2.2).
             self.world.count["482 of a phone"] += 1
             dialog["met"].add(message.branch)
             return self.connection.send(answer(message, 482, "p"))
@@ -490,7 +491,7 @@ class Phone:
 
     def ring(self, message):
         dialog = self.dialogs.get(message.call_id)
-        # After a crash the phone knows no calls.
+        # After a crash, the phone remembers no calls.
         if dialog and dialog["final"] is None and dialog["branch"] == message.branch:
             dialog["last"] = answer(message, 180, "p")
             self.connection.send(dialog["last"])
@@ -530,8 +531,8 @@ class Provider:
         world.loop.watch(self.socket, self.accept)
 
     def accept(self, _):
-        """Accepts connections. Each belongs to the run that made it, because all connections of one run are accepted before the
-        next one starts."""
+        """Accepts connections. The connection belongs to the current run of the daemon, because the next run starts only when
+        all connections of this run are accepted."""
         while True:
             try:
                 one, _ = self.socket.accept()
@@ -572,7 +573,7 @@ class Provider:
 
 
 class World:
-    # The time after which a caller gives up, independent of responses. A phone that rang may be gone.
+    # The time after which a caller gives up without any response. The phone that rang may have crashed.
     patience = None
     KINDS = ("answered", "answered", "declined", "cancelled", "held", "several", "ringing", "cancelled-ringing")
 
@@ -589,7 +590,7 @@ class World:
         self.daemon, self.contexts = None, {}
 
     def context(self, owner):
-        """The TLS context of a party. Each handshake is a full one, as after a restart of a PBX."""
+        """The TLS context of a party. Each handshake is a full handshake, as after a restart of a PBX."""
         if owner.pair not in self.contexts:
             self.contexts[owner.pair] = edge.context(self.daemon.authority, owner.pair)
         return self.contexts[owner.pair]
@@ -647,7 +648,7 @@ class World:
         if call.kind == "cancelled":
             self.loop.at(random.uniform(0.05, 1.5), call.cancel)
         if call.kind == "held":
-            # A contact without pushes rings longer than calls wait.
+            # A phone without pushes rings longer than callers wait.
             self.loop.at(RING_TIMEOUT + 3, call.cancel)
         if call.kind in ("cancelled-ringing", "ringing"):
             self.loop.at(random.uniform(1.0, 3.0), call.cancel)
@@ -722,7 +723,7 @@ class World:
         probe.close()
 
     def verify_contacts(self, phones):
-        """Expects that every contact that was acknowledged with 200 is there."""
+        """Expects that the daemon knows every contact that it acknowledged with 200."""
         connection = http.client.HTTPConnection("127.0.0.1", self.daemon.admin_port, timeout=60)
         for phone in phones:
             connection.request("GET", f"/v1/users/{phone.user}@example.net/devices", headers={"Authorization": f"Bearer {self.daemon.key}"})
@@ -734,22 +735,22 @@ class World:
         connection.close()
 
     def finish(self):
-        """Makes no new calls, and waits until all calls have ended by themselves."""
+        """Stops making new calls, and waits until all calls have ended."""
         self.is_calling = False
         limit = RING_TIMEOUT + 40
         self.loop.run(limit, lambda: all(c.over or not (c.pushes or c.invited) for c in self.calls.values())
                       and not any(c.cancelled and not c.over for c in self.calls.values()))
-        # A repeated message would arrive now.
+        # A repeated message would arrive during this time.
         self.loop.run(3)
 
     def has_no_way(self, call):
-        """Whether a phone has answered, and each of its 200s was sent while its connection was broken by a kill, or shortly
+        """Whether a phone has answered, but sent each of its 200s while its connection was broken by a kill, or shortly
         before."""
         for dialog in (phone.dialogs.get(call.id) for phone in self.phones[call.user]):
             if dialog and dialog["final"] == 200 and not any(
                     self.was_heard(instant) and call.over_round > turn + 1 for instant, turn in dialog["said"]):
                 return True
-            # The phone had no time to decide.
+            # The phone had no time to decide about the call.
             if dialog and not dialog["said"] and call.over_at - dialog["since"] < 1.1:
                 return True
         return False
@@ -771,14 +772,14 @@ class World:
                     self.count["killed before they were written"] += 1
                 continue
             self.count[f"{name}: {statuses[0]}"] += 1
-            # A phone that is not reached in time may have been unlucky: all its REGISTERs came while no daemon listened.
+            # If a phone is not reached in time, all its REGISTERs may have been sent while no daemon ran.
             if call.kind in ("answered", "several") and statuses[0] != 200 and self.has_no_way(call):
                 self.count["answered while no connection was open"] += 1
             elif call.kind in ("answered", "several") and statuses[0] != 200 and call.invited:
                 self.complain(call, f"was to be answered, and ended with {statuses}; INVITE at {call.invited or 'nobody'}, "
                                     f"pushes {[round(when - call.begun, 2) for _, when, _ in call.pushes]}, ended {self.when(call.over_at)}")
             if len(set(call.finals)) > 1:
-                # A 200 of a second phone that crossed its CANCEL is forwarded as well (RFC 3261 section 16.7).
+                # If a second phone sends a 200 before it gets its CANCEL, this 200 is forwarded too (RFC 3261 section 16.7).
                 if statuses.count(200) == len(statuses):
                     self.count["200 of two phones"] += 1
                 elif self.was_heard(call.over_at):
@@ -796,7 +797,7 @@ class World:
 
 
 class Soak(World):
-    """The same parties without kills: hours of calls, phones that crash and move, and an operator who looks at them."""
+    """A run without kills: hours of calls, phones that crash and move, and an operator who requests lists and figures."""
 
     patience = 30
 
@@ -813,8 +814,8 @@ class Soak(World):
         self.loop.at(0.1, self.crash)
 
     def look(self):
-        """Requests lists, figures and explanations over HTTP. It runs in a thread, because a slow answer must not delay the
-        calls."""
+        """Requests lists, figures and explanations over HTTP. A thread sends the requests, because a slow answer must not delay
+        the calls."""
         users = list(self.phones)
         while self.is_calling:
             connection = http.client.HTTPConnection("127.0.0.1", self.daemon.admin_port, timeout=60)
@@ -845,13 +846,13 @@ class Soak(World):
 
 
 def stored(daemon):
-    """The size of the store's pages in KiB, written back or not."""
+    """The size of all pages of the store in KiB, whether they are written back or not."""
     with contextlib.closing(sqlite3.connect(f"file:{daemon.folder}/sippushd.db?mode=ro", uri=True)) as store:
         return store.execute("PRAGMA page_count").fetchone()[0] * store.execute("PRAGMA page_size").fetchone()[0] // 1024
 
 
 def soak(daemon_of, seed, seconds, rate, users=60, say=print):
-    """Runs for that many seconds, and measures memory and descriptors ten times in each half.
+    """Runs for `seconds`, and measures memory and descriptors ten times in each half.
 
     The result says whether the second half needs no more of them than the first. The store has a page cache of STORE_CACHE KiB.
     Until this is full, memory may grow by the size of the pages."""

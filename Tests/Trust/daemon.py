@@ -47,7 +47,7 @@ class Provider:
                     push = json.loads(body)
                 except ValueError:
                     push = {}
-                # A provider that repeats the token must not bring it into the log.
+                # The log must not contain the token, even if the provider repeats it.
                 if "refused" in str(push.get("to", "")):
                     answer = json.dumps({"success": 0, "failure": 1, "results": [
                         {"error": "MismatchSenderId " + push["to"]}]}).encode()
@@ -76,7 +76,7 @@ class Provider:
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def hold(self, token):
-        """Accepts pushes for the token, and does not answer them until the event is set."""
+        """Accepts pushes for the token, but does not answer them until the event is set."""
         with self.changed:
             return self.held.setdefault(token, threading.Event())
 
@@ -85,7 +85,7 @@ class Provider:
             return [push for _, push, _, _ in self.pushes if push.get("to") == token]
 
     def wait(self, token, count=1, timeout=6.0):
-        """Whether that many pushes for the token have arrived."""
+        """Whether `count` pushes for the token have arrived."""
         limit = time.monotonic() + patience(timeout)
         with self.changed:
             while True:
@@ -97,19 +97,19 @@ class Provider:
 
 
 class PBX(Phone):
-    """The upstream: UDP and TCP at one address. Its requests are found by their Call-ID."""
+    """The upstream, with UDP and TCP at one address. Tests find its requests by their Call-ID."""
 
     def __init__(self, host, port, target):
         super().__init__(host, target, port)
         self.tcp = Listener(host, self.port)
         self.probes = 0
-        # Whether it answers OPTIONS, as PBXs do.
+        # Whether the PBX answers OPTIONS, as most PBXs do.
         self.answers = True
         for side in (self, self.tcp):
             side.arrived = lambda raw, source, arrived=side.arrived: self.asked(raw, source) or arrived(raw, source)
 
     def asked(self, raw, source):
-        """Handles an OPTIONS for the PBX itself, which no probe needs."""
+        """Handles an OPTIONS for the PBX itself. No probe needs this request."""
         if not raw.startswith(b"OPTIONS sip:" + self.host.encode() + b":"):
             return False
         self.probes += 1
@@ -120,7 +120,7 @@ class PBX(Phone):
 
 
 class Settings:
-    """The settings that this program has, read from the sample that it prints."""
+    """The settings that this version of the program has, read from the sample that the program prints."""
 
     def __init__(self, program):
         sample = subprocess.run([program, "check-config", "--print-sample"], capture_output=True, text=True).stdout
@@ -135,8 +135,8 @@ class Settings:
             self.known.add(".".join(stack))
 
     def write(self, values, indent="", path=""):
-        """YAML of nested dictionaries. Keys that the program does not have are left out, and their probes fail with that
-        reason."""
+        """Converts nested dictionaries to YAML. Settings that the program does not have are left out, and the probes that need
+        them fail with this reason."""
         text = ""
         for key, value in values.items():
             here = f"{path}.{key}" if path else key
@@ -165,9 +165,9 @@ class Daemon:
         self.lock = threading.Lock()
         self.pbx = None
         self.authority = None
-        # The stand-in for systemd, if there is one.
+        # The stand-in for systemd, if the probe uses one.
         self.manager = None
-        # Called in the new process before the program starts.
+        # A function that the new process calls before the program starts.
         self.prepare = None
         if edge:
             self.tls_port, self.ws_port, self.wss_port = (suite.free_port() for _ in range(3))
@@ -190,7 +190,7 @@ class Daemon:
             "auth": "digest",
             "trusted": "[127.2.0.0/16]",
             "call": {"ring-timeout": "8s"},
-            # Requests that wait because the machine is busy are still served. T30.1 sets a limit of its own.
+            # If the machine is busy, requests that wait are still served. The probe of T30.1 sets another limit.
             "limits": {"queueing": "0s"},
             "log": {"level": "debug"},
             "push": {"try-credentials": False, "fcm": {"enabled": True, "body-format": "legacy", "server-key": PUSHES,
@@ -316,12 +316,12 @@ class Daemon:
         return total if found else 0.0
 
     def memory(self, what="VmRSS"):
-        """The memory in KiB, as the kernel reports it."""
+        """The memory of the daemon in KiB, as the kernel reports it."""
         with open(f"/proc/{self.process.pid}/status") as file:
             return int(re.search(what + r":\s+(\d+)", file.read()).group(1))
 
     def work(self):
-        """The processor time that it has used, in seconds."""
+        """The processor time that the daemon has used, in seconds."""
         total = 0
         for task in os.listdir(f"/proc/{self.process.pid}/task"):
             with open(f"/proc/{self.process.pid}/task/{task}/schedstat") as file:
@@ -330,7 +330,7 @@ class Daemon:
 
 
 class CountedDaemon(Daemon):
-    """A daemon whose instructions are counted by valgrind's callgrind. The count hardly depends on the machine and its load."""
+    """A daemon whose instructions are counted by valgrind's callgrind. The load of the machine hardly changes this count."""
 
     tools = ("valgrind", "vgdb", "objcopy")
 

@@ -26,7 +26,8 @@ class Authority:
                      "-subj", f"/CN={name}", "-keyout", self.key, "-out", self.file)
 
     def issue(self, name, alternatives, days=30, seconds=None):
-        """Issues a certificate and its key. Returns the paths of both. It is valid for that many seconds, if they are given."""
+        """Issues a certificate and its key, and returns the paths of both. The certificate is valid for `seconds`, if they are
+        given."""
         base = os.path.join(self.folder, name)
         self.openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=ignored",
                      "-keyout", base + "-key.pem", "-out", base + ".csr")
@@ -57,7 +58,7 @@ class Authority:
 
 
 def context(authority=None, pair=None, protocols=("sip/2",), server=False):
-    """A TLS context with its authority and its own certificate."""
+    """A TLS context with this authority and a certificate."""
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if server else ssl.PROTOCOL_TLS_CLIENT)
     if pair:
         made.load_cert_chain(*pair)
@@ -71,13 +72,13 @@ def context(authority=None, pair=None, protocols=("sip/2",), server=False):
 
 
 class Sealed:
-    """A TLS socket that one thread may read while another writes."""
+    """A TLS socket from which one thread can read while another thread writes."""
 
     def __init__(self, plain, made, name=None, server=False, session=None):
         plain.settimeout(48)
         self.socket = made.wrap_socket(
             plain, server_hostname=None if server else name, server_side=server, session=session)
-        # Before anyone reads: while tickets arrive, OpenSSL does not report the handshake as done.
+        # This is done before any thread reads, because OpenSSL does not report the handshake as done while tickets arrive.
         self.certificate = self.socket.getpeercert()
         self.protocol = self.socket.selected_alpn_protocol()
         self.is_resumed = self.socket.session_reused
@@ -112,7 +113,7 @@ class Sealed:
             select.select([], [self.socket], [], 1)
 
     def close(self):
-        # Not while the reader uses it: OpenSSL would read the next socket that gets the same number.
+        # The lock waits for the reader. Otherwise OpenSSL would read from the next socket that gets the same descriptor.
         with self.lock:
             self.socket.close()
 
@@ -153,7 +154,7 @@ class SecureStream(Stream):
 
 
 class WebSocket(Agent):
-    """SIP over WebSocket, as in a browser: the host names cannot be reached (RFC 7118 section 5)."""
+    """SIP over WebSocket as in a browser, whose Via and Contact have host names that cannot be reached (RFC 7118 section 5)."""
 
     def __init__(self, host, target, made=None, name="sip.example.net", origin="https://phone.example.net",
                  secure=False, protocol="sip", fields=None, path="/"):
@@ -240,7 +241,7 @@ class WebSocket(Agent):
         return bool(first & 128), first & 15, payload
 
     def frame(self, payload, opcode=1, final=True, masked=True, reserved=0, size=None):
-        """One frame, valid or not. `size` is the length in its head."""
+        """One WebSocket frame, valid or not. `size` is the length that the frame's head announces."""
         size = len(payload) if size is None else size
         head = bytes([(128 if final else 0) | reserved << 4 | opcode])
         mark = 128 if masked else 0

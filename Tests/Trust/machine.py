@@ -18,8 +18,8 @@ def read(path):
 
 
 def crowding():
-    """A factor from 1 to 8 for the time of an action on this machine now, compared with an idle one. It depends on the number
-    of threads that want to run on each processor."""
+    """A factor from 1 to 8: how much longer an action takes on this machine now than on an idle one. The factor depends on the
+    number of threads that wait for each processor."""
     try:
         wanting = int(read("/proc/loadavg").split()[3].split("/")[0])
         average = float(read("/proc/loadavg").split()[0])
@@ -36,7 +36,7 @@ def patience(timeout):
 
 
 class Sample:
-    """The processor time until now, of the machine and of each process."""
+    """The processor time that the machine and each process have used until now."""
 
     def __init__(self):
         self.time = time.monotonic()
@@ -51,7 +51,7 @@ class Sample:
                     self.processes[int(entry)] = (head.partition("(")[2], int(words[11]) + int(words[12]))
 
     def since(self, former):
-        """The changes between the two samples, as lines."""
+        """The changes between two samples, as lines of text."""
         seconds = max(self.time - former.time, 0.001)
         used = {name: self.machine.get(name, 0) - former.machine.get(name, 0) for name in NAMES}
         whole = max(sum(used.values()), 1)
@@ -65,7 +65,7 @@ class Sample:
 
 
 def state():
-    """The current state, as lines."""
+    """The present load, as lines of text."""
     lines = [f"load {' '.join(read('/proc/loadavg').split()[:4])}, {os.cpu_count()} processors"]
     memory = dict(line.split(":", 1) for line in read("/proc/meminfo").splitlines() if ":" in line)
     lines[0] += ", memory available " + memory.get("MemAvailable", "?").strip()

@@ -48,7 +48,7 @@ class Manager:
                 self.changed.notify_all()
 
     def wait(self, key, value="1", since=0.0, timeout=10.0):
-        """The time of the first such notification after `since`, or None."""
+        """The time of the first notification of this kind after `since`, or None."""
         limit = time.monotonic() + patience(timeout)
         with self.changed:
             while True:
@@ -88,7 +88,7 @@ class Manager:
             variables["WATCHDOG_USEC"] = str(int(self.watchdog * 1e6))
         if not numbers:
             return {"env": variables}
-        # In the child they begin at 3, whatever their numbers are here. The temporary numbers are above all of them.
+        # In the child, the descriptors begin at 3. The temporary descriptors are above all others, so that none is overwritten.
         above = max(numbers) + 64
 
         def arrange():
@@ -99,7 +99,7 @@ class Manager:
 
         variables["LISTEN_FDS"] = str(len(numbers))
         variables["LISTEN_FDNAMES"] = ":".join(names)
-        # The shell's process number becomes the number of the service.
+        # The shell's process id becomes the process id of the service.
         return {"env": variables, "preexec_fn": arrange, "close_fds": False,
                 "before": ["/bin/sh", "-c", "LISTEN_PID=$$; export LISTEN_PID; exec \"$@\"", "sh"]}
 

@@ -31,12 +31,12 @@ class Ports:
 
 
 def reserve(port):
-    """The sockets that keep the port, or None if another process has it."""
+    """The two sockets that reserve the port, or None if another process has it."""
     datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     stream = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
         datagrams.bind((KEEPER, port))
-        # A program can listen on the same port as a socket of this kind that does not listen itself.
+        # A program can listen on the port that this socket has, because the socket itself does not listen.
         stream.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         stream.bind(("0.0.0.0", port))
         if port not in datagram_ports():

@@ -16,7 +16,7 @@ COMPACT = {
 }
 
 _numbers = itertools.count(1)
-# The random numbers of the agents. The frame sets the seed. The order of the threads is not fixed.
+# The random numbers of the agents. The suite sets the seed. The order of the threads is random.
 chance = random.Random(1)
 
 
@@ -77,7 +77,7 @@ class Message:
         return [part.strip() for value in self.all(name) for part in re.split(r",(?=\s*<)", value)]
 
     def head_lines(self):
-        """The lines as the most lenient reader would cut them, at any carriage return or line feed."""
+        """The lines of the message's head, divided at any carriage return or line feed, as by the most lenient reader."""
         return re.split(rb"[\r\n]+", self.raw.partition(b"\r\n\r\n")[0])
 
     def __repr__(self):
@@ -118,7 +118,7 @@ class Request:
         return Request(self.method, self.uri, self.fields, self.body, self.lines)
 
     def renewed(self):
-        """The same request as a new transaction, with another branch and the next CSeq."""
+        """A copy of the request as a new transaction, with another branch and the next CSeq."""
         copy = self.copy()
         number, method = self.get("CSeq").split()
         copy.set("CSeq", f"{int(number) + 1} {method}")
@@ -140,7 +140,7 @@ def uri_of(user, host):
 
 
 def hang_up(connection, how=socket.SHUT_RDWR):
-    """Closes the connection. A reader that waits in the kernel would otherwise keep the port."""
+    """Closes the connection. Without this, a reader that waits in the kernel would keep the port."""
     try:
         connection.shutdown(how)
     except OSError:
@@ -208,7 +208,7 @@ class Inbox:
 
 
 class Agent(Inbox):
-    """A party with an address of its own. Its requests go to `target`."""
+    """A party with an address of its own. The party sends its requests to `target`."""
 
     transport = None
 
@@ -299,7 +299,7 @@ class Agent(Inbox):
         return answer
 
     def respond(self, request, status, reason="Whatever", tag=None, contact=True, fields=(), body=b"", lines=()):
-        """Answers a received request at the address that it came from."""
+        """Answers a received request, at the address from which the request came."""
         text = [f"SIP/2.0 {status} {reason}"]
         for name, value in request.fields:
             if name in ("via", "from", "call-id", "cseq") or (name == "record-route" and status < 300):
@@ -319,7 +319,7 @@ class Agent(Inbox):
 
 
 class Phone(Agent):
-    """UDP."""
+    """An agent that uses UDP."""
 
     transport = "UDP"
 
@@ -354,7 +354,7 @@ class Phone(Agent):
 
 
 class Stream(Agent):
-    """One TCP connection, opened by us or accepted by a listener."""
+    """An agent that uses one TCP connection, which it opened or a listener accepted."""
 
     transport = "TCP"
 
@@ -425,7 +425,7 @@ class Stream(Agent):
 
 
 class Listener(Inbox):
-    """Accepts TCP connections. `take` returns the messages of all of them."""
+    """Accepts TCP connections. `take` returns the messages from all these connections."""
 
     def __init__(self, host, port):
         super().__init__()
@@ -480,7 +480,7 @@ class Trap:
         self.host, self.port = host, self.udp.port
 
     def caught(self):
-        """The datagrams and connections that arrived."""
+        """The datagrams and connections that have arrived at the trap."""
         found = [f"{m.start} by UDP" for m in self.udp.history]
         found += [f"a TCP connection from {s.target}" for s in self.tcp.streams]
         return found
@@ -491,7 +491,7 @@ class Trap:
 
 
 class Dialog:
-    """One side's view of a dialog. It sends requests inside it."""
+    """One side's view of a dialog. This side sends requests inside the dialog."""
 
     def __init__(self, agent, call_id, local, remote, target, routes, cseq=100):
         self.agent, self.call_id, self.local, self.remote = agent, call_id, local, remote

@@ -1,4 +1,4 @@
-"""The frame of the probes: each is a function with a rule and a name. Independent ones run at the same time."""
+"""Runs the probes. Each probe is a function with a rule and a name, and independent probes run at the same time."""
 
 import concurrent.futures
 import itertools
@@ -16,16 +16,16 @@ from sip import Phone, Stream, Trap
 
 PROBES, TIMINGS = [], []
 
-# Rules that are written down and not implemented: their probes print "open" instead of FAIL.
+# Rules that are not implemented yet. Their probes print "open" instead of FAIL.
 OPEN = {}
 
 
 class Failed(Exception):
-    """The observation that breaks the rule."""
+    """A probe has observed that the rule is broken."""
 
 
 class Skipped(Exception):
-    """A requirement that this machine does not meet."""
+    """A probe is skipped, because this machine lacks something that it needs."""
 
 
 def probe(rule, name, stage=None, alone=False, timing=False):
@@ -49,8 +49,8 @@ class Test:
 
     def __init__(self, suite, daemon, name):
         self.suite, self.daemon, self.name = suite, daemon, name
-        # The random numbers of the probe. The seed is that of the run with the probe's name, so that they are the same with and
-        # without other probes.
+        # The random numbers of the probe. Their seed consists of the run's seed and the probe's name, so other probes do not
+        # change them.
         self.random = random.Random(f"{suite.seed} {name}")
         self.closing = []
 
@@ -114,7 +114,7 @@ class Suite:
     def start(self, wanted):
         def begin(name):
             settings = self.stages[name]
-            # It is listed before it starts, so that it is ended in any case.
+            # The daemon is listed before it starts, so that it is ended in any case.
             self.daemons[name] = Daemon(name, self, settings.get("settings", {}), settings.get("pbx"),
                                         edge=settings.get("edge", False))
             self.daemons[name].start()

@@ -1,9 +1,9 @@
-/// Measures how many token reports per second the HTTP API accepts, each persisted before its 200. Also measures
-/// whether calls become slower meanwhile.
+/// Measures how many token reports per second the HTTP API accepts, when each report is persisted before its 200. The
+/// benchmark also measures whether calls become slower while reports arrive.
 ///
-/// Calls are measured in three ways, in turns: without reports, while another daemon gets reports, and while their own
-/// daemon gets reports. The difference between the first two comes from the machine, which both daemons share. The rest
-/// comes from the daemon.
+/// Calls are measured alternately in three ways: without reports, while another daemon receives reports, and while
+/// their own daemon receives reports. With reports to another daemon, calls become slower only because both daemons
+/// share the machine. Any further delay is caused by reports to the calls' own daemon.
 enum APIBenchmark {
     private static let calls = 1000
     private static let rate = 200.0

@@ -1,6 +1,7 @@
 import Foundation
 
-/// The limits of steps, from lines such as `NAME NUMBER`. Comments follow a `#`.
+/// The highest permitted count for each measured step, read from lines of the form `NAME NUMBER` with comments after
+/// `#`.
 package struct AgreedLimits: Hashable, Sendable {
     package let limits: [String: Double]
 
@@ -25,7 +26,8 @@ package struct AgreedLimits: Hashable, Sendable {
         try self.init(text)
     }
 
-    /// Compares counts with the limits. Complains about a count that exceeds its limit, has no limit, or is missing.
+    /// Compares the counts with the limits. Returns a complaint about each count that exceeds its limit, has no limit,
+    /// or is missing.
     package func complaints(about counts: [(name: String, count: Double)], of unit: String) -> [String] {
         var complaints: [String] = []
         for (name, count) in counts {

@@ -1,4 +1,4 @@
-/// Why a benchmark could not be run, as a sentence.
+/// The reason why a benchmark could not be run, as a sentence.
 package struct BenchmarkError: Error, CustomStringConvertible {
     package let description: String
 

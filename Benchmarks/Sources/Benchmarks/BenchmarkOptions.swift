@@ -8,38 +8,39 @@ package struct BenchmarkOptions: Sendable {
 
     package var names: [Name] = []
     package var isJSON = false
-    /// The path of this program, and the path of the daemon under load.
+    /// The path of this program, and the path of the daemon that is measured.
     package let program: String
     package var daemon: String
     package var limits: String?
-    /// The number of REGISTERs of each kind in each round, and how many of them may be unanswered at a time.
+    /// The number of REGISTERs of each kind (new, refresh) in a round, and how many of them may be unanswered at the
+    /// same time.
     package var requests = 30_000
     package var window = 256
     package var rounds = 3
-    /// The number of calls that are held at the same time and the rate at which they begin, followed by the low rate
-    /// for latencies.
+    /// The number of calls that are held at the same time, the rate at which they begin, and the low rate for
+    /// measurements of latency.
     package var calls = 10_000
     package var bulkRate = 2000.0
     package var lowRate = 100.0
     package var bindings = 300_000
-    /// The number of connections to the API. Each has one unanswered report at a time.
+    /// The number of connections to the API. Each connection has one unanswered report at a time.
     package var connections = 64
-    /// The number of phones, which all have a connection of their own.
+    /// The number of phones, each of which has a connection of its own.
     package var phones = 5000
-    /// The destination of pushes, the file with its certificate authority, and the number of pushes in each round.
+    /// The destination of pushes, the file with its certificate authority, and the number of pushes in a round.
     package var url: String?
     package var authority: String?
     package var pushes = 100_000
-    /// The seeds of the simulated days to play.
+    /// The seeds of the simulated days that are run.
     package var seeds: Range<UInt64> = 0..<1000
     package var tellsStory = false
 
-    /// Reads the command line.
+    /// Parses the command line.
     ///
     /// - Parameters:
     ///   - words: the command line without the program's name.
     ///   - program: the path of the program. The daemon is expected in the same folder.
-    /// - Throws: ``BenchmarkError`` with the argument that is not understood.
+    /// - Throws: ``BenchmarkError`` with the argument that is unknown.
     package init(_ words: [String], program: String) throws(BenchmarkError) {
         self.program = program
         daemon = URL(filePath: program).deletingLastPathComponent().appending(path: "sippushd").path
@@ -80,7 +81,7 @@ package struct BenchmarkOptions: Sendable {
             throw BenchmarkError(
                 "--limits is for allocations, for instructions or for idle: each has a file of its own")
         }
-        // Three benchmarks are left out by default: pushes need a receiver, counting instructions needs valgrind, and
+        // By default three benchmarks are not run: pushes need a receiver, counting instructions needs valgrind, and
         // simulated days measure nothing.
         if names.isEmpty {
             names = Name.allCases.filter { $0 != .days && $0 != .instructions && ($0 != .push || url != nil) }

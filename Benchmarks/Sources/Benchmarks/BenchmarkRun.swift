@@ -1,4 +1,4 @@
-/// Runs the benchmarks, in the order of their names.
+/// Runs the benchmarks in the order of their names.
 package enum BenchmarkRun {
     /// Runs the selected benchmarks.
     ///

@@ -1,7 +1,6 @@
 import TestSupport
 
-/// Plays many simulated days. They find errors in changes of the rules that the tests, which play only sixteen days,
-/// can miss.
+/// Runs many simulated days, to find errors in the rules that the tests miss. The tests simulate only sixteen days.
 enum DayRun {
     static func run(_ options: BenchmarkOptions, into report: inout Report) {
         var all = SimulatedWorld.Statistics()

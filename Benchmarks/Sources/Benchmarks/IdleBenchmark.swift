@@ -1,9 +1,9 @@
 /// Measures how much resident memory an idle connection adds to the daemon.
 ///
-/// It opens thousands of connections. Pages that the allocator reserves in advance then count only a few bytes for each
-/// connection.
+/// The benchmark opens so many connections that pages which the allocator reserves in advance add only a few bytes for
+/// each connection.
 enum IdleBenchmark {
-    /// How many connections may be in the process of opening.
+    /// The number of connections that may be opening at the same time.
     private static let window = 64
 
     static func run(_ options: BenchmarkOptions, into report: inout Report) throws(BenchmarkError) {

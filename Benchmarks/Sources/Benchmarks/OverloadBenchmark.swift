@@ -8,7 +8,7 @@ enum OverloadBenchmark {
     private static let users = 20_000
     private static let phones = 500
     private static let time: Duration = .seconds(5)
-    /// The number of seconds after the load for which the rate is measured.
+    /// The number of seconds after the high load in which the recovery is measured.
     private static let recovery = 10
 
     static func run(_ options: BenchmarkOptions, into report: inout Report) throws(BenchmarkError) {
@@ -53,7 +53,7 @@ enum OverloadBenchmark {
         calls.close()
     }
 
-    /// One kind of load.
+    /// One kind of load, which lasts for some time.
     private struct Phase {
         let bench: Workbench
         let name: String
@@ -72,8 +72,8 @@ enum OverloadBenchmark {
             let usual = try load(at: rate, "at the usual \(Int(rate))/s", into: &report)
             let tenfold = try load(at: rate * 10, "at ten times that", into: &report)
             report.add("overload", "\(name): goodput at ten times, of the usual", "ratio", tenfold / max(usual, 1))
-            // After the load, the usual rate continues. The number of seconds is counted until nine of ten requests are
-            // served.
+            // The result is the number of seconds from the end of the high load until nine of ten requests are served
+            // again.
             var seconds = 0
             while seconds < recovery, try load(at: rate, nil, for: .seconds(1), into: &report) < 0.9 * rate {
                 seconds += 1

@@ -47,7 +47,7 @@ enum PushBenchmark {
     }
 }
 
-/// Sends pushes to one server. Each answer is followed by the next push.
+/// Sends pushes over one connection, with a fixed number of unanswered pushes.
 final class PushLoad {
     private let loop: EventLoop
     private let session: HTTPSession
@@ -90,7 +90,7 @@ final class PushLoad {
 
     /// Sends the pushes.
     ///
-    /// - Returns: how long it took, and the CPU time of this process.
+    /// - Returns: the duration, and the processor time of this process.
     func run(_ count: Int) throws(BenchmarkError) -> (time: Duration, cpu: Duration) {
         left = count
         let start = loop.now

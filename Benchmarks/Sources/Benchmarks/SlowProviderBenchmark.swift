@@ -1,10 +1,10 @@
-/// Measures how soon after its INVITE a push leaves, and which part of this time the daemon needs. Also measures
-/// whether a slow provider delays the pushes of other apps. The same calls go, in turns, to the ``Relay``, to the
-/// daemon, and to the daemon with the slow provider.
+/// Measures the time from an INVITE to its push, and the part of this time that the daemon needs. The benchmark also
+/// measures whether a slow provider delays the pushes of other apps. The same calls are sent alternately to the
+/// ``Relay``, to the daemon, and to the daemon with the slow provider.
 enum SlowProviderBenchmark {
     private static let calls = 5000
     private static let rate = 1000.0
-    /// One in six calls is for the slow app.
+    /// One call in six is for the slow app.
     private static let share = 6
 
     static func run(_ options: BenchmarkOptions, into report: inout Report) throws(BenchmarkError) {

@@ -1,10 +1,10 @@
 /// Measures the costs of connections: full and resumed TLS handshakes, TCP connections, and REGISTERs over many of
-/// them. Also measures whether calls become slower when all phones connect at the same time.
+/// them. The benchmark also measures whether calls become slower when all phones connect at the same time.
 enum TLSBenchmark {
-    /// How many connections may be in the process of opening.
+    /// The number of connections that may be opening at the same time.
     private static let window = 64
-    /// The same number in a storm. It always exceeds what the daemon can finish, but is small enough that no handshake
-    /// exceeds its time limit, although this machine also plays all phones.
+    /// The number of connections that may be opening at the same time in a storm. The number is so high that handshakes
+    /// always wait, and so low that no handshake exceeds its time limit.
     private static let stormWindow = 500
     private static let calls = 500
     private static let rate = 200.0
@@ -101,12 +101,13 @@ enum TLSBenchmark {
 
     /// Measures calls while many phones connect.
     ///
-    /// The phones of a storm would be other machines. Therefore the thread that plays them gets only the processor time
-    /// that the others leave. The thread that measures calls plays other machines too, so it runs as soon as an event
-    /// arrives.
+    /// In reality, the phones of a storm would be other machines. The thread that plays the phones gets only the
+    /// processor time that no other thread needs, because real phones would use none. The thread that measures calls
+    /// also plays other machines, so it runs as soon as an event arrives.
     ///
-    /// The same calls are measured in three ways, in turns: alone, during a storm on another daemon, and during a storm
-    /// on their own daemon. The difference between the first two comes from the machine, which both daemons share.
+    /// The same calls are measured alternately in three ways: alone, during a storm on another daemon, and during a
+    /// storm on their own daemon. During a storm on another daemon, calls become slower only because both daemons share
+    /// the machine.
     static func storm(_ options: BenchmarkOptions, into report: inout Report) throws(BenchmarkError) {
         let users = 4 * calls * options.rounds
         let bench = try Workbench(options, calls: users, servesStreams: true)
@@ -153,7 +154,7 @@ enum TLSBenchmark {
     }
 
     private struct Calls {
-        /// The 99th percentiles of each round, in milliseconds.
+        /// The 99th percentile of the push latency in each round, in milliseconds.
         private(set) var pushes: [Double] = []
         private(set) var wakes: [Double] = []
         private var storms: [Double] = []
@@ -168,8 +169,8 @@ enum TLSBenchmark {
             wakes.append(bench.calls.wakeLatencies.percentile(99).milliseconds)
         }
 
-        /// Measures calls while all connections end. They end at the same moment, a fifth of a second after the first
-        /// call. There are few calls, so that most of them arrive while the connections end.
+        /// Measures calls while all connections end. All connections end at the same moment, a fifth of a second after
+        /// the first call. There are few calls, so that most of them arrive while the connections end.
         mutating func add(
             _ bench: Workbench, _ users: Range<Int>, besideEndsOf load: ConnectionLoad, _ options: BenchmarkOptions
         ) throws(BenchmarkError) {
@@ -199,8 +200,7 @@ enum TLSBenchmark {
             guard let load else { return }
             storms.append(try load.finish().time.seconds)
             try load.closeAll()
-            // The many ends of connections are a storm of their own, so the next measurement waits until they are
-            // handled.
+            // The next measurement waits until the daemon has handled the ends of all connections.
             try bench.pause(.seconds(1))
         }
 

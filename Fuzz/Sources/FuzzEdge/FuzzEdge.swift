@@ -1,8 +1,7 @@
 import Addressing
 import WebSocket
 
-/// Fuzzes the protocols before and around SIP: STUN, the PROXY header, and WebSocket frames. The first byte selects one
-/// of them.
+/// Fuzzes the protocols before and around SIP. The first byte selects STUN, the PROXY header, or WebSocket frames.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzzEdge(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
     let input = unsafe Array(UnsafeBufferPointer(start: start, count: count))
@@ -21,7 +20,7 @@ private func checkSTUN(_ bytes: [UInt8]) {
     precondition((answer?.count ?? 0) <= 3 * bytes.count, "a long answer")
 }
 
-/// Checks that the result for some bytes does not change when more bytes follow.
+/// Checks that the result of reading a PROXY header does not change when more bytes follow.
 private func checkProxyHeader(_ bytes: [UInt8]) {
     let whole = ProxyHeader(bytes.span)
     for end in 0..<bytes.count {
@@ -33,7 +32,7 @@ private func checkProxyHeader(_ bytes: [UInt8]) {
     if case .header(let length, _) = whole { precondition(length <= bytes.count, "longer than the input") }
 }
 
-/// Checks that messages do not depend on the pieces in which their bytes arrive.
+/// Checks that WebSocket messages do not depend on the pieces in which their bytes arrive.
 private func checkFrames(_ bytes: [UInt8], seed: UInt8) {
     let whole = messages(in: bytes) { bytes.count }
     var state = UInt32(seed) &+ 1

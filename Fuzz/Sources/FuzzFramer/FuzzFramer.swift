@@ -2,8 +2,8 @@ import Bytes
 import SIPGrammar
 import SIPMessage
 
-/// Checks that the frames of a stream do not depend on the pieces in which it arrives. Also checks that the reader and
-/// the framer agree on the end of each message.
+/// Checks that the frames of a stream do not depend on the pieces in which it arrives. Reader and framer must also find
+/// the same end of each message.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzzFramer(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
     let input = unsafe Array(UnsafeBufferPointer(start: start, count: count))

@@ -20,7 +20,7 @@ public func fuzzSIP(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
 
 private let source = Endpoint(IPAddress(v4: 0x0a00_0009), 40_000)
 
-/// Reads a message that was written. It must be readable, unless the additions made it too large.
+/// Reads a message that was written, which must be readable unless the additions made it too large.
 private func reread(_ bytes: [UInt8]) -> ReadMessage? {
     let message = MessageReader().read(bytes.span, isStream: true)
     guard case .unusable(let unusable) = message else { return message }

@@ -2,8 +2,8 @@ import Bytes
 import SIPGrammar
 @testable import SIPMessage
 
-/// Checks values that `SIPGrammar` calls plain. They are accepted without asking libosip2. Therefore libosip2 must
-/// accept them too, and find their parts in the same places.
+/// Checks values that `SIPGrammar` calls plain, and accepts without asking libosip2. For each of these values, libosip2
+/// must find the same parts in the same places.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzzValues(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
     let bytes = unsafe Array(UnsafeBufferPointer(start: start, count: count))
@@ -35,8 +35,7 @@ private func checkVia(_ reader: ValueReader, _ range: Range<Int>) {
     precondition(reader.isAcceptable(via, range), "libosip2 reads a plain Via differently")
 }
 
-/// Checks an address. Without brackets, parameters belong to the field; with brackets, to the URI. The URI alone must
-/// be readable too.
+/// Checks an address, and its URI alone. Without brackets, parameters belong to the field; with brackets, to the URI.
 private func checkAddress(_ reader: ValueReader, _ range: Range<Int>) {
     guard let address = reader.nameAddress(range) else { return }
     precondition(

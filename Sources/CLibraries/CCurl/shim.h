@@ -1,8 +1,9 @@
-/* First, so that no header's feature macros give C structures another shape than they have in Glibc. */
+/* This header must be the first: a feature macro of a later header could give C structures another layout than they
+   have in Swift's Glibc module. */
 #include <features.h>
 #include <curl/curl.h>
 
-/* libcurl's variadic functions, one per type of argument. */
+/* Swift cannot call libcurl's variadic functions. Each of these functions is for one type of argument. */
 static inline CURLcode easy_set_long(CURL *easy, CURLoption option, long value) {
     return curl_easy_setopt(easy, option, value);
 }
@@ -31,7 +32,7 @@ static inline CURLcode easy_set_sink(CURL *easy, CURLoption option, curl_write_c
 static inline CURLcode easy_set_gate(CURL *easy, curl_prereq_callback value) {
     return curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, value);
 }
-/* A macro that Swift does not import. */
+/* The value of the macro CURLAUTH_BASIC, which Swift does not import. */
 static inline unsigned long auth_basic(void) { return CURLAUTH_BASIC; }
 static inline CURLcode easy_long(CURL *easy, CURLINFO info, long *value) {
     return curl_easy_getinfo(easy, info, value);

@@ -1,4 +1,5 @@
-/* First, because libevent defines _GNU_SOURCE, which would give C structures another shape than they have in Glibc. */
+/* This header must be the first: libevent defines _GNU_SOURCE, which would give C structures another layout than they
+   have in Swift's Glibc module. */
 #include <features.h>
 #include <event2/event.h>
 #include <event2/buffer.h>
@@ -27,7 +28,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* glibc shows these only to _GNU_SOURCE, which Swift's importer does not define; the layout is the kernel's. */
+/* The kernel's structure mmsghdr, and functions that glibc declares only with _GNU_SOURCE, which Swift's importer does
+   not define. */
 struct batch_message {
     struct msghdr header;
     unsigned int length;
@@ -38,8 +40,8 @@ int batch_send(int fd, struct batch_message *messages, unsigned int count, int f
 int stream_accept(int fd, struct sockaddr *address, socklen_t *length, int flags) __asm__("accept4");
 int thread_set_name(pthread_t thread, const char *name) __asm__("pthread_setname_np");
 
-/* sched_setattr(2) for the calling thread, which keeps its niceness: how long its turns on a processor are. glibc has no
-   function for it, and the structure is the kernel's (linux/sched/types.h). */
+/* Sets the length of the calling thread's time slices by sched_setattr(2); the thread keeps its nice value. glibc has
+   no function for this call. The structure is the kernel's (linux/sched/types.h). */
 static inline long thread_set_turn(uint64_t nanoseconds) {
     struct {
         uint32_t size, policy;
@@ -51,13 +53,13 @@ static inline long thread_set_turn(uint64_t nanoseconds) {
     return syscall(SYS_sched_setattr, 0, &attributes, 0);
 }
 
-/* prctl takes a variable number of arguments, which Swift cannot pass. */
+/* These functions call prctl, because Swift cannot call variadic functions. */
 static inline int process_set_dumpable(int is_dumpable) { return prctl(PR_SET_DUMPABLE, is_dumpable, 0, 0, 0); }
 static inline int process_is_dumpable(void) { return prctl(PR_GET_DUMPABLE, 0, 0, 0, 0); }
 
-/* Whether another user may do that with a file: the kernel judges, with its lists of access. The identity for files belongs to
-   the calling thread, and is the old one again at the end. glibc's setgroups changes all threads, the system call one.
-   Returns 0, an error number, or -1 if this process may not take the identity. */
+/* Asks the kernel whether another user may use a file, also by access control lists. During the call, the calling
+   thread has that user's identity for file access. glibc's setgroups would change all threads, so the system call is
+   used. Returns 0, an error number, or -1 if this process may not take the identity. */
 static inline int access_as(
     uint32_t user, uint32_t group, const uint32_t *groups, size_t count, const char *path, int mode)
 {
@@ -80,11 +82,12 @@ static inline long access_list_of(const char *path, void *list, size_t length) {
     return getxattr(path, "system.posix_acl_access", list, length);
 }
 
-/* A file without a name, which nobody else can open and which ends with its descriptor: O_TMPFILE, in the kernel's number. */
+/* Opens a file without a name, which no other process can open and which is removed when its descriptor is closed. The
+   octal constant is the kernel's O_TMPFILE, which glibc declares only with _GNU_SOURCE. */
 static inline int open_unnamed(const char *folder) { return open(folder, 020000000 | O_DIRECTORY | O_WRONLY | O_CLOEXEC, 0600); }
 
-/* Sends one datagram to a Unix-domain socket, with a descriptor unless that is negative: the macros for control messages
-   cannot be called from Swift. A name that begins with "@" is one of the abstract namespace. */
+/* Sends one datagram to a Unix-domain socket, with a descriptor unless `descriptor` is negative. Swift cannot call the
+   macros for control messages. A name that begins with "@" is in the abstract namespace. */
 static inline long notify_manager(
     int fd, const unsigned char *name, size_t name_length, const unsigned char *bytes, size_t length, int passed)
 {
@@ -111,7 +114,7 @@ static inline long notify_manager(
     return sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-/* Nanoseconds that the datagram which was read last had waited, by the clock for dates; negative when nobody knows. */
+/* How many nanoseconds the datagram that was read last had waited, by the wall clock; negative if this is unknown. */
 static inline long long socket_last_wait(int fd) {
     struct timespec then, now;
     if (ioctl(fd, SIOCGSTAMPNS, &then) != 0 || clock_gettime(CLOCK_REALTIME, &now) != 0) return -1;

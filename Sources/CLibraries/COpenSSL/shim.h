@@ -12,18 +12,18 @@
 #include <openssl/params.h>
 #include <stdlib.h>
 
-/* OSSL_PARAM tables are initialised by pointers into themselves; easier to get right in C. */
+/* Sets the key of an HMAC-SHA256 context. It is written in C, because the OSSL_PARAM table needs pointers to locals. */
 static inline int hmac_set_key_sha256(EVP_MAC_CTX *context, const void *key, size_t count) {
     char name[] = "SHA256";
     OSSL_PARAM parameters[] = {
         OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, name, 0),
         OSSL_PARAM_construct_end(),
     };
-    /* A null key would mean "the key set before". */
+    /* For a null key, OpenSSL would use the key that was set before, so an empty key is passed as "". */
     return EVP_MAC_init(context, key ? key : "", count, parameters);
 }
 
-/* A key on P-256 from its public point (65 bytes, uncompressed) and, unless null, its private number (32 bytes). */
+/* Makes a P-256 key from its public point (65 bytes, uncompressed) and, unless null, its private number (32 bytes). */
 static inline EVP_PKEY *p256_key(const unsigned char *point, const unsigned char *number) {
     EVP_PKEY *key = NULL;
     EVP_PKEY_CTX *context = EVP_PKEY_CTX_new_from_name(NULL, "EC", NULL);
@@ -46,7 +46,7 @@ static inline EVP_PKEY *p256_key(const unsigned char *point, const unsigned char
     return key;
 }
 
-/* The public point of a private number: 1 when the number is in the curve's range. */
+/* Computes the public point of a private number. Returns 1 if the number is in the curve's range. */
 static inline int p256_multiply(const unsigned char *number, unsigned char *point) {
     EC_GROUP *group = EC_GROUP_new_by_curve_name(NID_X9_62_prime256v1);
     EC_POINT *product = group ? EC_POINT_new(group) : NULL;
@@ -61,7 +61,7 @@ static inline int p256_multiply(const unsigned char *number, unsigned char *poin
     return made;
 }
 
-/* The public point of a key in its uncompressed form, 65 bytes, whatever form the key was read in. */
+/* Writes a key's public point in the uncompressed form of 65 bytes, regardless of the form in which it was read. */
 static inline int p256_public_point(const EVP_PKEY *key, unsigned char *point) {
     BIGNUM *x = NULL, *y = NULL;
     int made = EVP_PKEY_get_bn_param(key, OSSL_PKEY_PARAM_EC_PUB_X, &x) == 1
@@ -73,14 +73,14 @@ static inline int p256_public_point(const EVP_PKEY *key, unsigned char *point) {
     return made;
 }
 
-/* GMAC with a key that stays: OpenSSL's GHASH, as its own GCM calls it, and AES from EVP. EVP's GCM makes the same tags, and
-   asks for parameters by their names four times a message, which costs twice what the tag does. */
+/* GMAC with a key that is set up once, made from OpenSSL's GHASH and EVP's AES. EVP's GCM makes the same tags. But for
+   each message it looks parameters up by name four times, which costs twice as much as the tag. */
 static inline void gmac_block(const unsigned char in[16], unsigned char out[16], const void *aes) {
     int written = 0;
-    /* A context that has its key takes any block. */
+    /* Encrypting a block cannot fail in a context whose key is set. */
     if (EVP_EncryptUpdate((EVP_CIPHER_CTX *)aes, out, &written, in, 16) != 1) abort();
 }
-/* `aes` encrypts block by block, and outlives what is made. */
+/* Makes a GMAC context. `aes` must encrypt single blocks (ECB), and must outlive the result. */
 static inline GCM128_CONTEXT *gmac_new(EVP_CIPHER_CTX *aes) { return CRYPTO_gcm128_new(aes, gmac_block); }
 static inline int gmac_tag(
     GCM128_CONTEXT *gcm, const unsigned char *nonce, const unsigned char *bytes, size_t count, unsigned char *tag) {
@@ -95,7 +95,7 @@ static inline int gmac_is_tag(
     return gmac_tag(gcm, nonce, bytes, count, right) && CRYPTO_memcmp(right, tag, 16) == 0;
 }
 
-/* One message, with its tag of 16 bytes behind it: 1 when it was written to `out`. */
+/* Encrypts one message and writes it to `out`, followed by its tag of 16 bytes. Returns 1 for success. */
 static inline int aes128gcm_seal(
     const unsigned char *key, const unsigned char *nonce, const unsigned char *plain, int count, unsigned char *out) {
     EVP_CIPHER_CTX *context = EVP_CIPHER_CTX_new();
@@ -108,7 +108,7 @@ static inline int aes128gcm_seal(
     return made;
 }
 
-/* The reverse, where `count` is without the tag: 1 when nobody has changed the message. */
+/* Decrypts one message; `count` is its length without the tag. Returns 1 if the tag is valid. */
 static inline int aes128gcm_open(
     const unsigned char *key, const unsigned char *nonce, const unsigned char *sealed, int count, unsigned char *out) {
     EVP_CIPHER_CTX *context = EVP_CIPHER_CTX_new();

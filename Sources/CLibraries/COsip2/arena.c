@@ -5,20 +5,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The most that one message may take from the heap beyond its arena. */
+/* The maximum number of bytes that one message may allocate on the heap when its arena is full. */
 #define OVERFLOW_LIMIT ((size_t)1 << 20)
 
 struct chunk {
     struct chunk *next;
-    size_t unused; /* keeps what follows aligned to 16 */
+    size_t unused; /* aligns the memory after this header to 16 bytes */
 };
 
-/* The allocators are called hundreds of times for a message; the programs link this statically. */
+/* The arena of the current thread. The allocators use it hundreds of times for each message, so it has the fastest
+   model of thread-local storage. The model is possible because the programs link this library statically. */
 __attribute__((tls_model("initial-exec"))) static _Thread_local struct {
     char *base;
     size_t size;
     size_t top;
-    char *last; /* the newest allocation: the only one that can be given back */
+    char *last; /* the newest allocation, which is the only one that can be freed */
     struct chunk *chunks;
     size_t overflow;
 } arena;
@@ -46,11 +47,12 @@ static void give_back(void *place) {
     arena.last = NULL;
 }
 
-/* The parsers of single values never call this; it must exist beside the other two, and be right. */
+/* Serves realloc. libosip2's parsers of single values never call it, but libosip2 requires all three allocators. */
 static void *take_again(void *place, size_t size) {
     char *larger = cosip_arena_take(size);
     if (larger == NULL || place == NULL) return larger;
-    /* The old size is not known: what lies between an arena's place and the new one covers it. */
+    /* The size of the old allocation is unknown. It is at most the distance to the new allocation, so that much is
+       copied. */
     char *old = place;
     if (old < arena.base || old >= larger || larger > arena.base + arena.size) return NULL;
     size_t known = (size_t)(larger - old);
@@ -86,7 +88,7 @@ static void ignore_trace(const char *file, int line, osip_trace_level_t level, c
 }
 
 void cosip_start(void) {
-    /* A trace function of our own and not only a level: the parser's first message would set the level again. */
+    /* A trace function is set as well as a level, because the parser resets the level at its first message. */
     osip_trace_initialize_func(TRACE_LEVEL0, ignore_trace);
     parser_init();
     osip_set_allocators(cosip_arena_take, take_again, give_back);

@@ -1,4 +1,5 @@
 #include <sqlite3.h>
 
-/* sqlite3_config is variadic. Without its statistics SQLite takes no lock for each piece of memory. */
+/* Turns off SQLite's memory statistics, which take a lock for each allocation. Swift cannot call the variadic
+   sqlite3_config itself. */
 static inline int sqlite_count_no_memory(void) { return sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0); }

@@ -1,4 +1,4 @@
 #include "CVersion.h"
 
-/* A file of its own: another commit compiles nothing else anew. */
+/* This function is in a file of its own, so that a new commit compiles only this file again. */
 const char *cversion_commit(void) { return SIPPUSHD_COMMIT; }

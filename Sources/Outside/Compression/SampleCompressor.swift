@@ -1,16 +1,17 @@
 package import Bytes
 import CLZ4
 
-/// Compresses bytes that are similar to a sample. The result is an LZ4 block with the sample as its dictionary.
+/// Compresses bytes that resemble a sample. The result is an LZ4 block with the sample as its dictionary.
 ///
-/// Decompressing a block needs exactly the same sample, and the number of original bytes.
+/// To decompress a block, a program needs the sample and the number of original bytes.
 @safe package final class SampleCompressor {
     /// How many bytes of a sample are used, from its beginning.
     package static let sampleLimit = 4096
 
-    /// The state of LZ4. It is `nil` if memory was lacking; then nothing is compressed.
+    /// The state of LZ4; `nil` if memory was lacking, in which case no bytes are compressed.
     private let stream: UnsafeMutablePointer<LZ4_stream_t>?
-    /// The memory into which a block is written first, because its length is known only afterwards.
+    /// The memory into which a block is written before it is copied, because the length of a block is known only
+    /// afterwards.
     private var room: [UInt8] = []
 
     package init() { unsafe stream = LZ4_createStream() }
@@ -21,9 +22,9 @@ import CLZ4
     ///
     /// - Parameters:
     ///   - bytes: the bytes to compress.
-    ///   - sample: bytes that are similar; may be empty.
+    ///   - sample: bytes that resemble `bytes`; may be empty.
     ///   - limit: the maximum length of the block.
-    /// - Returns: the block; `nil` if it would be longer.
+    /// - Returns: the block; `nil` if the block would be longer than `limit`.
     package func block(of bytes: ByteString, like sample: ByteString, limit: Int) -> ByteString? {
         guard let stream = unsafe stream, limit > 0, limit <= Int32.max, !bytes.isEmpty else { return nil }
         if room.count < limit { room = [UInt8](repeating: 0, count: limit) }
@@ -32,7 +33,7 @@ import CLZ4
                 unsafe sample.withUnsafeBytes { sample in
                     unsafe bytes.withUnsafeBytes { bytes in
                         unsafe room.withUnsafeMutableBytes { room in
-                            // Loading the dictionary also drops the state of the previous block.
+                            // Loading the dictionary also resets the state that remained after the previous block.
                             unsafe LZ4_loadDict(stream, Self.text(sample), Self.used(sample))
                             return unsafe LZ4_compress_fast_continue(
                                 stream, Self.text(bytes), room.baseAddress?.assumingMemoryBound(to: CChar.self),
@@ -51,7 +52,7 @@ import CLZ4
     ///
     /// - Parameters:
     ///   - block: the result of ``block(of:like:limit:)``.
-    ///   - count: the number of the original bytes.
+    ///   - count: the number of original bytes.
     ///   - sample: the sample with which the block was made.
     /// - Returns: the original bytes; `nil` if the block is not valid.
     package static func bytes(of block: ByteString, count: Int, like sample: ByteString) -> ByteString? {

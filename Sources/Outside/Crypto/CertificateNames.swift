@@ -1,19 +1,19 @@
 import COpenSSL
 
-/// The names in a certificate, in lower case.
+/// The names for which a certificate is valid, in lower case.
 struct CertificateNames {
     /// The domains of the certificate's `sip:` URIs.
     private(set) var domains: [String] = []
-    /// The certificate's DNS names. If it has no alternative names, the common name.
+    /// The certificate's DNS names. If the certificate has no alternative names, this list has its common name.
     private(set) var hosts: [String] = []
 
-    /// The identities of the certificate's owner in SIP (RFC 5922 section 7.1): the SIP domains if there are any,
+    /// The names that identify the certificate's owner in SIP (RFC 5922 section 7.1): the SIP domains if there are any,
     /// otherwise the DNS names.
     var forSIP: [String] { domains.isEmpty ? hosts : domains }
 
-    /// Collects the names that OpenSSL reports.
+    /// Collects the names of a certificate from OpenSSL.
     ///
-    /// - Parameter each: calls the function with each name of the certificate.
+    /// - Parameter each: the function to call with each name of the certificate.
     /// - Returns: the names.
     @unsafe
     static func collected(_ each: (tls_name_function, UnsafeMutableRawPointer) -> Void) -> CertificateNames {
@@ -32,8 +32,8 @@ struct CertificateNames {
     }
 
     private mutating func note(_ bytes: UnsafeBufferPointer<UInt8>, isURI: Bool) {
-        // A name with a NUL or another invalid character is left out, because the character could hide the rest from a
-        // comparison.
+        // A name with a NUL or another invalid character is left out, because the character could hide the real end of
+        // the name from a comparison.
         let text = unsafe String(decoding: bytes, as: UTF8.self).lowercased()
         guard text.utf8.allSatisfy({ $0 > 32 && $0 < 127 }) else { return }
         guard isURI else { return hosts.append(text) }

@@ -8,13 +8,13 @@ package struct CertificateReport: Hashable, Sendable {
     package let names: [String]
     package let begins: UnixTime
     package let ends: UnixTime
-    /// Why a client that trusts the authorities would refuse the certificate or its chain, in OpenSSL's words. `nil` if
-    /// it would not.
+    /// Why a client that trusts the authorities would refuse the certificate or its chain, in OpenSSL's words; `nil` if
+    /// such a client would accept them.
     package let chainFault: String?
     /// The requested names that the certificate does not cover.
     package let missingNames: [String]
 
-    /// Reads the certificate, and checks that the key belongs to it.
+    /// Reads the certificate, and checks that the key belongs to the certificate.
     ///
     /// - Parameters:
     ///   - identity: the certificate with its chain, and the key.

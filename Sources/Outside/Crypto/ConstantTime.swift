@@ -1,6 +1,7 @@
 import COpenSSL
 
-/// Whether both have the same bytes. The duration of the comparison reveals only their lengths.
+/// Whether both spans have the same bytes. The duration of the comparison does not depend on the bytes, only on the
+/// lengths.
 package func equalInConstantTime(_ left: Span<UInt8>, _ right: Span<UInt8>) -> Bool {
     guard left.count == right.count else { return false }
     return unsafe left.withUnsafeBytes { a in

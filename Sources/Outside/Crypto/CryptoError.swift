@@ -1,13 +1,13 @@
-/// Why a hash, a key or a signature could not be made. The description is a sentence on which an operator can act.
+/// Why a hash, a key or a signature could not be made. The description is a sentence that tells an operator what to do.
 package struct CryptoError: Error, Hashable, CustomStringConvertible {
     package enum Code: Hashable, Sendable {
         /// The file or text contains no PEM private key, or an encrypted one.
         case unreadableKey
-        /// The algorithm needs another kind of key.
+        /// The key is of a kind that the algorithm cannot use.
         case unsuitableKey
         /// The salt or secret has the wrong length for the algorithm.
         case wrongLength
-        /// The text does not fit in one message.
+        /// The text is too long for one message.
         case tooLong
         /// The text was not encrypted for this key and secret, was modified, or does not have the expected form.
         case undecryptable
@@ -16,7 +16,7 @@ package struct CryptoError: Error, Hashable, CustomStringConvertible {
     }
 
     package let code: Code
-    /// A sentence for operators. It never contains key material.
+    /// A sentence about the error, for operators. The description never contains key material.
     package let description: String
 
     init(_ code: Code, _ description: String) {
@@ -24,7 +24,8 @@ package struct CryptoError: Error, Hashable, CustomStringConvertible {
         self.description = description
     }
 
-    /// Makes an error from the failed operation and OpenSSL's own reason. It also empties OpenSSL's error queue.
+    /// Makes an error from the name of the failed operation and OpenSSL's own reason, and empties OpenSSL's error
+    /// queue.
     static func library(_ what: String) -> CryptoError {
         CryptoError(.failed, "\(what): \(TLSError.pendingReason()).")
     }

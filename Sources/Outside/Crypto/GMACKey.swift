@@ -3,15 +3,16 @@ import COpenSSL
 /// A key for GMAC (NIST SP 800-38D: AES-256-GCM with only associated data), set up once. GMAC authenticates many bytes
 /// cheaply: 1,000 bytes cost some 1,500 instructions, a twentieth of HMAC-SHA256.
 ///
-/// A key must never use one nonce for two different texts. Each value of this type generates its own nonces.
+/// A key must never use one nonce for two different texts. Therefore each value of this type generates its nonces
+/// itself.
 @safe
 package struct GMACKey: ~Copyable {
     private let aes: OpaquePointer
     private let gcm: OpaquePointer
-    /// The next nonce: 8 bytes that are random at first, then a counter.
+    /// The next nonce: a random start of 8 bytes, and a counter.
     private var nonce: (start: UInt64, count: UInt32)
 
-    /// Sets up the key.
+    /// Sets up the GMAC key.
     ///
     /// - Parameter key: 32 random bytes.
     /// - Throws: if the key has another length, or OpenSSL fails.
@@ -35,15 +36,15 @@ package struct GMACKey: ~Copyable {
         unsafe EVP_CIPHER_CTX_free(aes)
     }
 
-    /// Writes the seal into the reserved bytes directly before `start`: a nonce, and the tag of all bytes from `start`
-    /// on.
+    /// Seals all bytes from `start` on. The seal is a nonce and a tag; it is written into the reserved bytes directly
+    /// before `start`.
     package mutating func seal(_ bytes: inout [UInt8], from start: Int) {
         precondition(start >= Self.sealCount && start < bytes.count, "there is something, and room before it")
         let gcm = unsafe gcm
         let place = start - Self.sealCount
         nonce.count &+= 1
-        // After 4 billion seals the counter carries into the random part. The result is as unique as a new random
-        // number.
+        // After 4 billion seals, the counter carries into the random start. The nonces stay as unique as with a new
+        // random start.
         if nonce.count == 0 { nonce.start &+= 1 }
         let nonce = nonce
         let isDone = unsafe bytes.withUnsafeMutableBufferPointer { buffer in
@@ -57,7 +58,7 @@ package struct GMACKey: ~Copyable {
         precondition(isDone, "a keyed GMAC takes any bytes")
     }
 
-    /// Whether the seal directly before the range is valid for the bytes in the range and this key.
+    /// Whether the seal directly before the range was made with this key for the bytes in the range.
     package func isSealed(_ bytes: [UInt8], _ range: Range<Int>) -> Bool {
         guard range.lowerBound >= Self.sealCount, range.upperBound <= bytes.count, !range.isEmpty else { return false }
         let gcm = unsafe gcm

@@ -1,12 +1,12 @@
 import COpenSSL
 
-/// A key for HMAC-SHA256 (RFC 2104), set up once. It authenticates nonces and device codes, signs webhooks, and derives
-/// the keys of web pushes.
+/// A key for HMAC-SHA256 (RFC 2104), set up once. HMAC keys authenticate nonces and device codes, sign webhooks, and
+/// derive the keys of web pushes.
 @safe
 package struct HMACKey: ~Copyable {
     private let raw: OpaquePointer
 
-    /// Sets up a key of any length. Use at least 16 random bytes.
+    /// Sets up a key from secret bytes of any length. The bytes should be random and at least 16.
     package init(_ key: Span<UInt8>) throws(CryptoError) {
         guard let algorithm = unsafe FetchedMAC.hmac.pointer, let raw = unsafe EVP_MAC_CTX_new(algorithm) else {
             throw .library("HMAC")
@@ -23,7 +23,7 @@ package struct HMACKey: ~Copyable {
 
     /// The HMAC of the bytes: 32 bytes that only an owner of the key can compute.
     package mutating func code(for bytes: Span<UInt8>) -> [UInt8] {
-        // With a NULL key, OpenSSL restarts with the key that is already set.
+        // If OpenSSL gets a NULL key, it starts a new computation with the key that is already set.
         let started = unsafe EVP_MAC_init(raw, nil, 0, nil)
         let updated = unsafe bytes.withUnsafeBufferPointer { unsafe EVP_MAC_update(raw, $0.baseAddress, $0.count) }
         precondition(started == 1 && updated == 1, "a keyed HMAC takes any bytes")
@@ -40,7 +40,7 @@ package struct HMACKey: ~Copyable {
 
 /// An algorithm object (`EVP_MAC`) of OpenSSL, fetched once and kept for the life of the process.
 ///
-/// - `@unchecked Sendable` because a fetched `EVP_MAC` is never written again.
+/// - The type is `@unchecked Sendable`, because a fetched `EVP_MAC` is never written again.
 @safe
 struct FetchedMAC: @unchecked Sendable {
     let pointer: OpaquePointer?

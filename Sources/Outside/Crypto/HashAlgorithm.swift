@@ -6,7 +6,7 @@ package enum HashAlgorithm: Hashable, Sendable, CaseIterable {
     /// SHA-512 with its own initial values, shortened to 256 bits (FIPS 180-4 section 5.3.6.2).
     case sha512_256
 
-    /// The digest of the bytes, in binary.
+    /// The binary digest of the bytes.
     package func digest(of bytes: Span<UInt8>) -> [UInt8] {
         var context = HashContext(self)
         context.update(bytes)
@@ -23,7 +23,7 @@ package enum HashAlgorithm: Hashable, Sendable, CaseIterable {
     package func digest(of bytes: [UInt8]) -> [UInt8] { digest(of: bytes.span) }
     package func hexDigest(of bytes: [UInt8]) -> [UInt8] { hexDigest(of: bytes.span) }
 
-    /// OpenSSL's object for the algorithm. It is fetched once for the whole process, because a fetch searches OpenSSL's
+    /// OpenSSL's object for the algorithm. The object is fetched once per process, because a fetch searches OpenSSL's
     /// providers under a lock.
     var implementation: FetchedDigest {
         switch self {
@@ -36,7 +36,7 @@ package enum HashAlgorithm: Hashable, Sendable, CaseIterable {
 
 /// An algorithm object (`EVP_MD`) of OpenSSL, kept for the life of the process.
 ///
-/// - `@unchecked Sendable` because a fetched `EVP_MD` is never written again.
+/// - The type is `@unchecked Sendable`, because a fetched `EVP_MD` is never written again.
 @safe
 struct FetchedDigest: @unchecked Sendable {
     let pointer: OpaquePointer?

@@ -1,8 +1,8 @@
 import Bytes
 import COpenSSL
 
-/// A digest that is being computed. After ``finish()`` the context is ready for the next digest, so that many digests
-/// need only one set-up.
+/// The state of a digest computation. After ``finish()`` the state can be used for the next digest, so that many
+/// digests need only one set-up.
 @safe
 package struct HashContext: ~Copyable {
     package let algorithm: HashAlgorithm
@@ -33,7 +33,7 @@ package struct HashContext: ~Copyable {
         return digest
     }
 
-    /// Ends the digest and returns it in lower-case hexadecimal, as digest authentication compares it.
+    /// Ends the computation and returns the digest in lower-case hexadecimal, as digest authentication compares it.
     package mutating func finishHex() -> [UInt8] { Hex.encode(finish().span) }
 
     private func start() {

@@ -2,7 +2,8 @@ import COpenSSL
 
 /// A public key on the curve P-256: a point in the uncompressed form of 65 bytes (`04`, X, Y).
 ///
-/// - `@unchecked Sendable` because nothing changes the `EVP_PKEY` after `init`, and OpenSSL locks its internal caches.
+/// - The type is `@unchecked Sendable`, because nothing changes the `EVP_PKEY` after `init`, and OpenSSL locks its
+///   internal caches.
 @safe
 package final class P256PublicKey: @unchecked Sendable {
     package let point: [UInt8]
@@ -10,7 +11,7 @@ package final class P256PublicKey: @unchecked Sendable {
 
     package static let pointLength = 65
 
-    /// Reads a point.
+    /// Makes a key from a point of 65 bytes.
     ///
     /// - Throws: ``CryptoError/Code/unsuitableKey`` for another length or form, or a point that is not on the curve.
     package init(point: [UInt8]) throws(CryptoError) {
@@ -28,26 +29,28 @@ package final class P256PublicKey: @unchecked Sendable {
 
     deinit { unsafe EVP_PKEY_free(raw) }
 
-    /// Whether the ES256 signature was made for these bytes with the matching private key. A signature is r followed by
-    /// s.
+    /// Whether the ES256 signature was made for these bytes with the private key that belongs to this public key. The
+    /// signature is r followed by s.
     package func isValid(_ signature: [UInt8], for message: [UInt8]) -> Bool {
         guard let encoded = ECDSASignature.encoded(signature) else { return false }
         return unsafe isSHA256Signature(encoded, for: message, by: raw)
     }
 }
 
-/// A private key on P-256 with its public key. It agrees on secrets with the owner of another pair.
+/// A private key on P-256 and its public key. With the public key of another pair, a private key computes a secret that
+/// both owners share.
 ///
-/// - `@unchecked Sendable` because nothing changes the `EVP_PKEY` after `init`, and OpenSSL locks its internal caches.
+/// - The type is `@unchecked Sendable`, because nothing changes the `EVP_PKEY` after `init`, and OpenSSL locks its
+///   internal caches.
 @safe
 package final class P256KeyPair: @unchecked Sendable {
-    /// The public key, 65 bytes.
+    /// The public key as an uncompressed point of 65 bytes.
     package let publicKey: [UInt8]
     private let raw: OpaquePointer
 
     package static let privateKeyLength = 32
 
-    /// Creates a new pair of keys.
+    /// Creates a random key pair.
     package init() throws(CryptoError) {
         ERR_clear_error()
         guard let raw = unsafe tls_make_p256_key() else { throw .library("a fresh key") }
@@ -55,7 +58,7 @@ package final class P256KeyPair: @unchecked Sendable {
         publicKey = try unsafe publicPoint(of: raw)
     }
 
-    /// Makes a pair from a private key.
+    /// Makes a key pair from the bytes of a private key.
     ///
     /// - Throws: ``CryptoError/Code/unsuitableKey`` if the key does not have 32 bytes, or is a number outside the
     ///   curve's range.
@@ -73,8 +76,8 @@ package final class P256KeyPair: @unchecked Sendable {
 
     deinit { unsafe EVP_PKEY_free(raw) }
 
-    /// The shared secret of this pair and another owner's pair (ECDH): the X of the shared point, 32 bytes. Each owner
-    /// computes it from the own private key and the other's public key.
+    /// The secret that the owners of two key pairs share (ECDH): the X of the shared point, 32 bytes. Each owner
+    /// computes the secret from its own private key and the other owner's public key.
     func sharedSecret(with other: P256PublicKey) throws(CryptoError) -> [UInt8] {
         ERR_clear_error()
         guard let context = unsafe EVP_PKEY_CTX_new_from_pkey(nil, raw, nil) else { throw .library("ECDH") }
@@ -97,7 +100,8 @@ func publicPoint(of key: OpaquePointer) throws(CryptoError) -> [UInt8] {
     return point
 }
 
-/// Whether the signature was made for the message. `signature` has OpenSSL's form: DER for a key on a curve.
+/// Whether the SHA-256 signature was made for the message. The signature must be in OpenSSL's form, which is DER for a
+/// key on a curve.
 func isSHA256Signature(_ signature: [UInt8], for message: [UInt8], by key: OpaquePointer) -> Bool {
     guard let context = unsafe EVP_MD_CTX_new() else { return false }
     defer {

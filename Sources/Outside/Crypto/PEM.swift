@@ -14,7 +14,8 @@ package enum PEM: Hashable, Sendable {
         }
     }
 
-    /// Reads the certificates, and calls `body` with them in their order. There is at least one.
+    /// Reads the certificates, and passes them to `body` in their order. If the PEM has no certificate, an error is
+    /// thrown.
     func withCertificates<Result>(
         _ body: ([OpaquePointer]) throws(TLSError) -> Result
     ) throws(TLSError) -> Result {
@@ -24,7 +25,7 @@ package enum PEM: Hashable, Sendable {
         while let certificate = unsafe PEM_read_bio_X509(source.bio, nil, nil, nil) {
             unsafe certificates.append(certificate)
         }
-        // The loop ends with an error in OpenSSL's queue, because the end of the file counts as an error.
+        // OpenSSL reports the end of the file as an error, which is removed from its queue here.
         ERR_clear_error()
         guard unsafe !certificates.isEmpty else {
             throw .unreadable(source: name, reason: "no certificate in PEM form")
@@ -32,7 +33,7 @@ package enum PEM: Hashable, Sendable {
         return try unsafe body(certificates)
     }
 
-    /// The expiry date of each certificate, in their order.
+    /// The expiry date of each certificate, in the order of the PEM.
     package func certificateEnds() throws(TLSError) -> [UnixTime] {
         try unsafe withCertificates { certificates throws(TLSError) in
             unsafe certificates.map { certificate in
@@ -43,7 +44,7 @@ package enum PEM: Hashable, Sendable {
         }
     }
 
-    /// The digest of each certificate, in their order.
+    /// The digest of each certificate, in the order of the PEM.
     func certificateDigests() throws(TLSError) -> [[UInt8]] {
         try unsafe withCertificates { certificates throws(TLSError) in
             var digests: [[UInt8]] = []
@@ -61,8 +62,8 @@ package enum PEM: Hashable, Sendable {
 
     func withPrivateKey<Result>(_ body: (OpaquePointer) throws(TLSError) -> Result) throws(TLSError) -> Result {
         let source = try PEMReader(self)
-        // The callback refuses to give a pass phrase. OpenSSL's default would read it from the terminal, and a daemon
-        // has none.
+        // The callback supplies no pass phrase, so that encrypted keys are refused. Without the callback, OpenSSL would
+        // ask for a pass phrase at the terminal, which a daemon does not have.
         guard let key = unsafe PEM_read_bio_PrivateKey(source.bio, nil, { _, _, _, _ in 0 }, nil) else {
             ERR_clear_error()
             throw .unreadable(source: name, reason: "no private key in PEM form that is not encrypted")
@@ -72,7 +73,7 @@ package enum PEM: Hashable, Sendable {
     }
 }
 
-/// An object of OpenSSL (BIO) that reads a file or a copy of the bytes. This value is its only owner.
+/// The sole owner of an OpenSSL input (BIO) that reads a file or a copy of the bytes.
 @safe
 private struct PEMReader: ~Copyable {
     let bio: OpaquePointer
@@ -81,7 +82,7 @@ private struct PEMReader: ~Copyable {
         ERR_clear_error()
         switch source {
         case .file(let path):
-            // A folder can be opened like a file, and would be reported as an empty file.
+            // A folder can be opened like a file, and OpenSSL would then report an empty file.
             guard unsafe access(path + "/", F_OK) != 0 else {
                 throw .unreadable(source: path, reason: unsafe String(cString: strerror(EISDIR)))
             }

@@ -3,7 +3,8 @@ import COpenSSL
 
 /// A private key that signs JSON web tokens for a push provider.
 ///
-/// - `@unchecked Sendable` because nothing changes the `EVP_PKEY` after `init`, and OpenSSL locks its internal caches.
+/// - The type is `@unchecked Sendable`, because nothing changes the `EVP_PKEY` after `init`, and OpenSSL locks its
+///   internal caches.
 @safe
 package final class ProviderKey: @unchecked Sendable {
     package enum Algorithm: Sendable {
@@ -25,13 +26,14 @@ package final class ProviderKey: @unchecked Sendable {
     package let algorithm: Algorithm
     private let raw: OpaquePointer
 
-    /// Reads an unencrypted private key: PKCS#8, or one of OpenSSL's older forms. The key must suit the algorithm: it
-    /// is on the curve P-256, or is an RSA key of at least 2048 bits.
+    /// Reads an unencrypted private key in PKCS#8 or one of OpenSSL's older forms. ES256 needs a key on the curve
+    /// P-256, and RS256 an RSA key of at least 2048 bits.
     package init(_ pem: PEM, for algorithm: Algorithm) throws(CryptoError) {
         let raw: OpaquePointer
         do throws(TLSError) {
             unsafe raw = try unsafe pem.withPrivateKey { key throws(TLSError) in
-                // This reference stays when the reader frees its own at the end of the closure.
+                // This extra reference keeps the key alive when the reader frees its own reference at the end of the
+                // closure.
                 guard unsafe EVP_PKEY_up_ref(key) == 1 else { throw .library(TLSError.pendingReason()) }
                 return unsafe key
             }
@@ -97,8 +99,8 @@ package final class ProviderKey: @unchecked Sendable {
         return unsafe isSHA256Signature(encoded, for: message, by: raw)
     }
 
-    /// The public key as a point of 65 bytes, uncompressed. In base64url it is the `k` of a web push's authorization
-    /// (RFC 8292 section 3.2) and the value of `+sip.vapid`.
+    /// The public key as an uncompressed point of 65 bytes. In base64url, this point is the `k` in the authorization of
+    /// a web push (RFC 8292 section 3.2) and the value of `+sip.vapid`.
     ///
     /// - Throws: ``CryptoError/Code/unsuitableKey`` if the key is not on a curve.
     package func publicPoint() throws(CryptoError) -> [UInt8] {
@@ -106,7 +108,7 @@ package final class ProviderKey: @unchecked Sendable {
         return try unsafe Crypto.publicPoint(of: raw)
     }
 
-    /// A signed JSON web token in compact form (RFC 7515 section 7.1). Header and claims are JSON texts.
+    /// A signed JSON web token in compact form (RFC 7515 section 7.1). Both `header` and `claims` must be JSON texts.
     package func token(header: [UInt8], claims: [UInt8]) throws(CryptoError) -> [UInt8] {
         var token = Base64.url.encode(header)
         token.append(UInt8(ascii: "."))
@@ -118,11 +120,13 @@ package final class ProviderKey: @unchecked Sendable {
     }
 }
 
-/// Converts ECDSA signatures over P-256 between two forms: OpenSSL's DER, and r followed by s.
+/// Converts ECDSA signatures over P-256 between OpenSSL's DER form and the form of JSON web tokens, which is r followed
+/// by s.
 package enum ECDSASignature {
     private static let half = 32
 
-    /// Converts from DER. r and s are padded on the left, because DER omits leading zero bytes.
+    /// Converts a DER signature to r followed by s. The numbers r and s are padded on the left, because DER omits
+    /// leading zero bytes.
     package static func joined(_ der: [UInt8]) -> [UInt8]? {
         unsafe der.withUnsafeBufferPointer { der in
             var position = der.baseAddress
@@ -143,7 +147,7 @@ package enum ECDSASignature {
         defer { unsafe ECDSA_SIG_free(signature) }
         let r = unsafe BN_bin2bn(Array(joined[..<half]), Int32(half), nil)
         let s = unsafe BN_bin2bn(Array(joined[half...]), Int32(half), nil)
-        // From here on the signature owns both numbers, and frees them.
+        // From here on, the signature object owns r and s, and frees them.
         guard unsafe ECDSA_SIG_set0(signature, r, s) == 1 else { return nil }
         var start: UnsafeMutablePointer<UInt8>?
         let count = unsafe i2d_ECDSA_SIG(signature, &start)

@@ -1,36 +1,37 @@
 import COpenSSL
 
-/// A key for AES-128-SIV (RFC 5297). It encrypts and authenticates without a nonce: one text with the same associated
-/// data always gives the same bytes. Thus nothing needs to be counted or stored.
+/// A key for AES-128-SIV (RFC 5297). The key encrypts and authenticates without a nonce: one text with the same
+/// associated data always gives the same bytes. Therefore no counter or nonce needs to be stored.
 ///
-/// OpenSSL offers this mode and CMAC too, but sets up their contexts for each message. This type builds both from
-/// OpenSSL's AES, whose contexts keep their keys. A message then needs neither a set-up nor an allocation. The table
-/// has user instructions with OpenSSL 3.0.19 for 48 bytes with 36 and 10 associated bytes, measured by callgrind:
+/// OpenSSL's own AES-SIV and CMAC set up a context for each message. This type builds both from OpenSSL's AES for
+/// single blocks, whose contexts keep their keys. Therefore a message needs neither a set-up nor an allocation. The
+/// table shows user instructions with OpenSSL 3.0.19, measured by callgrind for 48 bytes with 36 and 10 associated
+/// bytes:
 ///
 /// | | instructions |
 /// |---|---|
 /// | this type, to seal or to open | 3,300 |
 /// | `EVP` AES-128-SIV, to seal or to open | 34,000 |
-/// | the same from a copy of a keyed context | 15,400 |
+/// | `EVP` AES-128-SIV from a copy of a keyed context | 15,400 |
 /// | a code of 36 bytes by this type; by `CMAC_Final`; by `EVP_MAC` | 1,000; 1,750; 2,150 |
 /// | counter mode of 48 bytes by this type; by `EVP` | 840; 1,200 |
 ///
-/// AES-GCM with a kept context takes 3,200 instructions by `EVP` and 1,800 by `CRYPTO_gcm128`. But its nonce makes each
-/// token 16 letters longer, and a text never gives the same token twice. OpenSSL has AES-GCM-SIV only from version 3.2
-/// on.
+/// AES-GCM with a kept context takes 3,200 instructions by `EVP` and 1,800 by `CRYPTO_gcm128`. However, the nonce of
+/// AES-GCM makes each token 16 letters longer, and a text never gives the same token twice. OpenSSL has AES-GCM-SIV
+/// only from version 3.2 on.
 package struct SIVKey: ~Copyable {
     package static let byteCount = 32
-    /// How many bytes longer a sealed text is than the plain text.
+    /// The number of bytes by which a sealed text is longer than the plain text.
     package static let overhead = 16
 
     private let mac: BlockCode
     private let cipher: AESContext
-    /// The code of sixteen zeros. The computation for each message begins with it.
+    /// The CMAC of sixteen zero bytes, with which the computation for each message begins.
     private let start: Block
-    /// The code of the data that was associated with the next message so far.
+    /// The intermediate result (S2V) over the data that were associated with the next message so far.
     private var chain: Block
 
-    /// Sets up the key.
+    /// Sets up the SIV key.
     ///
     /// - Throws: ``CryptoError/Code/wrongLength`` unless the key has 32 bytes: one half for the code, one for the
     ///   cipher.
@@ -46,12 +47,13 @@ package struct SIVKey: ~Copyable {
         self.cipher = cipher
     }
 
-    /// Associates data with the next message. Opening the message needs the same pieces of data in the same order.
+    /// Associates data with the next message. To open the message, the same pieces of data must be associated in the
+    /// same order.
     package mutating func associate(_ data: Span<UInt8>) {
         chain = chain.doubled ^ mac.code(of: data)
     }
 
-    /// Appends the sealed text to `out`.
+    /// Encrypts and authenticates a text, and appends the result to `out`.
     package mutating func seal(_ plain: Span<UInt8>, into out: inout [UInt8]) {
         let tag = tag(of: plain)
         unsafe withUnsafeBytes(of: tag.bigEndian) { unsafe out.append(contentsOf: $0) }
@@ -60,7 +62,8 @@ package struct SIVKey: ~Copyable {
         apply(tag, to: &out, from: begin)
     }
 
-    /// Opens a sealed text and appends the plain text to `plain`. If the seal is invalid, nothing is appended.
+    /// Decrypts a sealed text and appends the plain text to `plain`. If the seal is invalid, the function appends
+    /// nothing.
     ///
     /// - Returns: whether the text was sealed with this key and the same associated data.
     package mutating func open(_ sealed: Span<UInt8>, into plain: inout [UInt8]) -> Bool {
@@ -72,28 +75,29 @@ package struct SIVKey: ~Copyable {
         let begin = plain.count
         unsafe sealed.extracting(Self.overhead...).withUnsafeBufferPointer { unsafe plain.append(contentsOf: $0) }
         apply(given, to: &plain, from: begin)
-        // The comparison of two numbers takes the same time wherever they differ.
+        // Comparing two integers takes the same time wherever they differ, so the duration reveals nothing about the
+        // tag.
         if tag(of: plain.span.extracting(begin...)) == given { return true }
         plain.removeLast(plain.count - begin)
         return false
     }
 
-    /// The synthetic initialisation vector of a message (S2V, RFC 5297 section 2.4). Afterwards no data are associated
-    /// with the next message.
+    /// The synthetic initialisation vector of a message (S2V, RFC 5297 section 2.4). The call consumes the associated
+    /// data, so the next message begins without any.
     private mutating func tag(of plain: Span<UInt8>) -> Block {
         defer { chain = start }
         guard plain.count < 16 else { return mac.code(of: plain, addingToEnd: chain) }
         return mac.code(of: chain.doubled ^ Block(padding: plain))
     }
 
-    /// Encrypts or decrypts in counter mode. The counter starts with the vector without two bits, so that
-    /// implementations can count in 32 bits (section 2.5).
+    /// Encrypts or decrypts in counter mode. The counter starts with the tag. Two bits of the tag are cleared first, so
+    /// that implementations can count in 32 bits (section 2.5).
     private func apply(_ tag: Block, to bytes: inout [UInt8], from begin: Int) {
         var counter = tag & ~(1 << 63 | 1 << 31)
         unsafe bytes.withUnsafeMutableBytes { raw in
             for index in stride(from: begin, to: raw.count, by: 64) {
-                // Four blocks are encrypted in one call, because a call of OpenSSL costs ten times as much as a block.
-                // Most texts have four blocks.
+                // Four blocks are encrypted in one call, because calling OpenSSL costs ten times as much as encrypting
+                // a block. Most texts have four blocks.
                 var stream = [4 of Block] { (counter &+ Block($0)).bigEndian }
                 counter &+= 4
                 unsafe withUnsafeMutableBytes(of: &stream) { stream in
@@ -107,15 +111,16 @@ package struct SIVKey: ~Copyable {
     }
 }
 
-/// A key that encrypts sixteen bytes into sixteen bytes. Without the key, nobody can tell the result from random bytes
-/// or change it into another useful value.
+/// A key that encrypts sixteen bytes into sixteen bytes (one AES block). Without the key, nobody can tell the result
+/// from random bytes, or change it into another valid value.
 ///
-/// The sixteen bytes must contain their own check, such as a number that is known here. It costs a fifteenth of
-/// ``SIVKey``.
+/// The sixteen bytes must contain a value by which the receiver recognises a forgery. Using a block key costs a
+/// fifteenth of using an ``SIVKey``.
 package struct BlockKey: ~Copyable {
     private let forward, backward: AESContext
 
-    /// Derives a key from a key of ``SIVKey``. Neither of the two keys reveals anything about the other.
+    /// Derives a block key from the bytes of an ``SIVKey``. The derived key and the original key reveal nothing about
+    /// each other.
     package init(derivedFrom key: Span<UInt8>) throws(CryptoError) {
         guard key.count == SIVKey.byteCount else {
             throw CryptoError(.wrongLength, "A key for AES-128-SIV has \(SIVKey.byteCount) bytes, not \(key.count).")
@@ -141,7 +146,8 @@ package struct BlockKey: ~Copyable {
 /// The message authentication code of RFC 4493 (AES-CMAC), for messages of any length.
 private struct BlockCode: ~Copyable {
     private let cipher: AESContext
-    /// Added to the last block of a message: `whole` if the block is complete, `filled` if it was padded (section 2.3).
+    /// The values that are added to the last block of a message: `whole` if the block is complete, `filled` if it was
+    /// padded (RFC 4493 section 2.3).
     private let whole, filled: Block
 
     init(_ key: Span<UInt8>) throws(CryptoError) {
@@ -154,13 +160,13 @@ private struct BlockCode: ~Copyable {
     /// The code of a message of sixteen bytes.
     func code(of block: Block) -> Block { cipher.encrypted(block ^ whole) }
 
-    /// The code of the bytes. First the addend is added to their last sixteen bytes (`xorend` of RFC 5297 section 2.1).
-    /// With an addend there must be at least sixteen bytes.
+    /// The authentication code of the bytes. Before the computation, the addend is added to the last sixteen bytes
+    /// (`xorend` of RFC 5297 section 2.1). If there is an addend, the text must have at least sixteen bytes.
     func code(of bytes: Span<UInt8>, addingToEnd addend: Block = 0) -> Block {
         var state: Block = 0
         var rest = bytes
         while rest.count > 16 {
-            // The addend covers parts of the last two blocks, unless the bytes are whole blocks.
+            // If the text does not consist of whole blocks, the addend covers parts of the last two blocks.
             state = cipher.encrypted(state ^ Block(first: rest) ^ addend >> (8 * (rest.count - 16)))
             rest = rest.extracting(droppingFirst: 16)
         }
@@ -169,10 +175,10 @@ private struct BlockCode: ~Copyable {
     }
 }
 
-/// OpenSSL's context of AES-128 for single blocks (ECB). It keeps its key.
+/// OpenSSL's context of AES-128 for single blocks (ECB). The context keeps its key.
 ///
-/// Counter mode is built from single blocks too, because setting another vector in OpenSSL's own counter mode costs
-/// more than the three blocks of a token.
+/// Counter mode is also built from single blocks. OpenSSL's own counter mode would need a new vector for each token,
+/// and setting it costs more than encrypting the token's three blocks.
 @safe
 private struct AESContext: ~Copyable {
     let raw: OpaquePointer
@@ -209,7 +215,7 @@ private struct AESContext: ~Copyable {
     }
 }
 
-/// A block of sixteen bytes as a number. The first byte is the most significant one.
+/// Sixteen bytes as an integer. The first byte is the most significant one.
 private typealias Block = UInt128
 
 extension Block {

@@ -1,6 +1,6 @@
 import COpenSSL
 
-/// A certificate with its chain, and its private key. The own certificate is the first of the chain.
+/// A certificate with its chain, and its private key. The first certificate of the chain is the owner's own.
 package struct TLSIdentity: Hashable, Sendable {
     package let certificate: PEM
     package let key: PEM
@@ -14,22 +14,25 @@ package struct TLSIdentity: Hashable, Sendable {
 /// The certificates and rules for TLS sessions: TLS 1.2 and 1.3 with Mozilla's "intermediate" ciphers, no compression,
 /// no renegotiation.
 ///
-/// A changed certificate needs a new context. Existing sessions keep the old context.
+/// A changed certificate needs a new context. Existing sessions keep the context with which they began.
 ///
-/// - `@unchecked Sendable` because nothing changes it after its creation, and OpenSSL locks its reference counts.
+/// - The type is `@unchecked Sendable`, because nothing changes the context after its creation, and OpenSSL locks its
+///   reference counts.
 @safe
 package final class TLSContext: @unchecked Sendable {
     private let raw: OpaquePointer
     private let isServer: Bool
     private let verifiesPeer: Bool
-    /// The ALPN names. They are stored here, because the ALPN callback holds them unretained.
+    /// The ALPN names. This property keeps the list of names alive, because OpenSSL's ALPN callback has only an
+    /// unretained pointer to it.
     private let protocols: ProtocolList
-    /// Ticket keys and contexts of other names. They are stored here, because OpenSSL's callbacks hold them unretained.
+    /// The ticket keys and the contexts for other names. These properties keep keys and contexts alive, because
+    /// OpenSSL's callbacks have only unretained pointers.
     private var tickets: TicketKeys?
     private var choice: CertificateChoice?
     private var others: [TLSContext] = []
 
-    // The ciphers of TLS 1.2. TLS 1.3 has a list of its own, whose defaults are Mozilla's.
+    // The ciphers of TLS 1.2. For TLS 1.3, OpenSSL's defaults are Mozilla's recommendation already.
     private static let ciphers =
         "ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES256-GCM-SHA384:"
         + "ECDHE-RSA-AES256-GCM-SHA384:ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305:"
@@ -50,8 +53,8 @@ package final class TLSContext: @unchecked Sendable {
         unsafe tls_use_automatic_dh(raw)
         unsafe tls_release_idle_buffers(raw)
         unsafe tls_keep_no_sessions(raw)
-        // If a peer closes TCP without close_notify, the connection counts as closed. SIP and HTTP detect missing bytes
-        // by their lengths.
+        // A peer that closes TCP without close_notify counts as a peer that closed the connection properly. SIP and
+        // HTTP detect missing bytes by their lengths.
         unsafe tls_set_strict_options(raw)
     }
 
@@ -59,9 +62,10 @@ package final class TLSContext: @unchecked Sendable {
 
     // MARK: Servers
 
-    /// A context for accepting connections. `certificate` has the chain, and the server's own certificate is the first.
-    /// `protocols` are ALPN names in our order of preference. A client that supports none of them is served without
-    /// ALPN. With `clientAuthority`, clients must present a certificate that this authority issued.
+    /// Creates a context for accepted connections. `certificate` is the server's own certificate, followed by its
+    /// chain. `protocols` are ALPN names in the server's order of preference. A client that supports none of these
+    /// protocols is served without ALPN. With `clientAuthority`, clients must present a certificate that this authority
+    /// issued.
     package static func server(
         certificate: PEM, key: PEM, protocols: [String] = [], clientAuthority: PEM? = nil
     ) throws(TLSError) -> TLSContext {
@@ -70,8 +74,9 @@ package final class TLSContext: @unchecked Sendable {
             clients: clientAuthority.map { .mustShow($0) } ?? .unknown)
     }
 
-    /// A context for accepting connections under several names. A client that asks for a name gets the first identity
-    /// whose certificate covers the name. If none does, it gets the first identity (RFC 6066 section 3).
+    /// Creates a context for accepted connections under several names. A client that asks for a name gets the first
+    /// identity whose certificate covers the name. If no certificate covers the name, the client gets the first
+    /// identity (RFC 6066 section 3).
     package static func server(
         identities: [TLSIdentity], protocols: [String] = [], clients: ClientCertificates = .unknown,
         tickets: TicketKeys? = nil
@@ -92,10 +97,10 @@ package final class TLSContext: @unchecked Sendable {
 
     /// Which certificates clients must or may present.
     package enum ClientCertificates: Hashable, Sendable {
-        /// Clients are not asked for a certificate.
+        /// The server does not ask clients for a certificate.
         case unknown
-        /// Clients may present a certificate. If the authority issued it, it identifies the client. Any other
-        /// certificate is treated like none.
+        /// Clients may present a certificate. If this authority issued the certificate, it identifies the client;
+        /// otherwise the certificate is ignored.
         case mayShow(PEM)
         /// Clients must present a certificate that the authority issued.
         case mustShow(PEM)
@@ -106,17 +111,17 @@ package final class TLSContext: @unchecked Sendable {
         case .unknown: break
         case .mayShow(let authority):
             try trust(authority)
-            // The handshake accepts any certificate. The session keeps the result of the verification.
+            // The handshake accepts any client certificate. The session stores whether the certificate is valid.
             unsafe SSL_CTX_set_verify(raw, SSL_VERIFY_PEER, { _, _ in 1 })
         case .mustShow(let authority):
             try trust(authority)
             unsafe SSL_CTX_set_verify(raw, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nil)
         }
-        // A ticket is valid only with the authorities under which it was made.
+        // A session ticket is valid only with the authorities that were configured when it was created.
         let name = try clients.sessionContext()
         unsafe SSL_CTX_set_session_id_context(raw, name, UInt32(name.count))
-        // A client that presented a certificate cannot resume its session: the dates of its chain are checked at each
-        // handshake.
+        // A client that presented a certificate cannot resume its session, because the dates of its certificate chain
+        // are checked at each handshake.
         unsafe tls_open_tickets(raw, mayResume)
     }
 
@@ -140,9 +145,9 @@ package final class TLSContext: @unchecked Sendable {
 
     // MARK: Clients
 
-    /// A context for connecting to servers. `authority` replaces the system's list of certificate authorities.
-    /// `certificate` and `key` are for servers that ask for a client certificate. Without `verifiesPeer` anybody can
-    /// pose as the server.
+    /// Creates a context for connecting to servers. `authority` replaces the system's list of certificate authorities.
+    /// `certificate` and `key` are for servers that ask for a client certificate. If `verifiesPeer` is false, anybody
+    /// can pose as the server.
     package static func client(
         authority: PEM? = nil, certificate: PEM? = nil, key: PEM? = nil, protocols: [String] = [],
         verifiesPeer: Bool = true
@@ -159,7 +164,7 @@ package final class TLSContext: @unchecked Sendable {
         unsafe SSL_CTX_set_verify(context.raw, verifiesPeer ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, nil)
         if !protocols.isEmpty {
             let wire = context.protocols.wire
-            // This function returns 0 for success, unlike the others of its kind.
+            // For success, SSL_CTX_set_alpn_protos returns 0, while other functions of OpenSSL return 1.
             guard unsafe SSL_CTX_set_alpn_protos(context.raw, wire, UInt32(wire.count)) == 0 else {
                 throw .library("bad ALPN list")
             }
@@ -198,14 +203,14 @@ package final class TLSContext: @unchecked Sendable {
 
     // MARK: Sessions
 
-    /// Starts the accepting side of one connection.
+    /// Creates the session of an accepted connection.
     package func makeServerSession() throws(TLSError) -> TLSSession {
         precondition(isServer, "a client context cannot accept")
         return try unsafe TLSSession(SSL_new(raw), context: self, isServer: true)
     }
 
-    /// Starts the client side of one connection to `host`, a name or an IP address. The host is sent as the server
-    /// name, and the server's certificate must cover it.
+    /// Creates the session of a connection to `host`, a name or an IP address. The host is sent as the server name, and
+    /// the server's certificate must cover it.
     package func makeClientSession(host: String) throws(TLSError) -> TLSSession {
         precondition(!isServer, "a server context cannot connect")
         let session = try unsafe TLSSession(SSL_new(raw), context: self, isServer: false)
@@ -227,8 +232,8 @@ private final class ProtocolList: Sendable {
 }
 
 extension TLSContext.ClientCertificates {
-    /// A digest of the requirements for clients and of the trusted authorities. It identifies the configuration under
-    /// which a session was made.
+    /// A digest of the rules for client certificates, including the authorities. The digest identifies the
+    /// configuration under which a session was created.
     fileprivate func sessionContext() throws(TLSError) -> [UInt8] {
         let (kind, authority): (UInt8, PEM?) =
             switch self {
@@ -242,7 +247,7 @@ extension TLSContext.ClientCertificates {
     }
 }
 
-/// Whether a client may resume the session of its ticket: only if it presented no certificate.
+/// Whether a client may resume the session of its ticket, which is allowed only if the client presented no certificate.
 private func mayResume(_ session: OpaquePointer?) -> Int32 {
     guard let session = unsafe session else { return 0 }
     return unsafe SSL_SESSION_get0_peer(session) == nil ? 1 : 0
@@ -262,7 +267,7 @@ private func selectProtocol(
         let code = unsafe SSL_select_next_proto(
             &result, selectedLength, ours.baseAddress, UInt32(ours.count), offered, offeredLength)
         guard code == OPENSSL_NPN_NEGOTIATED else { return SSL_TLSEXT_ERR_NOACK }
-        // The pointer leads into our list, which outlives the handshake.
+        // The pointer stays valid, because it points into the list of this context, which outlives the handshake.
         unsafe selected.pointee = unsafe UnsafePointer(result)
         return SSL_TLSEXT_ERR_OK
     }

@@ -17,7 +17,7 @@ package enum TLSError: Error, Hashable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// The text of OpenSSL's oldest pending error. Empties the error queue.
+    /// The text of OpenSSL's oldest pending error. The call also empties OpenSSL's error queue.
     static func pendingReason() -> String {
         let code = ERR_get_error()
         ERR_clear_error()
@@ -28,7 +28,7 @@ package enum TLSError: Error, Hashable, Sendable, CustomStringConvertible {
 
     static func reason(for code: UInt) -> String {
         guard code != 0 else { return "unknown TLS error" }
-        // Errors of system calls contain an errno, and OpenSSL has no text for them.
+        // The error of a system call contains an errno, for which OpenSSL has no text.
         if code & systemErrorFlag != 0 {
             return unsafe String(cString: strerror(Int32(truncatingIfNeeded: code & (systemErrorFlag - 1))))
         }

@@ -1,10 +1,11 @@
 import COpenSSL
 import Glibc
 
-/// The TLS state of one connection. The C library that transports the bytes holds a reference of its own, see
+/// The TLS state of one connection. The C library that transports the bytes has its own reference to this state, see
 /// ``retainedHandle()``.
 ///
-/// - `@unchecked Sendable` because after the handover to a connection only the connection's loop uses it.
+/// - The type is `@unchecked Sendable`, because only the loop of the connection uses it once it was passed to the
+///   connection.
 @safe
 package final class TLSSession: @unchecked Sendable {
     private let raw: OpaquePointer
@@ -30,16 +31,16 @@ package final class TLSSession: @unchecked Sendable {
         guard unsafe SSL_set1_host(raw, host) == 1 else { throw .library("not a host name") }
     }
 
-    /// Offers the server to resume an earlier session. The earlier session must have received its tickets, which TLS
-    /// 1.3 sends after the handshake. Call before the handshake.
+    /// Asks the server to resume an earlier session. The earlier session must have received its tickets, which TLS 1.3
+    /// sends after the handshake. Call this function before the handshake.
     package func resume(_ earlier: TLSSession) throws(TLSError) {
         guard let ticket = unsafe SSL_get_session(earlier.raw), unsafe SSL_set_session(raw, ticket) == 1 else {
             throw .library(TLSError.pendingReason())
         }
     }
 
-    /// The `SSL` object with one more reference. The caller owns this reference, and a C library releases it with
-    /// `SSL_free`.
+    /// OpenSSL's `SSL` object with one additional reference, which the caller owns. The C library that gets the object
+    /// releases this reference by `SSL_free`.
     @unsafe
     package func retainedHandle() -> UnsafeMutableRawPointer {
         unsafe SSL_up_ref(raw)
@@ -57,11 +58,12 @@ package final class TLSSession: @unchecked Sendable {
         case ended
         /// The connection failed with this `errno`.
         case broken(Int32)
-        /// Client and server could not agree. The text is OpenSSL's reason.
+        /// Client and server could not agree. The associated text is OpenSSL's reason.
         case failed(String)
     }
 
-    /// Uses a connected socket, which still belongs to its owner. Call before the first ``shakeHands()``.
+    /// Attaches the session to a connected socket, which still belongs to its owner. Call this function before the
+    /// first ``shakeHands()``.
     ///
     /// - Returns: false if memory is lacking.
     package func accept(on socket: Int32) -> Bool {
@@ -69,7 +71,8 @@ package final class TLSSession: @unchecked Sendable {
         return unsafe SSL_set_fd(raw, socket) == 1
     }
 
-    /// Continues the handshake as far as the socket allows. Call again when the socket is ready.
+    /// Continues the handshake as far as the socket allows. Call this function again when the socket can be read or
+    /// written.
     package func shakeHands() -> HandshakeStep {
         ERR_clear_error()
         errno = 0
@@ -109,9 +112,9 @@ package final class TLSSession: @unchecked Sendable {
         return unsafe String(cString: X509_verify_cert_error_string(code))
     }
 
-    /// The peer's identities by its certificate, in lower case (RFC 5922 section 7.1). They are the domains of its
-    /// `sip:` URIs. Without these, they are its DNS names; without both, its common name. Empty without a trusted
-    /// certificate.
+    /// The names by which the peer's certificate identifies the peer, in lower case (RFC 5922 section 7.1). These names
+    /// are the domains of its `sip:` URIs, otherwise its DNS names, otherwise its common name. The list is empty if the
+    /// peer presented no trusted certificate.
     package var peerNames: [String] {
         guard verificationFailure == nil else { return [] }
         return unsafe CertificateNames.collected { found, context in
@@ -122,15 +125,15 @@ package final class TLSSession: @unchecked Sendable {
     /// Whether the client resumed an earlier session with a ticket, so that the handshake was short.
     package var isResumed: Bool { unsafe SSL_session_reused(raw) == 1 }
 
-    /// The text for an error code of OpenSSL; `nil` if the code means no error.
+    /// OpenSSL's text for an error code; `nil` if the code means no error.
     package func reason(for code: UInt) -> String? {
         verificationFailure.map { "certificate not trusted: \($0)" } ?? (code == 0 ? nil : TLSError.reason(for: code))
     }
 
-    /// Notifies the peer that no more data follow (close_notify), without waiting for its answer.
+    /// Tells the peer that no more data follow (close_notify), without waiting for the peer's answer.
     package func shutDown() {
         ERR_clear_error()
-        // During the handshake, SSL_shutdown would fail and send nothing.
+        // During the handshake, SSL_shutdown would fail without sending anything.
         guard unsafe SSL_is_init_finished(raw) == 1 else { return }
         unsafe SSL_set_shutdown(raw, SSL_RECEIVED_SHUTDOWN)
         unsafe SSL_shutdown(raw)

@@ -1,20 +1,23 @@
 package import Bytes
 
-/// Seals short texts for use in URIs, and opens them again. Nobody else can read, change or make a sealed text.
+/// Encrypts short texts for use in URIs, and decrypts them again. Without the key, nobody can read, change or create a
+/// sealed text.
 ///
-/// A sealed text is base64url of the key's number and the AES-SIV ciphertext. It opens only together with the two texts
-/// to which it was bound. The newest key seals new texts; older keys open the texts that they sealed. After the first
-/// use, only return values are allocated.
+/// A sealed text is base64url of the key's number and the AES-SIV ciphertext. A sealed text opens only together with
+/// the two texts to which it was bound. The newest key seals new texts, and older keys open only texts that they
+/// sealed. After its first use, a sealer allocates only its return values.
 ///
-/// - `@unchecked Sendable` because only its shard's thread uses it.
+/// - The type is `@unchecked Sendable`, because only its shard's thread uses it.
 package final class TextSealer: @unchecked Sendable {
     package struct Opened {
         package let plain: [UInt8]
-        /// A digest of the sealed text: the number of its key in the upper eight bits, then the first bytes of its tag.
+        /// A digest of the sealed text: the key's number in the upper eight bits, then the first bytes of the text's
+        /// tag.
         package let digest: UInt64
     }
 
-    /// The maximum length of a sealed text. A longer text was not sealed by this type.
+    /// The maximum length of a sealed text in bytes. This type never produces a longer text, so a longer text is
+    /// invalid.
     package static let maximumLength = 240
 
     private var keys: [Key] = []
@@ -39,14 +42,14 @@ package final class TextSealer: @unchecked Sendable {
 
     package init() {}
 
-    /// Uses this key for sealing from now on. A key with the same number is replaced.
+    /// Sets the key that seals all later texts. If an older key has the same number, it is replaced.
     package func use(_ key: [UInt8], number: UInt8) throws(CryptoError) {
         let new = try Key(number, key.span)
         forget(number)
         keys.insert(new, at: 0)
     }
 
-    /// Drops a key. The texts that it sealed can no longer be opened.
+    /// Removes a key, so that the texts that it sealed can no longer be opened.
     package func forget(_ number: UInt8) { keys.removeAll { $0.number == number } }
 
     /// Seals a text and binds it to two other texts.
@@ -62,7 +65,7 @@ package final class TextSealer: @unchecked Sendable {
         return Base64.url.encode(bytes.span)
     }
 
-    /// Opens a sealed text. The result is `nil` if none of the keys sealed the text with these two texts.
+    /// Opens a sealed text. The result is `nil` if none of the keys sealed the text together with `first` and `second`.
     package func open(_ text: ByteString, with first: ByteString, _ second: ByteString) -> Opened? {
         guard text.count <= Self.maximumLength else { return nil }
         var bytes = takeScratch()
@@ -80,7 +83,7 @@ package final class TextSealer: @unchecked Sendable {
         return Opened(plain: plain, digest: digest)
     }
 
-    /// Seals sixteen bytes. They must contain a value by which a forgery is recognised.
+    /// Seals sixteen bytes, given as two integers. The integers must contain a value by which a forgery is recognised.
     ///
     /// - Precondition: a key was set by ``use(_:number:)``.
     package func seal(_ high: UInt64, _ low: UInt64) -> [23 of UInt8] {
@@ -96,8 +99,8 @@ package final class TextSealer: @unchecked Sendable {
         return .init(initializingWith: { Base64.url.encode(bytes.span, into: &$0) })
     }
 
-    /// Decrypts sixteen bytes, whether or not they are authentic. The result is `nil` if the text has another form or
-    /// its key is unknown.
+    /// Decrypts sixteen bytes without checking whether they are authentic. The result is `nil` if the text has another
+    /// form or its key is unknown.
     package func openBlock(_ text: ByteString) -> (high: UInt64, low: UInt64)? {
         guard text.count <= Self.maximumLength else { return nil }
         var bytes = takeScratch()
@@ -108,7 +111,8 @@ package final class TextSealer: @unchecked Sendable {
         return key.blocks.opened(number(1..<9), number(9..<17))
     }
 
-    /// An empty array with the capacity of the previous use. The caller gives it back to `scratch`.
+    /// Takes the buffer of the previous use, emptied but with its capacity. After use, the caller stores the buffer in
+    /// `scratch` again.
     private func takeScratch() -> [UInt8] {
         var bytes: [UInt8] = []
         swap(&bytes, &scratch)

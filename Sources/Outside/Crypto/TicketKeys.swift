@@ -4,13 +4,13 @@ import Synchronization
 /// The keys that seal session tickets (RFC 5077 section 4). With a ticket, a phone that reconnects needs no full
 /// handshake.
 ///
-/// A stolen key reveals the sessions of its tickets, so keys are short-lived. Each key seals until the next
-/// ``rotate()``, and opens until the one after that. Keys are never written to disk; after a restart phones make full
-/// handshakes.
+/// Anybody who steals a key can decrypt the sessions of its tickets, so each key is used only for a short time. A key
+/// seals tickets until the next ``rotate()``, and opens tickets until the ``rotate()`` after that. Keys are never
+/// written to disk; after a restart, phones make full handshakes.
 package final class TicketKeys: Sendable {
     private struct Key {
         var name: [UInt8]
-        /// 32 bytes for the cipher, and 32 bytes for the authentication code.
+        /// The key bytes: the first 32 are for the cipher, and the other 32 for the authentication code.
         var secret: [UInt8]
 
         init() throws(TLSError) {
@@ -28,14 +28,14 @@ package final class TicketKeys: Sendable {
 
     package init() throws(TLSError) { keys = Mutex([try Key()]) }
 
-    /// Seals with a new key from now on. If no random bytes are available, the old key stays in use.
+    /// Creates a key that seals all later tickets. If no random bytes are available, the previous key stays in use.
     package func rotate() {
         guard let key = try? Key() else { return }
         keys.withLock { $0 = [key] + $0.prefix(1) }
     }
 
-    /// Prepares sealing or opening for OpenSSL. The result is -1 for an error, 0 for a full handshake, 1 for a valid
-    /// ticket, 2 for a ticket that must be renewed.
+    /// Sets up OpenSSL's contexts for sealing or opening a ticket. The result is -1 for an error, 0 for a full
+    /// handshake, 1 for a valid ticket, 2 for a ticket that must be renewed.
     fileprivate func seal(
         _ name: UnsafeMutablePointer<UInt8>, _ iv: UnsafeMutablePointer<UInt8>, _ cipher: OpaquePointer,
         _ mac: OpaquePointer

@@ -3,7 +3,8 @@ import COpenSSL
 /// Encrypts the bodies of web pushes (RFC 8291) for the browser or app of a subscription. A body is one record of the
 /// content coding aes128gcm (RFC 8188).
 package enum WebPushEncryption {
-    /// The maximum number of plaintext bytes. The encrypted body then has 4096 bytes, which every push service accepts.
+    /// The maximum length of a plaintext in bytes. The encrypted body of the longest plaintext has 4096 bytes, which
+    /// every push service accepts.
     package static let plaintextLimit = 3993
     package static let authSecretLength = 16
 
@@ -12,7 +13,7 @@ package enum WebPushEncryption {
     private static let tagLength = 16
     /// The length of a body's head: salt, record size, length of the key, key.
     private static let headLength = saltLength + 4 + 1 + P256PublicKey.pointLength
-    /// The byte that follows the text of the last record. Zeros may follow it as padding.
+    /// The byte that ends the text of the last record. Zeros may follow this byte as padding.
     private static let lastDelimiter: UInt8 = 2
 
     /// Encrypts a body for the subscription with this key ("p256dh", 65 bytes) and secret ("auth", 16 bytes).
@@ -25,8 +26,8 @@ package enum WebPushEncryption {
             plaintext, for: userAgent, authSecret: authSecret, from: P256KeyPair(), salt: RandomBytes.make(saltLength))
     }
 
-    /// Encrypts a body with a given key pair and salt. For test vectors only: if both are used twice, they reveal the
-    /// text.
+    /// Encrypts a body with a given key pair and salt, for test vectors only. If one pair and salt encrypt two bodies,
+    /// the texts can be found out.
     package static func encrypt(
         _ plaintext: [UInt8], for userAgent: [UInt8], authSecret: [UInt8], from sender: P256KeyPair, salt: [UInt8]
     ) throws(CryptoError) -> [UInt8] {
@@ -46,7 +47,7 @@ package enum WebPushEncryption {
             + sender.publicKey + sealed
     }
 
-    /// Decrypts a body, as the owner of the subscription does.
+    /// Decrypts a body with the keys of the subscription's owner.
     ///
     /// - Throws: ``CryptoError/Code/undecryptable``, or ``CryptoError/Code/wrongLength`` for the secret.
     package static func decrypt(
@@ -81,7 +82,7 @@ package enum WebPushEncryption {
         return Array(record[..<end])
     }
 
-    /// The keys that RFC 8291 section 3.4 derives for one message.
+    /// The two keys that RFC 8291 section 3.4 derives for one message.
     private struct Keys {
         let content: [UInt8]
         let nonce: [UInt8]

@@ -1,23 +1,23 @@
 import Bytes
 package import Timekeeping
 
-/// Proves to the receiver of a webhook that the sender knows the secret. Its form is `t=UNIX,v1=HEX`, where HEX is the
-/// HMAC-SHA256 of the time's digits, a full stop and the body.
+/// Proves to the receiver of a webhook that the sender knows the secret. A signature has the form `t=UNIX,v1=HEX`,
+/// where HEX is the HMAC-SHA256 of the time's digits, a full stop and the body.
 ///
-/// While a secret is being replaced, a signature has two codes, so that receivers may know either secret.
+/// While a secret is being replaced, a signature has two codes, so that receivers may know the old or the new secret.
 package struct WebhookSignature: Hashable, Sendable {
     /// The time of the signature, in whole seconds.
     package let time: UnixTime
     /// The authentication codes, one for each secret.
     private let codes: [[UInt8]]
 
-    /// How far the time of a signature may be from the receiver's time, in both directions.
+    /// The maximum difference between the time of a signature and the receiver's time, in both directions.
     package static let tolerance: Duration = .seconds(300)
 
     /// The maximum number of codes that receivers check.
     private static let codeLimit = 8
-    /// The maximum number of digits of the time. It is enough for 30,000 years, and no calculation with such a time can
-    /// overflow.
+    /// The maximum number of digits in the time. Twelve digits are enough for 30,000 years, and calculations with
+    /// twelve digits cannot overflow.
     private static let timeDigitLimit = 12
 
     /// Signs the body with each secret.
@@ -28,7 +28,7 @@ package struct WebhookSignature: Hashable, Sendable {
         self.codes = codes
     }
 
-    /// Reads the value of a header field. Members other than `t` and `v1` are ignored.
+    /// Reads a signature from the value of a header field. Members other than `t` and `v1` are ignored.
     package init?(_ text: [UInt8]) {
         var time: UnixTime?
         var codes: [[UInt8]] = []
@@ -53,7 +53,7 @@ package struct WebhookSignature: Hashable, Sendable {
         self.codes = codes
     }
 
-    /// The value for a header field.
+    /// The signature as the value of a header field.
     package var text: [UInt8] {
         var text = Array("t=\(time.seconds)".utf8)
         for code in codes {
@@ -63,7 +63,7 @@ package struct WebhookSignature: Hashable, Sendable {
         return text
     }
 
-    /// Whether a holder of one of the secrets signed this body, at a time close enough to `now`.
+    /// Whether a holder of one of the secrets signed this body at a time close to `now`.
     ///
     /// The duration of the comparison does not reveal which bytes of a code are right.
     package func isValid(

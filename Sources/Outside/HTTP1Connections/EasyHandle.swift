@@ -6,10 +6,11 @@ import Glibc
 import HTTPClient
 import Reactor
 
-/// Sole owner of one libcurl easy handle and of the buffers to which it points. It carries one request after another.
+/// The sole owner of one libcurl easy handle, and of the buffers to which the handle points. One handle serves one
+/// request after another.
 ///
-/// libcurl keeps unretained pointers to this object, which ``prepare(_:)`` sets. The caller that adds the handle to a
-/// multi handle must retain the object until the handle is removed.
+/// ``prepare(_:)`` gives libcurl unretained pointers to this object. The caller that adds the handle to a multi handle
+/// must retain this object until the handle is removed.
 @safe
 final class EasyHandle {
     let raw: UnsafeMutableRawPointer
@@ -22,16 +23,16 @@ final class EasyHandle {
     private(set) var body: [UInt8] = []
     private var bodyLimit = 0
     private(set) var isBodyTooLarge = false
-    /// Whether libcurl has begun to send the request. From then on it must not send the request again.
+    /// Whether libcurl has begun to send the request, so that the daemon must not send it again.
     private var hasLeft = false
-    /// Whether libcurl tried to send the request again.
+    /// Whether libcurl tried to send the request a second time.
     private var wasToRepeat = false
-    /// Whether libcurl waits for bytes, and so is connected.
+    /// Whether libcurl waits for bytes, which means that the connection is established.
     private var isReading = false
-    /// The current request of the handle.
+    /// The request that the handle currently serves.
     var exchange: HTTPExchange?
 
-    /// The source address of connections; `nil` lets the kernel choose.
+    /// The source address of connections; if it is `nil`, the kernel chooses the address.
     private let source: IPAddress?
 
     private static let keepAliveIdle = 60
@@ -56,13 +57,13 @@ final class EasyHandle {
 
     // MARK: Request
 
-    /// The request whose options are set in the handle, without its body. `nil` if the handle is new or only partly
-    /// set. Most requests of a group have nearly the same options, so only the differences are set.
+    /// The request whose options are set in the handle, without its body. The value is `nil` if the handle is new or
+    /// only partly set. Most requests of a group have nearly the same options, so only the options that differ are set.
     private var last: HTTPClientRequest?
     private var hadBody = false
     private var connectMilliseconds = 0
 
-    /// Sets all options of the request. The result is `false` if libcurl refuses one.
+    /// Sets all options for the request. The result is `false` if libcurl refuses an option.
     func prepare(_ request: HTTPClientRequest) -> Bool {
         bodyLimit = request.responseLimit
         isBodyTooLarge = false
@@ -73,7 +74,7 @@ final class EasyHandle {
         var last = last.take()
         let hasBody = !request.body.isEmpty
         if hadBody == hasBody, last?.method == request.method, last?.hasRoute(of: request) == true {
-            // The options that these requests share are already set.
+            // The previous request had the same values for the options of this block, so they are already set.
         } else {
             last = nil
             unsafe curl_easy_reset(raw)
@@ -118,11 +119,11 @@ final class EasyHandle {
     }
 
     private func set(_ proxy: HTTPProxy?) -> Bool {
-        // Proxies from environment variables are meant for interactive tools.
+        // libcurl must ignore proxies in environment variables, which are meant for interactive tools.
         guard let proxy else { return set(CURLOPT_NOPROXY, "*") }
         guard
             set(CURLOPT_NOPROXY, "") && set(CURLOPT_PROXY, proxy.url) && set(CURLOPT_HTTPPROXYTUNNEL, 1)
-                // Header fields of requests, such as our credentials, are not for the proxy.
+                // The request's own header fields, such as our credentials, are not sent to the proxy.
                 && set(CURLOPT_HEADEROPT, Int(CURLHEADER_SEPARATE))
         else { return false }
         guard let login = proxy.login else { return true }
@@ -147,7 +148,7 @@ final class EasyHandle {
 
     private func set(_ route: HTTPRoute) -> Bool {
         if let authority = route.authority {
-            // Without this, authorities in the system's folder would count as well.
+            // Without this option, libcurl would also trust the authorities in the system's folder.
             guard unsafe easy_set_string(raw, CURLOPT_CAPATH, nil) == CURLE_OK,
                 set(authority, file: CURLOPT_CAINFO, bytes: CURLOPT_CAINFO_BLOB)
             else { return false }
@@ -173,12 +174,13 @@ final class EasyHandle {
     }
 
     private func setURL(_ text: String) -> Bool {
-        // The URL is emptied first. Otherwise libcurl would read a URL without a server relative to the previous URL.
+        // The URL object is emptied first. If the previous URL stayed, libcurl would read a URL without a server
+        // relative to it.
         unsafe curl_url_set(url, CURLUPART_URL, nil, 0) == CURLUE_OK
             && curl_url_set(url, CURLUPART_URL, text, 0) == CURLUE_OK
     }
 
-    /// Sets the time limit for connecting. If the request's own time limit is shorter, it is sufficient.
+    /// Sets the time limit for connecting, unless the request's own time limit is shorter.
     private func setPatience(_ request: HTTPClientRequest) -> Bool {
         let wanted = request.connectTimeout < request.timeout ? request.connectTimeout.milliseconds : 0
         guard wanted != connectMilliseconds else { return true }
@@ -188,7 +190,7 @@ final class EasyHandle {
 
     private func connect(to address: IPAddress) -> Bool {
         unsafe curl_slist_free_all(connectList)
-        // Host and port are empty in the rule: the address replaces any host of the URL, and the port stays.
+        // The rule has an empty host and port, so that the address replaces any host of the URL, and the port stays.
         unsafe connectList = curl_slist_append(nil, "::\(address.uriHost):")
         guard unsafe connectList != nil else { return false }
         return unsafe easy_set_list(raw, CURLOPT_CONNECT_TO, connectList) == CURLE_OK
@@ -197,10 +199,10 @@ final class EasyHandle {
     private func setBody(_ request: HTTPClientRequest) -> Bool {
         let bytes = request.body
         guard request.method == "POST" || !bytes.isEmpty else { return true }
-        // The size is set before the body, because libcurl copies as many bytes as the size says.
+        // The size is set before the body, because libcurl then copies this many bytes.
         guard set(CURLOPT_POSTFIELDSIZE, bytes.count) else { return false }
         return unsafe bytes.withUnsafeBytes {
-            // An empty array may have no address, and for libcurl NULL would mean "ask a callback".
+            // An empty array may have no address, and libcurl would take a NULL body for "ask a callback".
             unsafe easy_set_bytes(raw, CURLOPT_COPYPOSTFIELDS, $0.baseAddress ?? UnsafeRawPointer(raw)) == CURLE_OK
         }
     }
@@ -211,15 +213,16 @@ final class EasyHandle {
         var hasContentType = false
         for header in request.headers {
             var line = header.name
-            // For libcurl "Name:" means "leave the field out", and "Name;" means an empty value.
+            // In libcurl's list of header fields, "Name:" means "leave the field out", and "Name;" means an empty
+            // value.
             line += header.value.isEmpty ? ";" : ": "
             line += header.value
             guard append(line) else { return false }
             if header.name.utf8.count == 12, header.name.lowercased() == "content-type" { hasContentType = true }
         }
         if request.method == "POST" || !request.body.isEmpty {
-            // By default libcurl would declare the body a form, and before long bodies wait for a 100 that few servers
-            // send.
+            // By default, libcurl would declare that the body is a form. For long bodies, libcurl would by default wait
+            // for a 100, which few servers send.
             if !hasContentType { guard append("Content-Type:") else { return false } }
             guard append("Expect:") else { return false }
         }
@@ -259,7 +262,7 @@ final class EasyHandle {
                 duration: microseconds(CURLINFO_TOTAL_TIME_T), isNewConnection: long(CURLINFO_NUM_CONNECTS) > 0))
     }
 
-    /// The failure, if the proxy is its cause.
+    /// The error for a request that failed because of the proxy; `nil` if the proxy is not the cause.
     private func proxyError(_ code: CURLcode) -> HTTPClientError? {
         guard let proxy = exchange?.request.route.proxy else { return nil }
         let detail = unsafe String(cString: curl_easy_strerror(code))
@@ -267,7 +270,7 @@ final class EasyHandle {
         let status = long(CURLINFO_HTTP_CONNECTCODE)
         if status != 0, !(200...299).contains(status) { return proxy.error(.tunnel(.refused(status: status))) }
         guard microseconds(CURLINFO_PRETRANSFER_TIME_T) == .zero else { return nil }
-        // Before the request, only the proxy's head is written.
+        // Before the request is sent, libcurl passes on only the proxy's answer, so that answer was too long.
         if code == CURLE_WRITE_ERROR { return proxy.error(.tunnel(.tooLong)) }
         guard status == 0 else { return nil }
         switch code {
@@ -282,7 +285,8 @@ final class EasyHandle {
         }
     }
 
-    /// The failure of the request at its deadline, if it waits for the proxy.
+    /// The error for a request that has reached its deadline while it waited for the proxy; `nil` if it waits for the
+    /// server.
     var delay: HTTPClientError? {
         guard let proxy = exchange?.request.route.proxy, long(CURLINFO_HTTP_CONNECTCODE) == 0,
             microseconds(CURLINFO_PRETRANSFER_TIME_T) == .zero
@@ -294,8 +298,8 @@ final class EasyHandle {
 
     private func errorCode(_ code: CURLcode, wasSent: Bool) -> HTTPClientError.Code {
         switch code {
-        // If nothing was sent, the URL has a wrong scheme. If something was sent, the answer had no status line
-        // ("HTTP/0.9").
+        // If no byte was sent, the URL's scheme is unsupported. If bytes were sent, the server's answer had no status
+        // line ("HTTP/0.9").
         case CURLE_UNSUPPORTED_PROTOCOL: wasSent ? .badResponse : .invalidRequest
         case CURLE_URL_MALFORMAT, CURLE_SSL_CERTPROBLEM, CURLE_SSL_CACERT_BADFILE,
             CURLE_BAD_FUNCTION_ARGUMENT:
@@ -324,7 +328,7 @@ final class EasyHandle {
         return .microseconds(value)
     }
 
-    /// Releases the answer and its receiver.
+    /// Releases the response, and the receiver of the response.
     func clear() {
         exchange = nil
         body = []
@@ -332,20 +336,21 @@ final class EasyHandle {
 
     // MARK: Callbacks
 
-    /// Allows the request to be sent once. If a reused connection ends without an answer, libcurl opens another
-    /// connection and sends the request again, up to five times. But the first server may have carried out the request
-    /// (RFC 9110 section 9.2.2).
+    /// Permits libcurl to send the request once. libcurl would send the request again, up to five times, if a reused
+    /// connection ends without an answer. A repetition is dangerous, because the server may have carried out the first
+    /// request (RFC 9110 section 9.2.2).
     fileprivate func mayLeave() -> Bool {
         if hasLeft { wasToRepeat = true }
         hasLeft = true
         return !wasToRepeat
     }
 
-    /// libcurl has begun or ended to wait for bytes.
+    /// Records whether libcurl is now waiting for bytes.
     func socketChanged(reads: Bool) { isReading = reads }
 
     fileprivate func appendHead(_ line: UnsafeRawBufferPointer) -> Int {
-        // A status line begins the head of a new response. The previous head belonged to an interim response.
+        // A status line begins the head of a new response. The head that was received before a new status line belonged
+        // to an interim response.
         if unsafe line.starts(with: statusLineStart) { head.removeAll(keepingCapacity: true) }
         guard head.count + line.count <= HTTPClientResponse.headLimit else { return 0 }
         unsafe head.append(contentsOf: line)
@@ -390,7 +395,7 @@ private func bodyArrived(
 }
 
 extension Duration {
-    /// The duration in milliseconds. It is at least 1, because 0 means "no limit" to libcurl.
+    /// The duration in milliseconds, at least 1, because 0 means "no limit" to libcurl.
     fileprivate var milliseconds: Int {
         let (seconds, attoseconds) = components
         let scaled = seconds.multipliedReportingOverflow(by: 1000)

@@ -4,12 +4,13 @@ package import HTTPClient
 package import Reactor
 import Timekeeping
 
-/// Sole owner of one libcurl multi handle: the HTTP/1.1 connections of one group, driven by the loop.
+/// The HTTP/1.1 connections of one group, driven by the loop. This object is the sole owner of one libcurl multi
+/// handle.
 ///
-/// libcurl calls back only while this object calls libcurl, on the loop's thread. The completions of requests are never
-/// called while libcurl runs. libcurl resolves host names itself.
+/// libcurl calls back only while this object calls libcurl, on the loop's thread. The completions of requests are
+/// called only when libcurl is not running. libcurl resolves host names itself.
 ///
-/// - `@unchecked Sendable` because every use is on the loop's thread.
+/// - The type is `@unchecked Sendable`, because every use is on the loop's thread.
 @safe
 package final class HTTP1Transport: HTTPTransport, @unchecked Sendable {
     private let loop: EventLoop
@@ -17,10 +18,10 @@ package final class HTTP1Transport: HTTPTransport, @unchecked Sendable {
     private let source: IPAddress?
     private var timer: LoopTimer?
     private var watches: FileWatches?
-    /// The active requests. The table keeps their handles alive while libcurl uses them.
+    /// The easy handles of the active requests. This table keeps the handles alive while libcurl uses them.
     private var active: [ObjectIdentifier: EasyHandle] = [:]
     private var idle: [EasyHandle] = []
-    /// Whether libcurl will be called at the end of this turn of the loop, because new requests wait.
+    /// Whether libcurl will be called at the end of this iteration of the loop, because requests wait for their start.
     private var isStartDue = false
 
     /// The maximum number of idle handles that are kept for later requests.
@@ -39,7 +40,7 @@ package final class HTTP1Transport: HTTPTransport, @unchecked Sendable {
         unsafe multi_set_long(raw, CURLMOPT_MAX_TOTAL_CONNECTIONS, limits.connections)
         unsafe multi_set_long(raw, CURLMOPT_MAXCONNECTS, limits.connections)
         do throws(SystemError) {
-            // The timer has the first turn: libcurl's pending work runs before further output is accepted.
+            // The timer has the first priority, so that libcurl sends its pending requests before other work adds more.
             timer = try LoopTimer(on: loop, turn: .first) { [weak self] in self?.advance(CURL_SOCKET_BAD, 0) }
         } catch {
             throw HTTPClientError(.failed, detail: error.description)
@@ -57,7 +58,7 @@ package final class HTTP1Transport: HTTPTransport, @unchecked Sendable {
         unsafe multi_set_socket_callback(raw, nil, nil)
         unsafe multi_set_timer_callback(raw, nil, nil)
         for easy in active.values { unsafe curl_multi_remove_handle(raw, easy.raw) }
-        // The watches end before the sockets are closed below, because a watch must not outlive its descriptor.
+        // The watches are released before libcurl closes the sockets, because a watch must not outlive its descriptor.
         watches = nil
         unsafe curl_multi_cleanup(raw)
     }
@@ -83,7 +84,7 @@ package final class HTTP1Transport: HTTPTransport, @unchecked Sendable {
 
     package func delay(of exchange: HTTPExchange) -> HTTPClientError? { (exchange.connection as? EasyHandle)?.delay }
 
-    /// Does nothing. Opening HTTP/1.1 connections before the first request would gain too little.
+    /// Does nothing, because an open HTTP/1.1 connection would gain too little for the first request.
     package func keepWarm(_ request: HTTPClientRequest) {}
 
     package func close() -> [HTTPExchange] {
@@ -102,7 +103,7 @@ package final class HTTP1Transport: HTTPTransport, @unchecked Sendable {
 
     // MARK: Driving libcurl
 
-    /// Starts all new requests of this turn of the loop together.
+    /// Schedules one call that starts all new requests of this iteration of the loop together.
     private func startSoon() {
         guard !isStartDue else { return }
         isStartDue = true
@@ -124,7 +125,7 @@ package final class HTTP1Transport: HTTPTransport, @unchecked Sendable {
             guard unsafe message.pointee.msg == CURLMSG_DONE, let handle = unsafe message.pointee.easy_handle else {
                 continue
             }
-            // The message is freed when its handle is removed, so its values are read first.
+            // Removing the handle frees libcurl's message, so the values of the message are read first.
             let code = unsafe multi_message_result(message)
             var context: UnsafeMutableRawPointer?
             unsafe easy_private(handle, &context)
@@ -140,8 +141,8 @@ package final class HTTP1Transport: HTTPTransport, @unchecked Sendable {
     // MARK: Callbacks
 
     fileprivate func socketChanged(_ descriptor: Int32, _ what: Int32) {
-        // If libcurl has finished with the socket, both conditions are empty. The watch stays, because libcurl may soon
-        // use the socket again.
+        // When libcurl has finished with the socket, it asks for neither reading nor writing. The watch is kept,
+        // because libcurl may soon use the socket again.
         let reads: FileWatch.Interest = what & CURL_POLL_IN != 0 ? .read : FileWatch.Interest(rawValue: 0)
         let writes: FileWatch.Interest = what & CURL_POLL_OUT != 0 ? .write : FileWatch.Interest(rawValue: 0)
         watches?.watch(descriptor, for: reads.union(writes))

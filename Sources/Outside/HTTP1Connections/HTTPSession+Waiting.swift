@@ -2,7 +2,7 @@ package import HTTPClient
 import Reactor
 
 extension HTTPSession {
-    /// Sends a request and blocks until its end, on a loop of its own. For command-line tools.
+    /// Sends a request on a new loop, and blocks until the request has ended. This function is for command-line tools.
     package static func wait(for request: HTTPClientRequest) throws(HTTPClientError) -> HTTPClientResponse {
         let loop: EventLoop
         do {

@@ -24,7 +24,7 @@ extension HTTP2Client {
         streams[index].status = 0
     }
 
-    /// Takes a field of a response head.
+    /// Stores a header field of a response.
     ///
     /// - Returns: whether the head is still within the limit.
     fileprivate func fieldArrived(_ name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>) -> Bool {
@@ -43,7 +43,7 @@ extension HTTP2Client {
     }
 
     fileprivate func headEnded() {
-        // An interim response is ignored. The final response follows on the same stream.
+        // An interim response (1xx) is ignored. The final response follows on the same stream.
         guard let index = headStream, streams[index].status >= 200 else { return }
         streams[index].hasFinalHead = true
         streams[index].head = Array(head)
@@ -65,12 +65,13 @@ private func fieldArrived(
 ) -> Int32 {
     let isTaken = unsafe owner(context)?.fieldArrived(
         UnsafeBufferPointer(start: name, count: nameCount), UnsafeBufferPointer(start: value, count: valueCount))
-    // This error ends only the stream, not the connection.
+    // The returned error ends only the stream, not the connection.
     return isTaken == false ? NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue : 0
 }
 
 extension [UInt8] {
-    /// Appends a line `name: value`. One function does it all, so that exclusive access is checked only once.
+    /// Appends a line `name: value`. All parts are appended in one function, so that exclusive access is checked only
+    /// once.
     fileprivate mutating func append(
         fieldOf name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>
     ) {

@@ -1,14 +1,16 @@
 import CNGHTTP2
 
-/// The client's side of one HTTP/2 connection. Requests and received bytes go in; outcomes and bytes to send come out.
+/// The client's side of one HTTP/2 connection. The client takes requests and received bytes, and returns outcomes and
+/// bytes to send.
 ///
-/// It uses neither a socket nor a clock. After each call with input, ``takeOutput(_:)`` has the bytes to send, and
-/// ``takeFinished(into:)`` the finished requests. It is the sole owner of the nghttp2 session.
+/// This type uses neither a socket nor a clock. After each call that passes input or a request, ``takeOutput(_:)`` has
+/// the bytes to send, and ``takeFinished(into:)`` the finished requests. This object is the sole owner of the nghttp2
+/// session.
 @safe
 package final class HTTP2Client {
-    /// The client's own limits.
+    /// The limits that the client sets in addition to the server's limits.
     package struct Limits: Hashable, Sendable {
-        /// The maximum number of simultaneous requests. The server's own limit applies too.
+        /// The maximum number of simultaneous requests. The limit of the server applies as well.
         package var streams = 1000
         /// The maximum size of a response's header fields in bytes.
         package var head = 16 << 10
@@ -18,26 +20,26 @@ package final class HTTP2Client {
 
     package struct Response: Sendable {
         package let status: Int
-        /// The header lines: `name: value`, each followed by a line feed.
+        /// The header fields of the response as lines `name: value`, each followed by a line feed.
         package let head: [UInt8]
         package let body: [UInt8]
     }
 
     package enum Outcome: Sendable {
-        /// The response is complete. Its status may be any final status.
+        /// The response is complete, with any final status.
         case answered(Response)
-        /// The server reports that it did not process the request. The request may be sent again on another connection.
+        /// The server reports that it did not process the request, so another connection may send the request again.
         case refused
         /// The server ended the stream without a response.
         case reset(HTTP2ErrorCode)
         /// The response violates the rules of HTTP, or its head is too long.
         case malformed(HTTP2ErrorCode)
         case bodyTooLarge
-        /// nghttp2 cannot send such a request. The text is its reason.
+        /// nghttp2 refuses to send the request. The associated text is nghttp2's reason.
         case unsendable(String)
     }
 
-    /// The outcome of a finished request. The next request may get the same stream number.
+    /// The outcome of a finished request. The stream index of the request can then be used for another request.
     package struct Finished: Sendable {
         package let stream: Int
         package let outcome: Outcome
@@ -51,7 +53,7 @@ package final class HTTP2Client {
     }
 
     struct Stream {
-        /// The stream's number in HTTP/2; 0 for a free place in the table.
+        /// The stream id in HTTP/2; 0 if this entry of the stream table is free.
         var number: Int32 = 0
         var isAbandoned = false
         var hasFinalHead = false
@@ -65,7 +67,7 @@ package final class HTTP2Client {
         var head: [UInt8] = []
         var answer: [UInt8] = []
         var answerLimit = 0
-        /// How many bytes the connection had produced before this request.
+        /// The number of output bytes that the connection had produced before this request.
         var offset = 0
     }
 
@@ -76,32 +78,32 @@ package final class HTTP2Client {
     private var output: [UInt8] = []
     private var finished: [Finished] = []
     private var isBroken = false
-    /// The header lines of the response head that is being received.
+    /// The lines of the response head that is being received.
     var head: [UInt8] = []
-    /// The stream to which ``head`` belongs; `nil` while lines are ignored, such as trailers.
+    /// The stream whose response head is in ``head``; `nil` while header fields are ignored, such as trailers.
     var headStream: Int?
 
-    /// How many bytes of output were produced so far, whether or not they were fetched.
+    /// The number of output bytes that were produced so far, whether or not they were fetched.
     private(set) package var producedCount = 0
-    /// The number of unfinished requests. A cancelled request counts until the server was notified of the cancellation.
+    /// The number of unfinished requests. A cancelled request counts until the server was told about the cancellation.
     private(set) package var openCount = 0
-    /// Whether the server has sent its settings.
+    /// Whether the server's SETTINGS frame has arrived.
     private(set) package var hasSettings = false
     private(set) package var goAway: GoAway?
     /// How many of this client's PINGs the server has answered.
     private(set) package var pongCount = 0
-    /// Whether unused stream numbers are left.
+    /// Whether unused stream ids are left.
     private var hasNumbers = true
     private var serverLimit = HTTP2Client.limitBeforeSettings
 
-    /// The limit of simultaneous requests before the server's settings arrive. It is one, because Apple's first limit
-    /// is one.
+    /// The maximum number of simultaneous requests before the server's settings arrive. The limit is one, because
+    /// Apple's servers begin with that limit.
     private static let limitBeforeSettings = 1
-    /// How many bytes of response bodies the server may send before the client acknowledges some.
+    /// How many bytes of response bodies the server may send before the client must acknowledge some of them.
     private static let window: Int32 = 1 << 20
     private static let reasonLimit = 200
 
-    /// `nil` if memory is lacking.
+    /// Returns `nil` if memory is lacking.
     package init?(limits: Limits = Limits()) {
         self.limits = limits
         guard let session = unsafe makeSession() else { return nil }
@@ -139,13 +141,13 @@ package final class HTTP2Client {
     /// The number of simultaneous requests that both server and client allow now.
     package var streamLimit: Int { min(serverLimit, limits.streams) }
 
-    /// Whether the connection accepts requests at all, either now or when other requests have finished.
+    /// Whether the connection can start a request now, or after another request has finished.
     package var acceptsRequests: Bool { goAway == nil && hasNumbers && !isBroken }
 
     package var hasRoom: Bool { acceptsRequests && openCount < streamLimit }
 
-    /// Whether the connection still has work. It is false after the server's errors, and after a GOAWAY when all
-    /// requests are answered.
+    /// Whether the connection still has work to do. The value becomes false after an error of the server, and after a
+    /// GOAWAY when all requests are answered.
     package var isWanted: Bool {
         guard !isBroken else { return false }
         return unsafe nghttp2_session_want_read(session) != 0 || nghttp2_session_want_write(session) != 0
@@ -157,7 +159,7 @@ package final class HTTP2Client {
     ///
     /// - Parameters:
     ///   - head: the header fields. HTTP/2's own fields (`:method` and so on) are first.
-    ///   - body: the body of the request. It is kept until it is sent.
+    ///   - body: the body of the request. The body is kept until it is sent.
     ///   - answerLimit: the maximum size of the response body in bytes.
     /// - Returns: the stream, a small number; `nil` if no request is allowed now.
     package func start(_ head: inout HeaderBlock, body: [UInt8], answerLimit: Int) -> Int? {
@@ -172,7 +174,7 @@ package final class HTTP2Client {
         }
         guard number > 0 else {
             release(index)
-            // After 2^30 requests no stream numbers are left. Any other error means that memory is lacking.
+            // After 2^30 requests no stream ids are left. Any other error of nghttp2 means that memory is lacking.
             hasNumbers = false
             return nil
         }
@@ -184,7 +186,8 @@ package final class HTTP2Client {
         return index
     }
 
-    /// Notifies the server that the response is not needed. The outcome of the request is not reported any more.
+    /// Cancels a request, by telling the server that the response is not needed. No outcome is reported for a cancelled
+    /// request.
     package func cancel(_ stream: Int) {
         guard streams.indices.contains(stream), streams[stream].number != 0, !streams[stream].isAbandoned else {
             return
@@ -195,10 +198,10 @@ package final class HTTP2Client {
         produce()
     }
 
-    /// Whether any byte of an unfinished request was sent. `unsentCount` is the number of bytes that were fetched and
-    /// are not sent yet.
+    /// Whether any byte of an unfinished request was sent. `unsentCount` is the number of output bytes that were
+    /// fetched but not sent yet.
     package func wasWritten(_ stream: Int, unsentCount: Int) -> Bool {
-        // The request has no number any more if nghttp2 refused it because the connection is ending.
+        // The request has lost its stream id if nghttp2 refused the request because the connection is ending.
         guard streams.indices.contains(stream), streams[stream].number != 0 else { return false }
         return streams[stream].offset < producedCount - output.count - unsentCount
     }
@@ -224,7 +227,7 @@ package final class HTTP2Client {
         produce()
     }
 
-    /// Sends a GOAWAY. Call it before the connection is closed.
+    /// Sends a GOAWAY. Call this function before the connection is closed.
     package func close() {
         unsafe nghttp2_session_terminate_session(session, NGHTTP2_NO_ERROR.rawValue)
         produce()
@@ -242,7 +245,7 @@ package final class HTTP2Client {
         return isWanted
     }
 
-    /// Calls `send` with the bytes to send, and then drops them. Without such bytes, `send` is not called.
+    /// Passes the bytes to send to `send`, and then drops them. If there are no bytes, `send` is not called.
     package func takeOutput(_ send: (Span<UInt8>) -> Void) {
         guard !output.isEmpty else { return }
         let bytes = output
@@ -254,7 +257,7 @@ package final class HTTP2Client {
 
     package var outputCount: Int { output.count }
 
-    /// Moves the requests that finished since the last call into the array. Its previous contents are dropped.
+    /// Replaces the contents of the array by the requests that have finished since the previous call.
     package func takeFinished(into list: inout [Finished]) {
         list.removeAll(keepingCapacity: true)
         guard !finished.isEmpty else { return }
@@ -297,7 +300,7 @@ package final class HTTP2Client {
         return streams.indices.contains(index) && streams[index].number == number ? index : nil
     }
 
-    /// Ends a stream early, because the response is complete before the body was sent, or is too long.
+    /// Ends a stream before the whole request body was sent, because the response is complete or too long.
     func stopSending(_ index: Int) {
         unsafe nghttp2_submit_rst_stream(
             session, UInt8(NGHTTP2_FLAG_NONE.rawValue), streams[index].number, NGHTTP2_CANCEL.rawValue)
@@ -326,7 +329,7 @@ package final class HTTP2Client {
         finished.append(Finished(stream: index, outcome: outcome))
     }
 
-    /// Call when nghttp2 cannot send a request that it had accepted.
+    /// Handles a request that nghttp2 accepted before and now cannot send.
     func notSent(_ number: Int32, isForbidden: Bool, _ reason: String) {
         guard let index = streams.firstIndex(where: { $0.number == number }) else { return }
         let isAbandoned = streams[index].isAbandoned

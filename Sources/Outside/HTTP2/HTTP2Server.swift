@@ -1,19 +1,20 @@
 import CNGHTTP2
 
-/// The server's side of one HTTP/2 connection. Received bytes and answers go in; requests and bytes to send come out.
+/// The server's side of one HTTP/2 connection. The server takes received bytes and answers, and returns requests and
+/// bytes to send.
 ///
-/// It uses no socket. After each call ``takeOutput()`` has the bytes to send. It is the sole owner of the nghttp2
-/// session.
+/// This type uses no socket. After each call, ``takeOutput()`` has the bytes to send. This object is the sole owner of
+/// the nghttp2 session.
 @safe
 package final class HTTP2Server {
     /// The limits that apply to the client.
     package struct Limits: Hashable, Sendable {
         /// The maximum number of simultaneous requests.
         package var streams = 256
-        /// The maximum size of a request's header fields in bytes, counted as in RFC 9113 section 6.5.2. A longer head
-        /// ends its stream.
+        /// The maximum size of a request's header fields in bytes, counted as in RFC 9113 section 6.5.2. The stream of
+        /// a request with a longer head is reset.
         package var head = 16 << 10
-        /// The maximum size of a request's body in bytes. The rest of a longer body is dropped.
+        /// The maximum size of a request's body in bytes. The end of a longer body is dropped.
         package var body = 1 << 20
 
         package init() {}
@@ -25,10 +26,10 @@ package final class HTTP2Server {
         package let scheme: String
         package let authority: String
         package let path: String
-        /// The header fields in their original order, with names in lower case.
+        /// The header fields in their received order, with names in lower case.
         package let fields: [(name: String, value: String)]
         package let body: [UInt8]
-        /// Whether the body was longer than allowed, so that its end is missing.
+        /// Whether the body was too long, so that its end is missing.
         package let isBodyCut: Bool
     }
 
@@ -51,7 +52,7 @@ package final class HTTP2Server {
     private var requests: [Request] = []
     private var isBroken = false
 
-    /// `nil` if memory is lacking.
+    /// Returns `nil` if memory is lacking.
     package init?(limits: Limits = Limits()) {
         self.limits = limits
         guard let session = unsafe makeSession() else { return nil }
@@ -77,7 +78,8 @@ package final class HTTP2Server {
 
     /// Processes received bytes.
     ///
-    /// - Returns: whether the bytes were HTTP/2. If not, close the connection when the waiting output is sent.
+    /// - Returns: whether the bytes were HTTP/2. If the result is false, the caller must close the connection when the
+    ///   waiting output is sent.
     package func received(_ bytes: Span<UInt8>) -> Bool {
         let used = unsafe bytes.withUnsafeBufferPointer {
             unsafe nghttp2_session_mem_recv(session, $0.baseAddress, $0.count)
@@ -87,14 +89,14 @@ package final class HTTP2Server {
         return !isBroken
     }
 
-    /// Whether the connection still has work. It is false after the client's errors, and after a GOAWAY when no streams
-    /// are left.
+    /// Whether the connection still has work to do. The value becomes false after an error of the client, and after a
+    /// GOAWAY when no streams are open.
     package var isWanted: Bool {
         guard !isBroken else { return false }
         return unsafe nghttp2_session_want_read(session) != 0 || nghttp2_session_want_write(session) != 0
     }
 
-    /// The requests that became complete since the last call.
+    /// Returns the requests that became complete since the previous call.
     package func takeRequests() -> [Request] {
         defer { requests = [] }
         return requests
@@ -105,7 +107,7 @@ package final class HTTP2Server {
         return output
     }
 
-    /// Notifies the client how many simultaneous requests are allowed from now on.
+    /// Tells the client how many simultaneous requests the server allows from now on.
     package func allow(streams count: Int) {
         let setting = nghttp2_settings_entry(
             settings_id: Int32(NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS.rawValue), value: UInt32(clamping: count))
@@ -115,7 +117,7 @@ package final class HTTP2Server {
         produce()
     }
 
-    /// Sends a GOAWAY: no more requests are accepted, and requests after the last stream were not processed.
+    /// Sends a GOAWAY: the server accepts no more requests, and did not process requests after `lastStream`.
     package func goAway(lastStream: Int32? = nil, _ code: HTTP2ErrorCode = .noError, reason: String = "") {
         let last = unsafe lastStream ?? nghttp2_session_get_last_proc_stream_id(session)
         let reason = Array(reason.utf8)
@@ -141,10 +143,10 @@ package final class HTTP2Server {
     /// Whether an answer on this stream would still reach the client.
     package func isOpen(_ number: Int32) -> Bool { streams[number] != nil }
 
-    /// Answers a request. Does nothing if the stream was closed.
+    /// Answers a request. If the request's stream was closed, the function does nothing.
     ///
-    /// Without body and trailers, the answer ends with its head. If `endsWithHead` is false, it ends with an empty DATA
-    /// frame after the head.
+    /// An answer without body and trailers ends with its head. If `endsWithHead` is false, an answer without body and
+    /// trailers ends with an empty DATA frame.
     package func answer(
         _ number: Int32, status: Int, fields: [(name: String, value: String)] = [], body: [UInt8] = [],
         trailers: [(name: String, value: String)] = [], endsWithHead: Bool = true
@@ -164,7 +166,7 @@ package final class HTTP2Server {
         produce()
     }
 
-    /// Sends an interim response (1xx).
+    /// Sends an interim response (1xx) before the answer.
     package func hint(_ number: Int32, status: Int, fields: [(name: String, value: String)] = []) {
         guard streams[number] != nil else { return }
         fill(status, fields)

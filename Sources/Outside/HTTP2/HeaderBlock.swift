@@ -1,9 +1,9 @@
 import CNGHTTP2
 
-/// The header fields of one outgoing message, in one piece of memory. The memory is reused for the next message.
+/// The header fields of one outgoing message, in one piece of memory, which is reused for the next message.
 ///
-/// Fields that the next message shares can stay: ``removeRest(behind:)`` keeps the fields before a mark, with the
-/// values that they had at the mark.
+/// Fields that the next message has too need not be written again. ``removeRest(behind:)`` keeps the fields before a
+/// mark, with the values that they had at the mark.
 package struct HeaderBlock {
     private struct Field {
         let name: Range<Int>
@@ -11,7 +11,7 @@ package struct HeaderBlock {
         let isRepeated: Bool
     }
 
-    /// The contents of a block at a certain time.
+    /// The state of a block at a certain time, to which ``removeRest(behind:)`` returns.
     package struct Mark: Sendable {
         fileprivate let bytes: Int
         fileprivate let fields: Int
@@ -19,7 +19,7 @@ package struct HeaderBlock {
 
     private var bytes: [UInt8] = []
     private var fields: [Field] = []
-    /// The original values of fields whose values are replaced for the current message.
+    /// The original values of the fields whose values were replaced for the current message.
     private var replaced: [(index: Int, value: Range<Int>)] = []
 
     package init() {}
@@ -40,8 +40,8 @@ package struct HeaderBlock {
     /// Appends a field. The name is converted to lower case, and white space around the value is removed (RFC 9113
     /// section 8.2.1).
     ///
-    /// If `isRepeated` is false, the field is not added to the compression table, where it would only displace other
-    /// fields.
+    /// If `isRepeated` is false, the field is not put into HTTP/2's compression table (HPACK), where it would displace
+    /// more useful fields.
     package mutating func append(_ name: String, _ value: String, isRepeated: Bool = true) {
         append(name, value.utf8.span, isRepeated: isRepeated)
     }
@@ -55,8 +55,8 @@ package struct HeaderBlock {
         fields.append(Field(name: start..<end, value: end..<bytes.count, isRepeated: isRepeated))
     }
 
-    /// Replaces the value of a field for the current message. The old value returns when the fields after an earlier
-    /// mark are removed.
+    /// Replaces the value of a field for the current message. The original value returns when ``removeRest(behind:)``
+    /// is called.
     package mutating func setValue(at index: Int, to value: Span<UInt8>) {
         let start = bytes.count
         append(trimmed: value)
@@ -75,7 +75,7 @@ package struct HeaderBlock {
         unsafe span.withUnsafeBufferPointer { unsafe bytes.append(contentsOf: $0) }
     }
 
-    /// Calls `body` with the fields in nghttp2's form. nghttp2 copies them.
+    /// Calls `body` with the fields in the form that nghttp2 needs. nghttp2 copies the fields.
     @discardableResult
     mutating func withFields<Result>(_ body: (UnsafePointer<nghttp2_nv>?, Int) -> Result) -> Result {
         unsafe bytes.withUnsafeMutableBufferPointer { bytes in

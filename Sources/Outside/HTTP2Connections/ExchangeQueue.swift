@@ -1,11 +1,11 @@
 import HTTPClient
 
-/// The exchanges that wait for a connection, in their order. An exchange that ends while it waits stays in the queue
-/// until its turn, or until many such exchanges are removed together.
+/// The requests that wait for a connection, in their order. A waiting request that ends stays in the queue until it is
+/// the first one, or until many ended requests are removed together.
 struct ExchangeQueue {
     private var items: [HTTPExchange?] = []
     private var start = 0
-    /// The number of exchanges that still wait.
+    /// The number of requests in the queue that have not ended.
     private(set) var count = 0
 
     private static let deadLimit = 1000
@@ -31,14 +31,14 @@ struct ExchangeQueue {
         return nil
     }
 
-    /// Inserts exchanges before all others, in their own order.
+    /// Inserts requests before all waiting requests. The inserted requests keep their order.
     mutating func prepend(_ exchanges: [HTTPExchange]) {
         items.replaceSubrange(..<start, with: exchanges)
         start = 0
         count += exchanges.count
     }
 
-    /// Call when an exchange in the queue has ended.
+    /// Records that a request in the queue has ended.
     mutating func noteEnd() {
         count -= 1
         if items.count - start - count > Self.deadLimit + count { compact() }

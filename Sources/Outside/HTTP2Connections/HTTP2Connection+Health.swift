@@ -3,9 +3,9 @@ import HTTPClient
 import Reactor
 import Timekeeping
 
-/// Health checks: the connection sends PINGs while the server is silent, and reacts to missing answers.
+/// Health checks: the connection sends PINGs while the server is silent, and counts as sick if a PING is not answered.
 extension HTTP2Connection {
-    /// Call when bytes arrive from the server. They show that the server is alive.
+    /// Records that bytes have arrived from the server, which shows that the server is alive.
     func heard(now: Instant) {
         lastHeard = now
         asked = nil
@@ -31,7 +31,7 @@ extension HTTP2Connection {
                 }
             } else if now >= asked + limits.pingPatience {
                 sickSince = now
-                // The origin now sees that this connection is sick, and opens another one.
+                // The origin learns here that this connection is sick, and opens a second connection.
                 origin?.flushSoon()
             }
         } else if now >= nextPing {
@@ -47,15 +47,15 @@ extension HTTP2Connection {
         arm(now: now)
     }
 
-    /// The time of the next PING. While requests wait for answers, the pause doubles after each PING, because a request
-    /// may simply take long.
+    /// The time at which the next PING is due. While requests wait for answers, the pause doubles after each PING,
+    /// because the server may simply need much time for a request.
     private var nextPing: Instant {
         guard client.openCount > 0 else { return lastHeard + limits.pingInterval }
         let pause = min(limits.answerPatience * (1 << min(quietPings, 10)), limits.pingInterval)
         return max(lastHeard, busySince) + pause
     }
 
-    /// Arms the timer so that the next check is not late. An early check costs little.
+    /// Arms the timer for the next check, or for an earlier time. Arming the timer too early costs little.
     private func arm(now: Instant) {
         let next =
             if let sickSince { sickSince + limits.sickPatience } else if let asked { asked + limits.pingPatience } else

@@ -6,12 +6,12 @@ import HTTPClient
 import Reactor
 import Timekeeping
 
-/// One HTTP/2 connection to an origin, from the first packet to the last.
+/// One HTTP/2 connection to an origin, from the start of connecting to its end.
 ///
-/// - `@unchecked Sendable` because every use is on the loop's thread.
+/// - The type is `@unchecked Sendable`, because every use is on the loop's thread.
 final class HTTP2Connection: @unchecked Sendable {
     private enum State {
-        /// TCP and TLS are being established. Next: `open`, `closed`.
+        /// TCP and TLS are being established. The state `opening` is followed by `open` or `closed`.
         case opening
         case open
         case closed
@@ -24,33 +24,35 @@ final class HTTP2Connection: @unchecked Sendable {
     private var stream: StreamConnection?
     private(set) var client: HTTP2Client
     private var head: RequestHead
-    /// The active requests. The index is the number of the request's stream.
+    /// The active requests, by their stream indices.
     private var exchanges: [HTTPExchange?] = []
     private var finished: [HTTP2Client.Finished] = []
-    /// Whether the connection accepts no more requests, because it was idle for too long or the server has refused
-    /// some.
+    /// Whether the connection accepts no more requests, because it was idle for too long or the server refused some
+    /// requests.
     private(set) var isRetired = false
     private(set) var opened = Instant.distantFuture
 
-    // The values for health checks, see HTTP2Connection+Health.swift.
+    // The next properties are for health checks, see HTTP2Connection+Health.swift.
     var checkTimer: LoopTimer?
-    /// When the server's last byte arrived.
+    /// When the last bytes arrived from the server.
     var lastHeard = Instant.distantPast
-    /// The time since which at least one request is active.
+    /// The time since which at least one request has been active.
     var busySince = Instant.distantPast
-    /// The time since which no request is active.
+    /// The time since which no request has been active.
     var idleSince = Instant.distantPast
     /// When the unanswered PING was sent; `nil` if no PING is unanswered.
     var asked: Instant?
-    /// The time since which the server counts as sick, because it did not answer a PING in time; `nil` if it does not.
+    /// The time since which the server has counted as sick, because it did not answer a PING in time; `nil` if the
+    /// server is healthy.
     var sickSince: Instant?
     /// The number of PINGs since the last answer to a request.
     var quietPings = 0
 
-    /// How many bytes of output may wait. It is far more than flow control and the origin's limit allow.
+    /// How many bytes of output may wait. Flow control and the origin's own limit normally keep the output far below
+    /// this limit.
     private static let outputLimit = 64 << 20
 
-    /// Begins to connect.
+    /// Starts to connect to the address.
     init(
         for origin: HTTP2Origin, to endpoint: Endpoint, tls: TLSSession, timeout: Duration
     ) throws(SystemError) {
@@ -69,7 +71,7 @@ final class HTTP2Connection: @unchecked Sendable {
         var streamLimits = StreamConnection.Limits()
         streamLimits.output = Self.outputLimit
         streamLimits.openTimeout = timeout
-        // The connection has the first turn: its output is sent before further requests are accepted.
+        // The connection has the loop's first priority, so that its output is sent before more requests are accepted.
         streamLimits.turn = .first
         stream = try StreamConnection.connect(
             to: endpoint, from: limits.source, on: loop, through: origin.key.proxy?.tunnel(to: origin.key.target),
@@ -84,35 +86,35 @@ final class HTTP2Connection: @unchecked Sendable {
 
     // MARK: State
 
-    /// How the connection fails if its proxy stays as it is; `nil` if it waits for no proxy.
+    /// The error if the proxy has not answered in time; `nil` if the connection waits for no proxy.
     var relayDelay: StreamTunnel.Failure? { stream?.relayDelay }
 
     var isOpen: Bool { state == .open }
 
-    /// Whether the connection accepts requests, now or when other requests have finished.
+    /// Whether the connection can start a request now, or after another request has finished.
     var isGood: Bool { state == .open && !isRetired && sickSince == nil && client.acceptsRequests }
 
     var hasRoom: Bool { client.hasRoom }
 
     var isSick: Bool { sickSince != nil }
 
-    /// Whether the server has sent its settings. From then on it is ready for requests.
+    /// Whether the server's settings have arrived, from which time on the connection can be used.
     var hasWorked: Bool { client.hasSettings }
 
-    /// Whether the connection has as many active requests as the server allows. It does not count while the server's
-    /// limit is still low, because servers begin with a low limit.
+    /// Whether the connection has as many active requests as the server allows. Servers begin with a low limit, so a
+    /// connection does not count as used up while the limit is low.
     var isUsedUp: Bool { client.openCount >= client.streamLimit && client.streamLimit >= Self.usualStreams }
 
     private static let usualStreams = 100
 
-    /// Whether the connection has no requests and accepts no more.
+    /// Whether the connection has no active requests and accepts no new ones.
     var isDone: Bool { state == .open && client.openCount == 0 && (isRetired || !client.acceptsRequests) }
 
     var outputCount: Int { (stream?.outputCount ?? 0) + client.outputCount }
 
     // MARK: Requests
 
-    /// Sends a request on this connection.
+    /// Starts a request on this connection.
     ///
     /// - Returns: whether the request was started.
     func start(_ exchange: HTTPExchange, now: Instant) -> Bool {
@@ -130,7 +132,7 @@ final class HTTP2Connection: @unchecked Sendable {
         return true
     }
 
-    /// Notifies the server that the answer is not needed any more.
+    /// Cancels a request, by telling the server that the response is not needed.
     func cancel(_ index: Int) {
         guard exchanges.indices.contains(index), exchanges[index] != nil else { return }
         exchanges[index] = nil
@@ -142,7 +144,7 @@ final class HTTP2Connection: @unchecked Sendable {
         client.takeOutput { stream?.send($0) }
     }
 
-    /// Accepts no more requests from now on.
+    /// Makes the connection accept no more requests.
     func retire() { isRetired = true }
 
     // MARK: Events
@@ -165,7 +167,8 @@ final class HTTP2Connection: @unchecked Sendable {
         let goesOn = client.received(bytes)
         origin.goOn { finish(for: origin, now: now) }
         guard state == .open, !goesOn else { return }
-        // Either all requests are answered after a GOAWAY, or the server violated the protocol.
+        // The session of nghttp2 has ended, because all requests are answered after a GOAWAY, or because the server
+        // violated the protocol.
         write()
         end(HTTPClientError(.reset, detail: ending("the server ended the connection")))
     }
@@ -197,7 +200,7 @@ final class HTTP2Connection: @unchecked Sendable {
 
     var hasFinished: Bool { client.hasFinished }
 
-    /// Finishes requests whose end became known while output was being sent.
+    /// Reports the requests whose outcome became known while output was being sent.
     func finishRest() {
         guard state == .open, let origin else { return }
         origin.goOn { finish(for: origin, now: loop.now) }
@@ -243,11 +246,11 @@ final class HTTP2Connection: @unchecked Sendable {
         }
     }
 
-    /// Ends the connection after an error. Active requests fail. Requests that were not sent yet are sent on another
-    /// connection.
+    /// Ends the connection after an error. Active requests that were sent fail. Requests that were not sent yet move to
+    /// another connection.
     func end(_ error: HTTPClientError) {
         guard state == .open, let origin else { return }
-        // Answers that have already arrived still count.
+        // Responses that have already arrived completely are still reported.
         retire()
         if client.hasFinished { origin.goOn { finish(for: origin, now: loop.now) } }
         guard state == .open else { return }
@@ -262,7 +265,7 @@ final class HTTP2Connection: @unchecked Sendable {
                 unwritten.append(exchange)
             }
         }
-        // Output with unsent requests is dropped, because these requests are sent on another connection.
+        // If the output contains requests, it is dropped, because these requests will be sent on another connection.
         shut(flushing: unwritten.isEmpty)
         origin.lost(self, error, written: written, unwritten: unwritten)
     }
@@ -295,7 +298,8 @@ extension HTTPClientError {
         switch reason {
         case .peerClosed: self.init(whileOpening ? .connect : .reset, detail: "the server closed the connection")
         case .system(let error): self.init(whileOpening ? .connect : .reset, detail: error.reason)
-        // With TLS 1.3 this can happen after the handshake: only then does the server check our certificate.
+        // In TLS 1.3, this failure can also occur after the handshake, because the server checks our certificate only
+        // then.
         case .tls(let text): self.init(whileOpening ? .tls : .reset, detail: text)
         case .tunnel(let failure): self.init(.proxy, detail: "\(failure)")
         case .openTimeout: self.init(.timeout, detail: "no connection in time")

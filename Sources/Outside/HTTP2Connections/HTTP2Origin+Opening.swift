@@ -5,7 +5,7 @@ import Reactor
 import Timekeeping
 
 extension HTTP2Origin {
-    /// An attempt to open a connection. It tries one address after the other.
+    /// The process of opening one connection, which tries one address after the other.
     final class Opening {
         let began: Instant
         let end: Instant
@@ -18,7 +18,8 @@ extension HTTP2Origin {
         }
     }
 
-    /// How long a TLS context is used for new connections. Then the certificate files are read again.
+    /// How long a TLS context is used for new connections. A new context is made after this time, so that changed
+    /// certificate files are read.
     private static let contextTime: Duration = .seconds(60)
     /// The pause after a failed attempt to open an additional connection, while good connections exist.
     private static let sparePause: Duration = .seconds(1)
@@ -26,7 +27,7 @@ extension HTTP2Origin {
 
     // MARK: When connections open
 
-    /// Opens a connection before the first request, and keeps one open from now on.
+    /// Opens a connection before the first request, and opens a new one whenever the connection ends.
     func keepWarm() {
         isKeptWarm = true
         flushSoon()
@@ -46,8 +47,8 @@ extension HTTP2Origin {
         if now >= nextWarm { open(now: now) } else { warmTimer?.arm(at: nextWarm) }
     }
 
-    /// Call when a connection ended. If it lasted long enough, the next one may be opened immediately. Otherwise the
-    /// pause applies, unless requests need a connection.
+    /// Handles the end of a connection. If the connection lasted long enough, its successor may be opened immediately.
+    /// If the connection did not last, its successor is opened after a pause, or when a request waits for a connection.
     func noteEnd(of connection: HTTP2Connection) {
         if connection.hasWorked, loop.now >= connection.opened + limits.longestWarmPause {
             warmPause = limits.firstWarmPause
@@ -70,7 +71,7 @@ extension HTTP2Origin {
         names.resolve(key.target) { [weak self] in self?.resolved(opening, $0) }
     }
 
-    /// Only the proxy's name is looked up here: the proxy looks up the server's.
+    /// Resolves the name of the proxy. The proxy itself resolves the server's name.
     private func resolve(_ proxy: HTTPProxy, _ opening: Opening) {
         guard let target = proxy.target else { return failed(proxy.error(.unresolved("it is no host name"))) }
         names.resolve(target) { [weak self] result in
@@ -78,7 +79,7 @@ extension HTTP2Origin {
         }
     }
 
-    /// Why no connection is open yet, if a proxy is the cause.
+    /// The error for waiting requests if a proxy is the reason why no connection is open yet; `nil` without a proxy.
     var openingDelay: HTTPClientError? {
         guard let proxy = key.proxy, let opening else { return nil }
         guard let connection = opening.connection else { return proxy.error(.unresolved("no answer in time")) }
@@ -96,14 +97,14 @@ extension HTTP2Origin {
         }
     }
 
-    /// Tries the next address. `error` is the failure of the previous address.
+    /// Tries the next address. `error` is the failure of the address that was tried before.
     private func connectNext(_ opening: Opening, _ error: HTTPClientError) {
         let now = loop.now
         let count = opening.candidates.count
         guard now < opening.end, let endpoint = opening.candidates.popLast() else { return failed(error) }
         do throws(HTTPClientError) {
             let session = try makeTLSSession(now: now)
-            // The remaining time is divided among the remaining addresses, because one of them may not respond.
+            // The remaining time is divided among the remaining addresses, because any of them may not respond.
             let timeout = (opening.end - now) / count
             do throws(SystemError) {
                 opening.connection = try HTTP2Connection(for: self, to: endpoint, tls: session, timeout: timeout)
@@ -149,7 +150,8 @@ extension HTTP2Origin {
     func openingFailed(_ connection: HTTP2Connection, _ error: HTTPClientError) {
         guard let opening, opening.connection === connection else { return }
         opening.connection = nil
-        // With an invalid certificate, no other address is tried: it would present the same certificate.
+        // If the certificate is invalid, the server's other addresses are not tried, because they would present the
+        // same one.
         if error.code == .tls || error.code == .proxyRefused { failed(error) } else { connectNext(opening, error) }
     }
 
@@ -158,7 +160,7 @@ extension HTTP2Origin {
         context = nil
         let now = loop.now
         nextSpare = now + Self.sparePause
-        // If a good connection exists, it carries the waiting requests.
+        // If there is a good connection, the waiting requests wait for that connection.
         guard !connections.contains(where: \.isGood) else { return }
         failWaiting(error)
         flushSoon()

@@ -4,14 +4,14 @@ import HTTPClient
 import Reactor
 import Timekeeping
 
-/// One server with one kind of client identity: its HTTP/2 connections, and the requests that wait for them.
+/// The HTTP/2 connections to one server with one client identity, and the requests that wait for them.
 ///
-/// Requests are collected for one turn of the loop, then distributed to connections in their order, and written
+/// Requests are collected during one iteration of the loop, then distributed to connections in their order, and written
 /// together.
 ///
-/// - `@unchecked Sendable` because every use is on the loop's thread.
+/// - The type is `@unchecked Sendable`, because every use is on the loop's thread.
 final class HTTP2Origin: @unchecked Sendable {
-    /// The values in which two requests must agree to use the same connection.
+    /// The values that two requests must have in common to use the same connection.
     struct Key: Hashable {
         let target: RequestTarget
         let address: IPAddress?
@@ -33,46 +33,47 @@ final class HTTP2Origin: @unchecked Sendable {
     }
 
     let key: Key
-    /// The request for which the origin was created.
+    /// The first request to this origin, from which the values for connecting are taken.
     private let model: HTTPClientRequest
     let loop: EventLoop
     let limits: HTTPSession.Limits
     let names: HostNames
 
     var waiting = ExchangeQueue()
-    /// The connections in the order in which they were opened. A connection that accepts no more requests stays until
-    /// its requests are answered.
+    /// The connections in the order in which they were opened. A connection that accepts no more requests stays in this
+    /// list until its requests are answered.
     var connections: [HTTP2Connection] = []
     private var isFlushDue = false
-    /// Whether completions of requests are being called. Requests that they start are written right afterwards.
+    /// Whether completions of requests are being called. If a completion starts another request, it is written as soon
+    /// as all completions have been called.
     private var isFinishing = false
     /// Whether requests are being moved from a lost connection back to the queue.
     private var isRecovering = false
     private var isClosed = false
 
-    // The values for opening connections, see HTTP2Origin+Opening.swift.
+    // The next properties are for opening connections, see HTTP2Origin+Opening.swift.
     var opening: Opening?
     var context: (made: Instant, context: TLSContext)?
-    /// The time before which no additional connection is opened while a good one exists.
+    /// The time before which no additional connection is opened, while a good connection exists.
     var nextSpare = Instant.distantPast
     var isKeptWarm = false
     var warmTimer: LoopTimer?
-    /// The time before which no connection is opened without a request.
+    /// The time before which a connection is opened only if a request waits for it.
     var nextWarm = Instant.distantPast
-    /// The pause after the next such attempt.
+    /// The pause after the next attempt to open a connection without a waiting request.
     var warmPause: Duration
-    /// The time until which the server is assumed not to support HTTP/2. It is in the distant past if the server
-    /// supports it.
+    /// The time until which the server is assumed not to support HTTP/2. If the server supports HTTP/2, the time is in
+    /// the distant past.
     private var withoutHTTP2Until = Instant.distantPast
 
-    /// How many times a request is sent if the server reports each time that it did not process it.
+    /// How many times a request may be sent if the server reports each time that it did not process the request.
     private static let tryLimit = 4
     /// How long the origin remembers that the server does not support HTTP/2.
     private static let withoutHTTP2Time: Duration = .seconds(3600)
-    /// The number of bytes of waiting output above which a connection gets no further requests.
+    /// The number of bytes of waiting output above which a connection gets no more requests.
     private static let outputLimit = 1 << 20
 
-    /// `nil` if memory is lacking.
+    /// Returns `nil` if memory is lacking.
     init?(_ key: Key, of request: HTTPClientRequest, on loop: EventLoop, limits: HTTPSession.Limits, names: HostNames) {
         self.key = key
         model = request
@@ -86,7 +87,8 @@ final class HTTP2Origin: @unchecked Sendable {
 
     var speaksHTTP2: Bool { withoutHTTP2Until == .distantPast || loop.now >= withoutHTTP2Until }
 
-    /// Whether this object can be released: it has neither requests nor connections, and nothing to remember.
+    /// Whether this object can be released: it has neither requests nor connections, and no information about the
+    /// server to remember.
     var isForgettable: Bool {
         waiting.count == 0 && connections.isEmpty && opening == nil && !isKeptWarm && speaksHTTP2 && !isFinishing
             && !isRecovering
@@ -94,7 +96,8 @@ final class HTTP2Origin: @unchecked Sendable {
 
     // MARK: Requests
 
-    /// Whether the request belongs to this origin. The comparison is cheaper than making a key for the request.
+    /// Whether this origin is responsible for the request. This comparison is cheaper than making a key for the
+    /// request.
     func fits(_ request: HTTPClientRequest) -> Bool {
         key.target.begins(request.url) && request.hasRoute(of: model)
     }
@@ -104,7 +107,7 @@ final class HTTP2Origin: @unchecked Sendable {
         flushSoon()
     }
 
-    /// Removes a request from the queue, or from its stream.
+    /// Cancels a request, whether it waits in the queue or is active on a stream.
     func takeBack(_ exchange: HTTPExchange) {
         if let connection = exchange.connection as? HTTP2Connection {
             connection.cancel(exchange.stream)
@@ -130,7 +133,7 @@ final class HTTP2Origin: @unchecked Sendable {
         for exchange in waiting.removeAll() { exchange.finish(.failure(error)) }
     }
 
-    /// Puts requests that no server has processed back into the queue, before the others.
+    /// Puts requests that no server has processed back into the queue, before the waiting requests.
     func sendAgain(_ exchanges: [HTTPExchange], tryLimit: Int = HTTP2Origin.tryLimit, _ error: HTTPClientError) {
         var again: [HTTPExchange] = []
         for exchange in exchanges where exchange.isUnderWay {
@@ -145,7 +148,7 @@ final class HTTP2Origin: @unchecked Sendable {
         flushSoon()
     }
 
-    /// Passes the waiting requests to the transport for HTTP/1.1, because the server does not support HTTP/2.
+    /// Passes the waiting requests to the HTTP/1.1 transport, because the server does not support HTTP/2.
     func handOver() {
         withoutHTTP2Until = loop.now + Self.withoutHTTP2Time
         for exchange in waiting.removeAll() { exchange.passOn() }
@@ -153,7 +156,7 @@ final class HTTP2Origin: @unchecked Sendable {
 
     // MARK: Writing
 
-    /// Calls ``flush()`` at the end of this turn of the loop.
+    /// Calls ``flush()`` at the end of this iteration of the loop.
     func flushSoon() {
         guard !isFlushDue else { return }
         isFlushDue = true
@@ -185,7 +188,7 @@ final class HTTP2Origin: @unchecked Sendable {
         openIfWanted(now: now)
     }
 
-    /// Runs a body that finishes requests, and then sends the output that waits.
+    /// Runs code that finishes requests, and then sends the waiting output.
     func goOn(after body: () -> Void) {
         isFinishing = true
         body()
@@ -199,7 +202,8 @@ final class HTTP2Origin: @unchecked Sendable {
         _ = connection.close()
     }
 
-    /// Removes a closed connection. Active requests that were written fail. The other requests are sent again.
+    /// Removes a connection that has ended. The connection's active requests fail if they were already written, and are
+    /// sent again if they were not.
     func lost(
         _ connection: HTTP2Connection, _ error: HTTPClientError, written: [HTTPExchange], unwritten: [HTTPExchange]
     ) {
@@ -207,12 +211,12 @@ final class HTTP2Origin: @unchecked Sendable {
         noteEnd(of: connection)
         isRecovering = true
         for exchange in written { exchange.finish(.failure(error)) }
-        // They are sent again only once. Otherwise a server that accepts connections and drops them would get requests
-        // without end.
+        // An unwritten request may be sent only once more. Without this limit, a server that accepts connections and
+        // drops them would get requests forever.
         sendAgain(unwritten, tryLimit: 2, error)
         isRecovering = false
-        // The connection ended before the server's settings arrived. The next connection would most likely end in the
-        // same way.
+        // The connection ended before the server's settings arrived, so the next connection would probably end like
+        // this one.
         if !connection.hasWorked, connections.isEmpty, opening == nil { failWaiting(error) }
         flushSoon()
     }

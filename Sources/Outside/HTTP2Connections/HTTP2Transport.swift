@@ -1,13 +1,13 @@
 package import HTTPClient
 package import Reactor
 
-/// Carries the requests of one group over HTTP/2. It has an origin for each server.
+/// Sends the requests of one group over HTTP/2, with one ``HTTP2Origin`` for each server.
 package final class HTTP2Transport: HTTPTransport {
     private let loop: EventLoop
     private let limits: HTTPSession.Limits
     private let names: HostNames
     private var origins: [HTTP2Origin.Key: HTTP2Origin] = [:]
-    /// The origin of the last request, which is most likely the origin of the next request too.
+    /// The origin of the previous request, which is most likely the origin of the next request too.
     private var recent: HTTP2Origin?
 
     package init(on loop: EventLoop, limits: HTTPSession.Limits, names: HostNames) {

@@ -2,25 +2,26 @@ package import HTTP2
 package import HTTPClient
 import HTTPSemantics
 
-/// The heads of requests to one server, written one after another in the form of HTTP/2 (RFC 9113 section 8.3).
+/// Writes the heads of requests to one server, one after another, in the form of HTTP/2 (RFC 9113 section 8.3).
 ///
-/// Most requests are nearly the same as the previous one, so the parts that they share are not written again.
+/// Most requests are nearly equal to the previous request, so their common fields are not written again.
 package struct RequestHead {
     private let target: RequestTarget
     /// The fields of the head that was written last.
     package var block = HeaderBlock()
-    /// The request whose head was last written completely, without its body.
+    /// The last request whose head was written completely, without its body. Later requests are compared with this
+    /// request.
     private var model: HTTPClientRequest?
-    /// For each header field of the model, its place in the block; `nil` for a field that is left out.
+    /// The index in the block of each header field of the model; `nil` for a field that is left out.
     private var places: [Int?] = []
     private var hasLength = false
-    /// The end of the part of the block that later requests share with the model.
+    /// The end of the fields that later requests have in common with the model.
     private var mark = HeaderBlock().mark
 
-    /// The place of `:path`.
+    /// The index of `:path` in the block.
     private static let path = 3
 
-    /// Prepares heads for requests whose URLs go to `target`.
+    /// Prepares heads for requests to `target`.
     package init(to target: RequestTarget) { self.target = target }
 
     package mutating func write(_ request: HTTPClientRequest) {
@@ -63,7 +64,8 @@ package struct RequestHead {
         mark = block.mark
         model = request
         model?.body = []
-        // A Host field has become `:authority` and has no place of its own, so this request cannot be a model.
+        // A Host field is written as `:authority` and has no index of its own, so a request with Host cannot be a
+        // model.
         if host != nil { model = nil }
     }
 
@@ -84,11 +86,11 @@ package struct RequestHead {
 extension HTTPField {
     fileprivate enum Role {
         case plain
-        /// A field whose value is almost never repeated. It is not added to the compression table.
+        /// A field whose value is almost never repeated, so it is not put into the compression table (HPACK).
         case unique
         case length
-        /// A field that is left out. It concerns connections of HTTP/1.1 (RFC 9113 section 8.2.2), or HTTP/2 has a
-        /// field of its own for it.
+        /// A field that is left out, because it concerns connections of HTTP/1.1 (RFC 9113 section 8.2.2), or because
+        /// HTTP/2 has another field for its purpose.
         case ofConnection
     }
 

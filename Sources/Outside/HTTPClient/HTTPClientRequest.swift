@@ -2,35 +2,36 @@ package import Addressing
 package import Crypto
 package import HTTPSemantics
 
-/// The route of requests and the identity of the client. The requests of one group share these values.
+/// How requests reach their server, and the identity that the client shows. The requests of one group have this in
+/// common.
 package struct HTTPRoute: Hashable, Sendable {
     package enum Version: Sendable, Hashable {
         case http1
-        /// HTTP/2 over TLS if the server supports it, otherwise HTTP/1.1. Without TLS always HTTP/1.1.
+        /// HTTP/2 over TLS if the server supports it, otherwise HTTP/1.1. Requests without TLS always use HTTP/1.1.
         case http2
     }
 
     package var version = Version.http2
-    /// Certificate authorities, instead of the system's.
+    /// The certificate authorities to trust; `nil` for those of the system.
     package var authority: PEM?
-    /// The client certificate and its key.
+    /// The client certificate and its private key.
     package var certificate: PEM?
     package var key: PEM?
-    /// A Unix-domain socket, which is used instead of the URL's host.
+    /// The path of a Unix-domain socket to which the request is sent instead of the URL's host.
     package var unixSocketPath: String?
-    /// An address, which is used instead of resolving the URL's host. The server name and the expected certificate are
-    /// still the URL's.
+    /// The address to which the request is sent, instead of the addresses of the URL's host. The server name and the
+    /// expected certificate are still those of the URL.
     package var address: IPAddress?
-    /// The proxy that leads to the server.
+    /// The proxy through which the server is reached.
     package var proxy: HTTPProxy?
-    /// The group of the request. Requests share connections and limits only within their group.
+    /// The name of the request's group. Connections and limits are shared only within a group.
     package var group = ""
 
     package init() {}
 }
 
 extension HTTPRoute {
-    /// The same as files, which are read for each connection.
+    /// The certificate authorities as the path of a file, which is read for each connection.
     package var authorityFile: String? {
         get { authority?.path }
         set { authority = newValue.map { .file($0) } }
@@ -63,11 +64,11 @@ package struct HTTPClientRequest: Sendable {
     package var url: String
     package var headers: [HTTPField]
     package var body: [UInt8]
-    /// The time limit of the whole exchange, from the call to the last byte of the answer.
+    /// The time limit of the whole exchange, from the start of the request to the last byte of the response.
     package var timeout: Duration = .seconds(10)
     package var connectTimeout = HTTPClientRequest.standardConnectTimeout
     package static let standardConnectTimeout: Duration = .seconds(5)
-    /// The maximum size of the response body in bytes. A longer body makes the request fail.
+    /// The maximum size of the response body in bytes. If the body is longer, the request fails.
     package var responseLimit = 1 << 20
     package var route: HTTPRoute {
         get { shared.route }
@@ -75,8 +76,8 @@ package struct HTTPClientRequest: Sendable {
     }
     private var shared = SharedRoute.standard
 
-    /// The route, in an object that all copies of a request share. Equal routes are then recognised without comparing
-    /// their values.
+    /// Holds the route of a request. All copies of a request share this object, so two requests with the same object
+    /// are recognised as equal without comparing their values.
     private final class SharedRoute: Sendable {
         let route: HTTPRoute
 
@@ -103,8 +104,8 @@ package struct HTTPClientRequest: Sendable {
         shared.route.version == .http2 && shared.route.unixSocketPath == nil && url.utf8.starts(with: "https://".utf8)
     }
 
-    /// Whether method, URL and header fields contain only allowed characters. Otherwise a line end could begin another
-    /// header field.
+    /// Whether method, URL and header fields contain only allowed characters. Without this check, a line end in a value
+    /// could begin another header field.
     var isWellFormed: Bool {
         guard !method.isEmpty, method.utf8.span.areVisible, url.utf8.span.areVisible else { return false }
         return headers.allSatisfy { $0.name.utf8.span.isFieldName && $0.value.utf8.span.isFieldValue }
@@ -112,7 +113,7 @@ package struct HTTPClientRequest: Sendable {
 }
 
 extension Span<UInt8> {
-    /// Whether all bytes are visible ASCII characters, so that blanks and control characters are excluded.
+    /// Whether all bytes are visible ASCII characters, without blanks and control characters.
     fileprivate var areVisible: Bool { isASCII(from: 0x21) }
 
     fileprivate var isFieldName: Bool {
@@ -137,8 +138,8 @@ extension Span<UInt8> {
             var index = 0
             while index + 8 <= bytes.count {
                 let word = unsafe bytes.loadUnaligned(fromByteOffset: index, as: UInt64.self)
-                // The top bit of a byte is set in three cases: it was set before, the sum exceeds 0x7f, or the
-                // difference is negative.
+                // A byte is refused in three cases: its top bit is set; it exceeds 0x7e, so the sum exceeds 0x7f; it is
+                // below `low`, so the difference is negative.
                 guard (word | (word &+ one) | (word &- one &* UInt64(low))) & (one &* 0x80) == 0 else { return false }
                 index += 8
             }

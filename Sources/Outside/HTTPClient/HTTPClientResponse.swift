@@ -1,18 +1,18 @@
 import Bytes
 
-/// A complete response. Its status may be any, including 4xx and 5xx.
+/// A complete response with any status, including 4xx and 5xx.
 package struct HTTPClientResponse: Sendable {
     package let status: Int
     package let version: HTTPRoute.Version
     package let body: [UInt8]
-    /// The time from the start of the request to the last byte of the response, including all waiting.
+    /// The time from the start of the request to the last byte of the response, including all waiting times.
     package let duration: Duration
-    /// Whether a connection was opened for this request.
+    /// Whether a connection was opened for the request of this response.
     package let isNewConnection: Bool
     /// The header lines as they were received.
     private let head: [UInt8]
 
-    /// The maximum size of the header lines in bytes. Longer ones make the request fail.
+    /// The maximum size of the header fields in bytes. If a response has a longer head, its request fails.
     package static let headLimit = 16 << 10
 
     package init(
@@ -27,8 +27,7 @@ package struct HTTPClientResponse: Sendable {
         self.isNewConnection = isNewConnection
     }
 
-    /// The value of the first header field with this name, without surrounding white space. Upper and lower case are
-    /// treated as equal.
+    /// The value of the first header field with this name (in upper or lower case), without surrounding white space.
     package func header(_ name: String) -> String? {
         let (head, name) = (head.span, name.utf8.span)
         var start = 0

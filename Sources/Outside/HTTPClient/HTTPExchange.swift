@@ -3,24 +3,24 @@ package import Timekeeping
 
 /// An active request and its completion.
 ///
-/// - `@unchecked Sendable` because every use is checked to be on the loop's thread.
+/// - The type is `@unchecked Sendable`, because every use is checked to be on the loop's thread.
 package final class HTTPExchange: @unchecked Sendable {
     package let request: HTTPClientRequest
     package let started: Instant
     private let loop: EventLoop
     private var completion: HTTPSession.Completion?
-    /// The group of the request; `nil` when the request has ended.
+    /// The group of the request; `nil` after the request has ended.
     private var group: RequestGroup?
-    /// The request's place among the requests of its group.
+    /// The id of this request among the active requests of its group.
     package private(set) var number = 0
     private var deadline = DeadlineID.none
-    /// The index of the transport that accepted the request, among the transports of the group.
+    /// The index of the transport that sends the request, among the transports of the group.
     var transport = 0
 
-    // The following values belong to the transport that accepted the request.
-    /// The connection that carries the request; `nil` while the request waits for one.
+    // Only the transport that sends the request uses the four properties below.
+    /// The connection that sends the request; `nil` while the request waits for a connection.
     package var connection: AnyObject?
-    /// The number of the request's stream on its connection.
+    /// The index of the request's stream on its connection.
     package var stream = 0
     /// How many times the request was sent.
     package var tries = 0
@@ -42,21 +42,23 @@ package final class HTTPExchange: @unchecked Sendable {
         self.deadline = deadline
     }
 
-    /// Cancels the request. The completion gets the error `cancelled`. Does nothing if the request has ended.
+    /// Cancels the request, and calls its completion with the error `cancelled`. If the request has ended, the function
+    /// does nothing.
     package func cancel() {
         guard let group else { return }
         group.takeBack(self)
         finishLater(HTTPClientError(.cancelled))
     }
 
-    /// Ends the request and calls the completion. Does nothing if the request has ended.
+    /// Ends the request, and calls its completion with the outcome. If the request had already ended, the function does
+    /// nothing.
     package func finish(_ outcome: Result<HTTPClientResponse, HTTPClientError>) {
         guard isUnderWay else { return }
         leave()
         complete(outcome)
     }
 
-    /// Offers the request to the next transport, because the current one cannot carry it.
+    /// Offers the request to the next transport of the group, because this transport cannot send it.
     package func passOn() { group?.offer(self, from: transport + 1) }
 
     func finishLater(_ error: HTTPClientError) {

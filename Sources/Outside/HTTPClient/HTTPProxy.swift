@@ -1,7 +1,8 @@
 import Bytes
 package import Reactor
 
-/// An HTTP proxy that opens tunnels to servers (CONNECT, RFC 9110 section 9.3.6). It looks up the names of servers.
+/// An HTTP proxy that opens tunnels to servers (CONNECT, RFC 9110 section 9.3.6). The proxy resolves the names of
+/// servers.
 package struct HTTPProxy: Hashable, Sendable {
     package struct Login: Hashable, Sendable {
         package let user: String
@@ -13,7 +14,7 @@ package struct HTTPProxy: Hashable, Sendable {
         }
     }
 
-    /// A name, or an address without brackets.
+    /// The proxy's host: a name, or an address without brackets.
     package let host: String
     package let port: UInt16
     package let login: Login?
@@ -24,13 +25,13 @@ package struct HTTPProxy: Hashable, Sendable {
         self.login = login
     }
 
-    /// The proxy's own URL, without its login.
+    /// The URL of the proxy, without user name and password.
     package var url: String { "http://\(self)" }
 
-    /// The proxy as a server, whose name is looked up here.
+    /// The proxy as the server to which the connection is opened.
     package var target: RequestTarget? { RequestTarget(url) }
 
-    /// The words that open a tunnel to a server.
+    /// The request that asks the proxy for a tunnel to a server.
     package func tunnel(to server: RequestTarget) -> StreamTunnel {
         var text = "CONNECT \(server.server) HTTP/1.1\r\nHost: \(server.server)\r\n"
         if let login {
@@ -42,7 +43,7 @@ package struct HTTPProxy: Hashable, Sendable {
             request: Array(text.utf8), longestAnswer: HTTPClientResponse.headLimit, judge: Self.judge)
     }
 
-    /// Reads the head of an answer: a status line, and everything up to the first empty line.
+    /// Judges the proxy's answer: a status line and header fields, up to the first empty line.
     private static func judge(_ bytes: [UInt8]) -> StreamTunnel.Judgement {
         let start = Array("HTTP/1.".utf8)
         guard bytes.starts(with: start.prefix(bytes.count)) else { return .garbled }
@@ -71,7 +72,7 @@ package struct HTTPProxy: Hashable, Sendable {
     }
 }
 
-/// Neither logs nor errors show the login.
+/// Hides user name and password of the proxy in logs and errors.
 extension HTTPProxy: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
     package var description: String { host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)" }
     package var debugDescription: String { description }
@@ -87,13 +88,13 @@ extension HTTPProxy.Login: CustomStringConvertible, CustomDebugStringConvertible
 // MARK: Errors
 
 extension HTTPProxy {
-    /// A fault of a proxy.
+    /// The reason why a proxy is of no use for a request.
     package enum Fault: Hashable, Sendable {
         case unresolved(String)
         case tunnel(StreamTunnel.Failure)
     }
 
-    /// The failure of a request at this proxy, with its cure.
+    /// The error for a request that failed at this proxy, with a hint how to solve the problem.
     package func error(_ fault: Fault) -> HTTPClientError {
         switch fault {
         case .unresolved(let why):

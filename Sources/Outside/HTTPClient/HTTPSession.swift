@@ -1,34 +1,36 @@
 package import Addressing
 package import Reactor
 
-/// Sends HTTP requests from one loop. Connections are kept and shared within the groups that the requests name.
+/// Sends HTTP requests from one loop. Connections are kept, and are shared by the requests of a group.
 ///
-/// - `@unchecked Sendable` because every use is checked to be on the loop's thread, except where a method says
-///   otherwise.
+/// - The type is `@unchecked Sendable`, because every use is checked to be on the loop's thread, except where a
+///   method's comment allows any thread.
 package final class HTTPSession: @unchecked Sendable {
-    /// Limits of each connection group.
+    /// The limits for each group of requests.
     package struct Limits: Hashable, Sendable {
         package var connections = 64
         package var connectionsPerHost = 8
-        /// The maximum number of simultaneous HTTP/2 requests on one connection. The server's own limit applies too.
+        /// The maximum number of simultaneous HTTP/2 requests on one connection. The limit of the server applies as
+        /// well.
         package var streams = 1000
-        /// The maximum number of simultaneous requests. Further requests fail immediately.
+        /// The maximum number of simultaneous requests of a group. Requests above this limit fail immediately.
         package var requests = 10_000
-        /// For HTTP/2: how long an idle connection may be silent before a PING is sent.
+        /// For HTTP/2: how long a connection without requests may be silent before a PING is sent.
         package var pingInterval: Duration = .seconds(60)
-        /// For HTTP/2: how long a connection may be silent while requests wait for answers. The time doubles with each
-        /// PING, up to ``pingInterval``.
+        /// For HTTP/2: how long a connection may be silent while requests wait for responses, before a PING is sent.
+        /// The time doubles with each PING, up to ``pingInterval``.
         package var answerPatience: Duration = .seconds(1)
-        /// How long to wait for the answer to a PING. After that the connection counts as sick, and requests use
-        /// another connection.
+        /// How long to wait for the answer to a PING. If no answer arrives in time, the connection counts as sick, and
+        /// requests are sent on another connection.
         package var pingPatience: Duration = .seconds(1)
-        /// How long a sick connection may be silent before it is closed.
+        /// How long a sick connection may send no bytes before it is closed.
         package var sickPatience: Duration = .seconds(5)
-        /// The pause between attempts to open a connection before the first request. It doubles from the first to the
-        /// longest value. A connection that lasted for the longest pause is replaced immediately.
+        /// The pause after a failed attempt to open a connection before the first request. The pause doubles from this
+        /// value to the longest pause. If a connection lasted for the longest pause, it is replaced immediately.
         package var firstWarmPause: Duration = .seconds(1)
         package var longestWarmPause: Duration = .seconds(60)
-        /// The source address of connections to servers of the same address family. With `nil` the kernel chooses.
+        /// The source address of connections to servers of the same address family; if it is `nil`, the kernel chooses
+        /// the address.
         package var source: IPAddress?
 
         package init() {}
@@ -36,7 +38,8 @@ package final class HTTPSession: @unchecked Sendable {
 
     package typealias Completion = (Result<HTTPClientResponse, HTTPClientError>) -> Void
 
-    /// How many seconds a connection without requests is kept. Push providers ask clients to keep connections.
+    /// How many seconds a connection without requests is kept. The time is long, because push providers ask clients to
+    /// keep connections.
     package static let idleSeconds = 3600
 
     package let loop: EventLoop
@@ -46,10 +49,10 @@ package final class HTTPSession: @unchecked Sendable {
     private var groups: [String: RequestGroup] = [:]
     private var recent: (name: String, group: RequestGroup)?
 
-    /// The maximum number of groups. Groups come from the settings; beyond the limit, requests share one group.
+    /// The maximum number of groups. Group names come from the settings. Above this limit, all requests use one group.
     private static let groupLimit = 256
 
-    /// Creates a session. Each request uses the first of these transports that accepts it.
+    /// Creates a session. Each request is sent by the first of the `transports` that accepts it.
     package init(on loop: EventLoop, limits: Limits = Limits(), over transports: [any HTTPTransport.Type]) {
         self.loop = loop
         self.limits = limits
@@ -58,14 +61,14 @@ package final class HTTPSession: @unchecked Sendable {
     }
 
     deinit {
-        // The handles are freed on the loop, where libcurl may be in use.
+        // libcurl's handles are freed on the loop's thread, where libcurl may be in use.
         let remains = Remains(groups: Array(groups.values))
         loop.dispose { remains.free() }
     }
 
-    /// The groups of a session that was released.
+    /// Carries the groups of a released session to the loop, where they are freed.
     ///
-    /// - `@unchecked Sendable` because it moves to the loop and is used once.
+    /// - The type is `@unchecked Sendable`, because it moves to the loop and is used once.
     private final class Remains: @unchecked Sendable {
         private var groups: [RequestGroup]
 
@@ -77,7 +80,7 @@ package final class HTTPSession: @unchecked Sendable {
         }
     }
 
-    /// Sends a request. The completion is called once, on the loop. It is never called before this function or
+    /// Sends a request. The completion is called once, on the loop, and only after this function or
     /// ``HTTPExchange/cancel()`` has returned.
     @discardableResult
     package func send(_ request: HTTPClientRequest, completion: @escaping Completion) -> HTTPExchange {
@@ -91,8 +94,9 @@ package final class HTTPSession: @unchecked Sendable {
         return exchange
     }
 
-    /// Opens a connection for requests like this one (`https` with HTTP/2), and replaces it if it is lost, until
-    /// ``close()``. Thus the first request need not wait for a handshake. The given request itself is not sent.
+    /// Opens a connection for requests like the given one (`https` with HTTP/2). If the connection is lost, a new one
+    /// is opened, until ``close()`` is called. Therefore the first request need not wait for a handshake. The given
+    /// request itself is not sent.
     package func keepWarm(_ request: HTTPClientRequest) {
         loop.checkThread()
         try? group(of: request).keepWarm(request)

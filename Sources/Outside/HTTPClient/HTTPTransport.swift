@@ -1,23 +1,24 @@
 package import Reactor
 
-/// Carries the requests of one group. One transport uses HTTP/2 by nghttp2, another one uses HTTP/1.1 by libcurl.
+/// Sends the requests of one group. One transport uses HTTP/2 by nghttp2, the other one HTTP/1.1 by libcurl.
 ///
-/// A transport manages servers and connections. The layer above manages the callers, their time limits and their
-/// number.
+/// A transport manages servers and connections. The session above the transports manages the callers, the time limits
+/// and the number of requests.
 package protocol HTTPTransport: AnyObject {
     init(on loop: EventLoop, limits: HTTPSession.Limits, names: HostNames) throws(HTTPClientError)
 
-    /// Accepts the request, or returns false to leave it to the next transport. The result is reported by
+    /// Sends the request. The result is false if the next transport must send it. The outcome is reported by
     /// ``HTTPExchange/finish(_:)`` after this call has returned.
     func send(_ exchange: HTTPExchange) throws(HTTPClientError) -> Bool
 
-    /// Drops the request, because its answer is not needed any more.
+    /// Cancels the request, because its response is not needed any more.
     func takeBack(_ exchange: HTTPExchange)
 
-    /// The failure of the request at its deadline, if it waits for a proxy and not for the server's answer.
+    /// The error for a request that has reached its deadline while it waited for a proxy; `nil` if it waited for the
+    /// server.
     func delay(of exchange: HTTPExchange) -> HTTPClientError?
 
-    /// From now on keeps a connection open for requests like this one.
+    /// Keeps a connection open, from now on, for requests like the given one.
     func keepWarm(_ request: HTTPClientRequest)
 
     /// Closes all connections and accepts no more requests.

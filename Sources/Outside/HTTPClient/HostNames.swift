@@ -2,16 +2,16 @@ package import Addressing
 import Reactor
 import Resolver
 
-/// Finds the addresses of servers for HTTP/2. Numeric hosts need no look-up; for other hosts a resolver is created on
-/// demand. libcurl resolves names itself.
+/// Finds the addresses of servers for HTTP/2. An address as host needs no look-up; for names, a resolver is created on
+/// demand. For HTTP/1.1, libcurl resolves names itself.
 package final class HostNames {
     private let loop: EventLoop
     private var resolver: DNSResolver?
 
     init(on loop: EventLoop) { self.loop = loop }
 
-    /// Looks up the addresses of a server. The completion is called once, on the loop, possibly before this function
-    /// returns.
+    /// Looks up the addresses of a server. The completion is called once, on the loop, and possibly before this
+    /// function returns.
     package func resolve(
         _ target: RequestTarget, completion: @escaping (Result<[Endpoint], HTTPClientError>) -> Void
     ) {
@@ -20,7 +20,7 @@ package final class HostNames {
         guard let resolver else {
             return completion(.failure(HTTPClientError(.resolve, detail: "no resolver")))
         }
-        // A query with a port asks only for addresses, not for NAPTR and SRV records.
+        // If a query has a port, the resolver asks only for addresses, not for NAPTR and SRV records.
         let query = ServerQuery(host: target.host, port: target.port, transport: .tls)
         resolver.resolve(query) { result in
             switch result {

@@ -1,13 +1,14 @@
 import Reactor
 import Timekeeping
 
-/// The requests of one group. They share connections and the limits of connections.
+/// The requests of one group, which share connections and limits.
 final class RequestGroup {
     private let loop: EventLoop
     private let limits: HTTPSession.Limits
     private let names: HostNames
     private let kinds: [any HTTPTransport.Type]
-    /// The transports that were created so far, in the order of `kinds`. Each is created on demand.
+    /// The transports that were created so far, in the order of `kinds`. A transport is created when a request needs
+    /// it.
     private var transports: [any HTTPTransport] = []
     /// The deadlines of all active requests.
     private var deadlines = DeadlineQueue<HTTPExchange>()
@@ -65,7 +66,7 @@ final class RequestGroup {
 
     func keepWarm(_ request: HTTPClientRequest) throws(HTTPClientError) { try transport(0).keepWarm(request) }
 
-    /// Ends all requests. Their completions get the error.
+    /// Ends all requests of the group, and passes the error to their completions.
     func close(_ error: HTTPClientError) {
         for exchange in transports.flatMap({ $0.close() }) { exchange.finish(.failure(error)) }
     }

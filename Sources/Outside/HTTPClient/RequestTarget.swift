@@ -1,16 +1,16 @@
-/// The server that a URL names. Only the plain form of a URL is parsed; other forms are left to libcurl.
+/// The server that a URL names. URLs in an unusual form are not parsed here but by libcurl.
 package struct RequestTarget: Hashable {
     package let isSecure: Bool
     package let hasUser: Bool
     /// The host without brackets.
     package let host: String
     package let port: UInt16
-    /// The host and port as the URL writes them.
+    /// Host and port in the form in which the URL has them.
     package let authority: String
-    /// The beginning of the URL, before its path.
+    /// The part of the URL before its path.
     package let beginning: String
 
-    /// `nil` if the scheme is another one, or host or port is malformed.
+    /// Parses a URL. The result is `nil` if the scheme is not HTTP or HTTPS, or host or port is malformed.
     package init?(_ url: String) {
         let bytes = url.utf8
         isSecure = bytes.starts(with: "https://".utf8)
@@ -46,10 +46,10 @@ package struct RequestTarget: Hashable {
         beginning = String(Substring(bytes[..<end]))
     }
 
-    /// Host and port. If the URL has no port, the default port of its scheme is added.
+    /// Host and port. If the URL has no port, the result has the default port of the URL's scheme.
     package var server: String { authority.hasSuffix(":\(port)") ? authority : "\(authority):\(port)" }
 
-    /// Whether the URL begins with the same scheme, host and port, written in exactly the same way.
+    /// Whether the URL begins with exactly this target's text: scheme, host and port.
     package func begins(_ url: String) -> Bool {
         let url = url.utf8.span
         let beginning = beginning.utf8.span

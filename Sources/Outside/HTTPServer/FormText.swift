@@ -2,7 +2,8 @@ package import HTTPSemantics
 
 /// Names and values in the form of queries and HTML forms (`application/x-www-form-urlencoded`): `name=value&...`.
 package enum FormText {
-    /// Decodes the items in their order. A `+` becomes a space, and an item without `=` has an empty value.
+    /// Decodes the names and values of a query or form, in their order. A `+` is decoded as a space. An item without
+    /// `=` has an empty value.
     package static func items(_ text: ArraySlice<UInt8>) -> [HTTPField] {
         text.split(separator: UInt8(ascii: "&")).map { item in
             let end = item.firstIndex(of: UInt8(ascii: "=")) ?? item.endIndex
@@ -11,7 +12,7 @@ package enum FormText {
         }
     }
 
-    /// Decodes percent encoding. A `%` that two hexadecimal digits do not follow stays unchanged.
+    /// Decodes percent encoding. A `%` stays unchanged unless two hexadecimal digits follow it.
     package static func decoded(_ text: ArraySlice<UInt8>, plusIsSpace: Bool = false) -> String {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(text.count)

@@ -1,6 +1,6 @@
 import Reactor
 
-/// The body of an answer that is sent in pieces, from any thread. Thus the whole body is never in memory.
+/// The body of an answer that is sent in pieces, from any thread, so that the whole body is never in memory.
 ///
 /// If the object is released before ``end()``, the connection is closed, so that the client notices that the body is
 /// incomplete.
@@ -15,16 +15,16 @@ package final class HTTPBody: Sendable {
         self.listener = listener
     }
 
-    /// Closes the connection if the body has not ended. After the end this has no effect.
+    /// Closes the connection if ``end()`` was not called.
     deinit {
         let (listener, number) = (listener, number)
         loop.dispose { listener.hangUp(number) }
     }
 
-    /// Sends a piece. It returns when the client has read so much that another piece has room. Call it for one piece at
-    /// a time.
+    /// Sends a piece. The function returns when the client has read so much that there is room for another piece. Only
+    /// one call may be active at a time.
     ///
-    /// - Returns: whether another piece is needed. False if the client has disconnected, or wants no body.
+    /// - Returns: whether another piece is needed; false if the client has disconnected, or wants no body.
     package func send(_ piece: [UInt8]) async -> Bool {
         let (listener, number) = (listener, number)
         return await withCheckedContinuation { waiter in
@@ -32,7 +32,7 @@ package final class HTTPBody: Sendable {
         }
     }
 
-    /// Ends the body. No piece may follow.
+    /// Ends the body. After ``end()``, no piece can be sent.
     package func end() {
         let (listener, number) = (listener, number)
         loop.dispose { listener.endBody(number) }

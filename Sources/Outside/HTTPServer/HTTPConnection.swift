@@ -4,53 +4,57 @@ import HTTPSemantics
 import Reactor
 import Timekeeping
 
-/// The server side of one HTTP/1.1 connection. It reads one request at a time, and answers requests in their order.
+/// The server side of one HTTP/1.1 connection. The connection reads one request at a time, and answers requests in
+/// their order.
 ///
 /// The listener retains the connection until it ends.
 ///
-/// - `@unchecked Sendable` because it is used only on its listener's loop.
+/// - The type is `@unchecked Sendable`, because it is used only on its listener's loop.
 final class HTTPConnection: @unchecked Sendable {
     let stream: StreamConnection
-    /// See ``HTTPRequest/peerUser``.
+    /// The user at the other end of a Unix-domain socket, see ``HTTPRequest/peerUser``.
     private let peerUser: UInt32?
     private let limits: HTTPListener.Limits
     private weak var listener: HTTPListener?
     private var reader: HTTPRequestReader
     private var phase = Phase.reading
-    /// Fires when the current part of a request has reached its time limit. The pause before a request counts as a
-    /// part.
+    /// Fires when the current part of a request has reached its time limit. The pause before a request counts as a part
+    /// too.
     private var timer: LoopTimer?
     /// The part of the request for which the timer is armed.
     private var timedPart: HTTPRequestReader.Part?
-    /// Input that arrived while a request waits for its answer. It may contain further requests.
+    /// Input that arrived while a request waits for its answer, such as the next requests.
     private var pending: [UInt8] = []
-    /// The connection's place in the listener's list of idle connections; `nil` while it is busy.
+    /// The connection's index in the listener's list of idle connections; `nil` while the connection is busy.
     private var idlePlace: AgeList<UInt64>.Place?
-    /// Called with true when another piece of the body has room, or with false when none is needed. Set while enough
-    /// output waits.
+    /// Asks the sender of a body for another piece (true), or reports that no piece is needed (false). The closure is
+    /// set while the waiting output has reached its limit.
     private var takesMore: ((Bool) -> Void)?
-    /// Whether ``serve(_:from:)`` is running. After an immediate answer it continues with the next request itself.
+    /// Whether ``serve(_:from:)`` is running. While ``serve(_:from:)`` runs, the end of an answer does not start the
+    /// next request, because ``serve(_:from:)`` does so itself.
     private var isServing = false
 
     private enum Phase {
-        /// Next: `answering`, `lingering`, `ended`.
+        /// The connection reads a request. The state `reading` is followed by `answering`, `lingering` or `ended`.
         case reading
-        /// A request waits for its answer. Next: `reading`, `streaming`, `ended`.
+        /// A request waits for its answer. The state `answering` is followed by `reading`, `streaming` or `ended`.
         case answering(HTTPRequestHead)
-        /// The body of an answer is being sent in pieces. Next: `reading`, `ended`.
+        /// An answer is being sent whose body comes in pieces. The state `streaming` is followed by `reading` or
+        /// `ended`.
         case streaming(takesChunks: Bool, staysOpen: Bool)
         /// The last answer is sent, and further input is dropped. If the socket were closed with unread input, the
-        /// kernel would discard the answer. Next: `ended`.
+        /// kernel would discard the answer. The state `lingering` is followed by `ended`.
         case lingering
-        /// Another protocol takes over when the input after the request is kept. Next: `ended`.
+        /// The connection is being passed to another protocol, with the input that followed the request. The state
+        /// `upgrading` is followed by `ended`.
         case upgrading
         case ended
     }
 
-    /// How many bytes of further requests are kept while one waits for its answer. Above this number the connection
+    /// How many bytes of later requests are kept while a request waits for its answer. Above this limit the connection
     /// stops reading, so that TCP slows the peer down.
     private static let pendingLimit = 32 << 10
-    /// The number of bytes of waiting output above which no further piece of a body is requested.
+    /// The number of bytes of waiting output above which the connection asks for no more pieces of a body.
     private static let pieceMark = 64 << 10
 
     init(_ stream: StreamConnection, of listener: HTTPListener, limits: HTTPListener.Limits) {
@@ -64,7 +68,7 @@ final class HTTPConnection: @unchecked Sendable {
     func start(on loop: EventLoop) throws(SystemError) {
         let timer = try LoopTimer(on: loop) { [weak self] in self?.timeIsOver() }
         self.timer = timer
-        // The time limit for a head also applies before the first request begins.
+        // The time limit for heads begins here, before the first byte of the first request.
         timer.arm(at: loop.now + limits.headTimeout)
         noteIdleness()
         try stream.start(
@@ -76,7 +80,8 @@ final class HTTPConnection: @unchecked Sendable {
                 }, closed: { [weak self] _, _ in self?.end() }, drained: { [weak self] _ in self?.askForMore(true) }))
     }
 
-    /// The connection is open. If the client chose another protocol in the TLS handshake, the connection is passed on.
+    /// Handles a connection whose TLS handshake is complete. If the client chose another protocol in the handshake, the
+    /// connection is passed on.
     private func connected() {
         guard let take = listener?.taker(of: stream) else { return }
         end()
@@ -97,8 +102,8 @@ final class HTTPConnection: @unchecked Sendable {
         listener?.ended(self)
     }
 
-    /// Reports to the listener whether the connection is idle: it has not sent a whole head, or waits until a refusal
-    /// is sent.
+    /// Reports to the listener whether the connection is idle. A connection is idle until it has received a whole head,
+    /// and while a refusal is being sent.
     private func noteIdleness() {
         let isIdle =
             switch phase {
@@ -131,7 +136,7 @@ final class HTTPConnection: @unchecked Sendable {
         if pending.count > Self.pendingLimit { stream.setReading(false) }
     }
 
-    /// Hands complete requests to the listener until one must wait for its answer.
+    /// Passes complete requests to the listener, until a request must wait for its answer.
     private func serve(_ bytes: Span<UInt8>, from position: inout Int) {
         isServing = true
         defer { isServing = false }
@@ -190,7 +195,7 @@ final class HTTPConnection: @unchecked Sendable {
 
     /// Begins an answer whose body is sent in pieces. The body of `response` is the first piece.
     ///
-    /// - Returns: whether more pieces are needed. A HEAD request gets no body.
+    /// - Returns: whether more pieces are needed. For a HEAD request, no pieces are needed.
     func begin(_ response: HTTPResponse, at date: UnixTime) -> Bool {
         guard case .answering(let head) = phase else { return false }
         let staysOpen = head.staysOpen && head.takesChunks && !response.endsConnection
@@ -206,22 +211,22 @@ final class HTTPConnection: @unchecked Sendable {
         return true
     }
 
-    /// Sends a piece of a body. `asks` is called once: with true when another piece has room, or with false when none
-    /// is needed.
+    /// Sends a piece of a body. `asks` is called once: with true when there is room for another piece, or with false
+    /// when no piece is needed.
     func send(_ piece: [UInt8], _ asks: @escaping (Bool) -> Void) {
         guard case .streaming(let takesChunks, _) = phase, takesMore == nil else { return asks(false) }
         write(piece, inChunks: takesChunks)
         if stream.isHeldUp { takesMore = asks } else { asks(true) }
     }
 
-    /// Writes a piece. An empty piece is skipped, because an empty chunk would end the body.
+    /// Writes a piece. An empty piece is skipped, because an empty chunk would mark the end of the body.
     private func write(_ piece: [UInt8], inChunks takesChunks: Bool) {
         if !piece.isEmpty { stream.send(takesChunks ? HTTPResponse.chunk(piece) : piece) }
     }
 
     private func askForMore(_ isWanted: Bool) { takesMore.take()?(isWanted) }
 
-    /// Ends the body of an answer.
+    /// Ends the body of the current answer.
     func endBody() {
         guard case .streaming(let takesChunks, let staysOpen) = phase else { return }
         if takesChunks { stream.send(HTTPResponse.lastChunk) }
@@ -229,7 +234,7 @@ final class HTTPConnection: @unchecked Sendable {
         answered(staysOpen: staysOpen)
     }
 
-    /// Answers with 101. Then it passes the connection to another protocol, with the input that followed the request.
+    /// Answers with 101, and passes the connection to another protocol, with the input that followed the request.
     func upgrade(
         _ fields: [HTTPField], at date: UnixTime, on loop: EventLoop,
         _ take: @escaping @Sendable (StreamConnection, [UInt8]) -> Void
@@ -258,8 +263,8 @@ final class HTTPConnection: @unchecked Sendable {
 
     // MARK: Time
 
-    /// Arms the timer when another part of the request begins. The time limits of head and body run from their first
-    /// byte, however slowly the rest arrives.
+    /// Arms the timer when the next part of a request begins. The time limits of head and body begin with their first
+    /// byte, however slowly the other bytes arrive.
     private func armTimer() {
         guard case .reading = phase else { return }
         let part = reader.part

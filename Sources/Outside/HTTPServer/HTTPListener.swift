@@ -7,47 +7,47 @@ import Timekeeping
 
 /// An HTTP/1.1 server on a loop, with any number of sockets and one handler.
 ///
-/// It parses requests itself instead of using libevent's evhttp. evhttp is lenient about line ends, lengths and
-/// repeated fields, does not limit connections, and restarts its time limit with each byte.
+/// The listener parses requests itself instead of using libevent's HTTP server. libevent's HTTP server is lenient about
+/// line ends, lengths and repeated fields, does not limit connections, and restarts its time limit with each byte.
 ///
 /// Releasing the listener closes it.
 ///
-/// - `@unchecked Sendable` because every use is checked to be on the loop's thread.
+/// - The type is `@unchecked Sendable`, because every use is checked to be on the loop's thread.
 package final class HTTPListener: @unchecked Sendable {
-    /// The limits of each connection, and the limits of their number.
+    /// The limits of each connection, and of the number of connections.
     package struct Limits: Hashable, Sendable {
-        /// The maximum size of request line and header fields in bytes. A longer head gets 431.
+        /// The maximum size of request line and header fields in bytes. A request with a longer head gets 431.
         package var head = 16 << 10
-        /// The maximum size of a body in bytes. A longer body gets 413. In a chunked body, the lines between the chunks
-        /// count too.
+        /// The maximum size of a body in bytes. A request with a longer body gets 413. In a chunked body, the
+        /// chunk-size lines count too.
         package var body = 1 << 20
-        /// The time limit from the first byte of a head to its last. For the first head it runs from the start of the
-        /// connection.
+        /// The time limit from the first byte of a request's head to its last. For the first request of a connection,
+        /// the time begins with the connection.
         package var headTimeout: Duration = .seconds(10)
         /// The time limit from the end of the head to the end of the body.
         package var bodyTimeout: Duration = .seconds(30)
-        /// How long a connection without a request stays open.
+        /// How long an HTTP connection without a request stays open.
         package var idleTimeout: Duration = .seconds(60)
-        /// How long waiting output may make no progress.
+        /// How long waiting output may make no progress before the connection is closed.
         package var outputTimeout: Duration = .seconds(30)
         /// The maximum number of connections. At the limit, the connection that has been idle longest is closed for a
-        /// new one. If all connections are busy, the new one is closed.
+        /// new one. If all connections are busy, the new connection is closed.
         package var connections = 1000
-        /// The maximum number of connections from one IPv4 address or IPv6 /64. Further connections are closed
+        /// The maximum number of connections from one IPv4 address or IPv6 /64. Connections above this limit are closed
         /// immediately.
         package var connectionsPerSource = 1000
         /// How long a connection stays open after a refused request, so that the client receives the answer.
         package var lingerTimeout: Duration = .seconds(2)
-        /// The number of requests that are handled before other events of the loop have their turn. The other requests
-        /// wait in their order.
+        /// The number of requests that are handled before the loop handles other events. When this many requests were
+        /// handled, the others wait, in their order, for the next iteration of the loop.
         package var requestsPerTurn = Int.max
-        /// The turn in which the loop handles events of connections.
+        /// The priority with which the loop handles events of connections.
         package var turn = LoopTurn.usual
 
         package init() {}
     }
 
-    /// Serves a request. Called on the loop. It may answer before it returns, or later.
+    /// Serves a request. The handler is called on the loop, and may answer before it returns or later.
     package typealias Handler = (HTTPRequest, HTTPReply) -> Void
 
     private let loop: EventLoop
@@ -56,18 +56,18 @@ package final class HTTPListener: @unchecked Sendable {
     private var sockets: [StreamListener] = []
     private var connections: [UInt64: HTTPConnection] = [:]
     private var sources: [IPAddress: Int] = [:]
-    /// The receivers of connections that use another protocol, by the names of the protocols.
+    /// The functions that take over connections with another protocol, by the protocols' ALPN names.
     private var takers: [String: (StreamConnection) -> Void] = [:]
-    /// The connections that wait for a request. The one that has waited longest is the first.
+    /// The connections that wait for their next request. The connection that has waited longest comes first.
     private var idle = AgeList<UInt64>()
-    /// The connections with an unanswered request, by the numbers of the requests.
+    /// The connections with an unanswered request, by the ids of the requests.
     private(set) var waiting: [UInt64: HTTPConnection] = [:]
     private var lastNumber: UInt64 = 0
-    /// Requests that wait for a turn of the loop; at most one for each connection.
+    /// Requests that the loop will handle in its next iterations; at most one for each connection.
     private var queue = Queue<(number: UInt64, request: HTTPRequest)>()
     private var isTurnPlanned = false
 
-    /// How many bytes of output may wait on a connection. It is enough for one answer of any length.
+    /// How many bytes of output may wait on a connection. The limit is high enough for the longest answer.
     private static let outputLimit = 256 << 20
 
     package init(on loop: EventLoop, limits: Limits = Limits(), handler: @escaping Handler) throws(SystemError) {
@@ -80,8 +80,8 @@ package final class HTTPListener: @unchecked Sendable {
 
     /// Listens on one more address, with TLS if a context is given.
     ///
-    /// Connections from `balancers` must begin with a PROXY header; `unannounced` is called for a connection without
-    /// one. If the port is 0, the system chooses one. Returns the address with the port in use.
+    /// Connections from `balancers` must begin with a PROXY header; a connection without the header is passed to
+    /// `unannounced`. If the port is 0, the system chooses a port. Returns the address with the port in use.
     @discardableResult
     package func listen(
         on endpoint: Endpoint, tls: TLSContext? = nil, balancers: [AddressBlock] = [],
@@ -105,14 +105,14 @@ package final class HTTPListener: @unchecked Sendable {
             ) { [weak self] stream in self?.accepted(stream) })
     }
 
-    /// Uses a renewed certificate for new TLS connections.
+    /// Sets the TLS context, with a renewed certificate, for new connections.
     package func replaceTLS(_ tls: TLSContext) {
         loop.checkThread()
         for socket in sockets where socket.tls != nil { socket.tls = tls }
     }
 
-    /// Passes on connections whose clients choose this protocol by ALPN, such as `h2`. They are passed on as soon as
-    /// they are open, and no longer count in the limits of this listener.
+    /// Passes on connections whose clients choose this protocol by ALPN, such as `h2`. A connection is passed on when
+    /// its TLS handshake is complete, and then no longer counts in the limits of this listener.
     package func give(_ applicationProtocol: String, to taker: @escaping (StreamConnection) -> Void) {
         takers[applicationProtocol] = taker
     }
@@ -186,7 +186,8 @@ package final class HTTPListener: @unchecked Sendable {
         planTurn()
     }
 
-    /// Plans the next turn. It is a posted job, because posted jobs run after all events that are ready now.
+    /// Schedules the handling of waiting requests as a posted job, because posted jobs run after all events that are
+    /// ready now.
     private func planTurn() {
         guard !isTurnPlanned else { return }
         isTurnPlanned = true
@@ -197,7 +198,7 @@ package final class HTTPListener: @unchecked Sendable {
         isTurnPlanned = false
         var left = limits.requestsPerTurn
         while left > 0, let (number, request) = queue.popFirst() {
-            // The client may have disconnected while the request waited for its turn.
+            // The client may have disconnected while its request waited.
             guard waiting[number] != nil else { continue }
             left -= 1
             handler(request, HTTPReply(to: number, on: loop, of: self))
@@ -229,15 +230,16 @@ package final class HTTPListener: @unchecked Sendable {
         waiting.removeValue(forKey: number)?.upgrade(fields, at: date, on: loop, take)
     }
 
-    /// How far the clock of this server is ahead. A stand-in for another server can have a wrong clock.
+    /// How far the `Date` field of answers is ahead of the real time, so that tests can imitate a server with a wrong
+    /// clock.
     package var clockLead: Duration = .zero
 
     var date: UnixTime { loop.moment.date + clockLead }
 
-    /// The number of connections, including connections that are being opened.
+    /// The number of connections, including connections whose handshake is not complete.
     package var connectionCount: Int { connections.count }
 
-    /// The number of requests since the start, including requests that were refused before they were complete.
+    /// The number of requests since the start, including incomplete requests that were refused.
     package private(set) var requestCount: UInt64 = 0
     /// The number of requests that were answered with a status of 400 or more.
     package private(set) var refusedCount: UInt64 = 0

@@ -1,7 +1,7 @@
 package import HTTPSemantics
 package import Reactor
 
-/// The right to answer one request. The answer is given once, now or later, from any thread.
+/// The right to answer one request, once, at any time and on any thread.
 ///
 /// If the object is released without an answer, the client gets 500, so that it does not wait for a forgotten request.
 /// If the client has disconnected, the answer is dropped.
@@ -27,19 +27,19 @@ package final class HTTPReply: Sendable {
         use { $0.answer($1, with: response) }
     }
 
-    /// Begins an answer whose body is sent in pieces. The body of the response is the first piece.
+    /// Begins an answer whose body is sent in pieces. The body of `response` is the first piece.
     package func stream(_ response: HTTPResponse) -> HTTPBody {
         use { $0.begin($1, with: response) }
         return HTTPBody(of: number, on: loop, listener)
     }
 
-    /// Ends the connection without an answer.
+    /// Closes the connection without an answer.
     package func hangUp() {
         use { $0.hangUp($1) }
     }
 
-    /// Hands the connection over to another protocol (RFC 9110 section 7.8). The client gets 101 with these fields, and
-    /// `take` gets the input that followed the request.
+    /// Answers with 101 and these fields, and passes the connection to another protocol (RFC 9110 section 7.8). `take`
+    /// gets the input that followed the request.
     package func upgrade(
         _ fields: [HTTPField], _ take: @escaping @Sendable (StreamConnection, [UInt8]) -> Void
     ) {
@@ -57,7 +57,7 @@ package final class HTTPReply: Sendable {
     }
 }
 
-/// A weak reference to the listener, because the listener may be closed before the answer is known.
+/// A weak reference to the listener, which may be closed before the answer is known.
 final class ReplyListener: Sendable {
     private weak let listener: HTTPListener?
 

@@ -6,18 +6,17 @@ package struct HTTPRequest: Sendable {
     package let method: String
     /// The request target as it was received, with query and percent encoding.
     package let target: String
-    /// The segments of the path. Each segment is decoded separately: `/a%2Fb//c` is `["a/b", "", "c"]`, and `/` is
-    /// empty.
+    /// The segments of the path, each decoded by itself: `/a%2Fb//c` is `["a/b", "", "c"]`, and `/` is empty.
     ///
-    /// The path is not normalised, so `..` and empty segments match no route.
+    /// The path is not normalised, so paths with `..` or empty segments match no route.
     package let path: [String]
-    /// The names and values of the query, decoded and in their order.
+    /// The decoded names and values of the query, in their order.
     package let query: [HTTPField]
     package let fields: [HTTPField]
     package let body: [UInt8]
-    /// The address of the client. It is `0.0.0.0:0` for a request over a Unix-domain socket.
+    /// The address of the client. The address is `0.0.0.0:0` for a request over a Unix-domain socket.
     package let remote: Endpoint
-    /// The unique number of the connection.
+    /// The id of the connection, which is unique in the process.
     package let connection: UInt64
     /// The user who connected to a Unix-domain socket, as the kernel reports; `nil` for TCP.
     package let peerUser: UInt32?
@@ -36,11 +35,12 @@ package struct HTTPRequest: Sendable {
         (path, query) = Self.parts(of: target)
     }
 
-    /// Splits a request target into the segments of its path and its query (RFC 9112 section 3.2).
+    /// Splits a request target into the path's segments and the query (RFC 9112 section 3.2).
     private static func parts(of target: String) -> (path: [String], query: [HTTPField]) {
         var rest = Array(target.utf8)[...]
         if rest.first != UInt8(ascii: "/"), let scheme = rest.firstIndex(of: UInt8(ascii: ":")) {
-            // The target has the absolute form, as proxies send it. Its path or query starts after the authority.
+            // The target has the absolute form, which proxies send. In this form, path or query start after the
+            // authority.
             let authority = rest[scheme...].drop { $0 == UInt8(ascii: ":") || $0 == UInt8(ascii: "/") }
             rest = authority.drop { $0 != UInt8(ascii: "/") && $0 != UInt8(ascii: "?") }
         }
@@ -51,7 +51,7 @@ package struct HTTPRequest: Sendable {
         return (path == [""] ? [] : path, halves.count == 2 ? FormText.items(halves[1]) : [])
     }
 
-    /// The value of the first header field with this name. Upper and lower case are treated as equal.
+    /// The value of the first header field with this name, in upper or lower case.
     package func field(_ name: String) -> String? {
         let name = name.lowercased()
         return fields.first { $0.name.utf8.count == name.utf8.count && $0.name.lowercased() == name }?.value

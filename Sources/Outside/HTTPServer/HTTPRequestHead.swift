@@ -1,9 +1,9 @@
 package import HTTPSemantics
 
-/// Why a request was refused, and the status of the answer. The connection ends after the answer.
+/// Why a request is refused, with the status of the answer. After a refusal the connection is closed.
 package struct HTTPFault: Error, Hashable, Sendable {
     package let status: Int
-    /// A sentence for the author of the client.
+    /// The reason as a sentence for the author of the client.
     let reason: String
 
     init(_ status: Int, _ reason: String) {
@@ -14,7 +14,8 @@ package struct HTTPFault: Error, Hashable, Sendable {
 
 /// The request line and header fields, read strictly (RFC 9112 sections 3 and 5).
 ///
-/// Forms that two servers could read differently are refused, because they allow request smuggling past a proxy (T14).
+/// Forms that two servers could read in different ways are refused, because they allow request smuggling past a proxy
+/// (T14).
 package struct HTTPRequestHead {
     enum Body: Hashable {
         case length(Int)
@@ -27,9 +28,9 @@ package struct HTTPRequestHead {
     let body: Body
     /// Whether the client waits for permission before it sends the body (RFC 9110 section 10.1.1).
     let expectsContinue: Bool
-    /// Whether the connection may carry another request afterwards.
+    /// Whether the connection may be used for another request after this one.
     package let staysOpen: Bool
-    /// Whether the client supports chunks (RFC 9112 section 7.1). For other clients, a body in pieces ends with the
+    /// Whether the client supports chunks (RFC 9112 section 7.1). Without chunks, a body in pieces ends with the
     /// connection.
     let takesChunks: Bool
 
@@ -38,7 +39,7 @@ package struct HTTPRequestHead {
     ]
     private static let fieldLimit = 100
 
-    /// Reads the lines of a head. They come without their CRLFs, and without the empty line at the end.
+    /// Reads the lines of a head. The lines have no CRLFs, and the empty line at the end is left out.
     init(lines: [ArraySlice<UInt8>]) throws(HTTPFault) {
         let words = (lines.first ?? []).split(separator: UInt8(ascii: " "), omittingEmptySubsequences: false)
         guard words.count == 3, !words[0].isEmpty, words[0].allSatisfy(\.isTokenCharacter) else {
@@ -71,8 +72,8 @@ package struct HTTPRequestHead {
         throw HTTPFault(505, "expected HTTP/1.1")
     }
 
-    /// Whether the target has one of the forms of RFC 9112 section 3.2: origin form, absolute form with an authority,
-    /// or `*` for OPTIONS.
+    /// Whether the target has one of the forms of RFC 9112 section 3.2: the origin form, the absolute form with an
+    /// authority, or `*` for OPTIONS.
     private static func isTarget(_ target: String, of method: String) -> Bool {
         if target.hasPrefix("/") { return true }
         if target == "*" { return method == "OPTIONS" }
@@ -88,7 +89,8 @@ package struct HTTPRequestHead {
         guard let colon = line.firstIndex(of: UInt8(ascii: ":")), colon > line.startIndex,
             line[..<colon].allSatisfy(\.isTokenCharacter)
         else {
-            // The line has a space before the colon, is a continuation of the previous line, or has no valid name.
+            // The header line is malformed: it has a space before the colon, continues the previous line, or has no
+            // valid name.
             throw HTTPFault(400, "a header field is malformed")
         }
         let value = line[line.index(after: colon)...].withoutSpacesAround
@@ -123,8 +125,8 @@ private struct Framing {
         }
     }
 
-    /// The length of the body by RFC 9112 section 6.3. Where the RFC allows a server to be lenient, the request is
-    /// refused.
+    /// The length of the body by RFC 9112 section 6.3. If the RFC lets a server choose between leniency and refusal,
+    /// this server refuses the request.
     func body(isOld: Bool) throws(HTTPFault) -> HTTPRequestHead.Body {
         if !encodings.isEmpty {
             guard lengths.isEmpty else { throw HTTPFault(400, "both Content-Length and Transfer-Encoding") }
@@ -138,7 +140,7 @@ private struct Framing {
         guard !text.isEmpty, text.utf8.allSatisfy(\.isDigit) else {
             throw HTTPFault(400, "Content-Length is no number")
         }
-        // A number too large for an `Int` exceeds every limit of a body.
+        // A number that is too large for an `Int` exceeds the limit of any body.
         guard let length = Int(text) else { throw HTTPFault(413, "the body is too long") }
         return .length(length)
     }

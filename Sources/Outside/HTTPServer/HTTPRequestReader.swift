@@ -1,17 +1,17 @@
-/// Cuts the bytes of a connection into requests (RFC 9112). It performs no I/O, and accepts slices of any size.
+/// Cuts the bytes of a connection into requests (RFC 9112). The reader performs no I/O, and accepts slices of any size.
 ///
-/// After a fault nothing more can be read, because nobody knows where the next request begins.
+/// After a malformed request, no more input can be read, because nobody knows where the next request begins.
 package struct HTTPRequestReader {
-    /// The result of reading the bytes so far.
+    /// The result of reading the bytes that have arrived so far.
     package enum Step {
         case needsMore
-        /// The head is complete. The body is missing, and the client waits for permission to send it.
+        /// The head is complete. The client has not sent the body yet, and waits for permission (100 Continue).
         case wantsContinue
         case request(HTTPRequestHead, body: [UInt8])
         case fault(HTTPFault)
     }
 
-    /// The part of a request to which the next byte belongs. Each part has its own time limit.
+    /// The part of a request to which the next byte belongs. The time limit of a request depends on this part.
     enum Part: Hashable {
         /// No request has begun: the reader is between two requests.
         case none
@@ -20,14 +20,14 @@ package struct HTTPRequestReader {
     }
 
     private enum State {
-        /// The reader is in the head. The current line begins at this index of `head`.
+        /// The reader is in the head. The current line begins at the index `lineStart` of `head`.
         case head(lineStart: Int)
-        /// The reader is in the body or in a chunk, of which this many bytes are missing.
+        /// The reader is in a body or a chunk, of which `missing` bytes have not arrived.
         case body(HTTPRequestHead, missing: Int, isChunk: Bool)
-        /// The reader is in the line with a chunk's size. The bytes are the part of the line that was read.
+        /// The reader is in the line with a chunk's size. The bytes are the part of this line that has arrived.
         case chunkSize(HTTPRequestHead, [UInt8])
         /// The reader is in the CRLF after the bytes of a chunk, or after the last chunk. `next` is the byte that must
-        /// follow.
+        /// come next.
         case chunkEnd(HTTPRequestHead, next: UInt8, isLast: Bool)
         case failed(HTTPFault)
     }
@@ -36,13 +36,13 @@ package struct HTTPRequestReader {
     private let bodyLimit: Int
     private var state = State.head(lineStart: 0)
     private var head: [UInt8] = []
-    /// The ranges of the lines in `head`, without their CRLFs.
+    /// The ranges in `head` of its lines, without their CRLFs.
     private var lines: [Range<Int>] = []
     private var body: [UInt8] = []
-    /// The number of bytes of a chunked body, including the lines between the chunks. Thus many small chunks cost a
-    /// client as much as one big chunk.
+    /// The number of bytes of a chunked body, including the chunk-size lines. Therefore the size limit also limits the
+    /// number of small chunks.
     private var chunkedCount = 0
-    /// Whether the client has already got permission to send its body.
+    /// Whether the client already has permission to send its body.
     private var wasContinueGiven = false
 
     private static let carriageReturn = UInt8(ascii: "\r")
@@ -62,7 +62,8 @@ package struct HTTPRequestReader {
         }
     }
 
-    /// Reads bytes from `position` on, and advances it past the bytes that were used. Stops after each request.
+    /// Reads bytes from `position` on, and moves `position` behind the bytes that were read. The function stops after
+    /// each request.
     package mutating func next(in bytes: Span<UInt8>, from position: inout Int) -> Step {
         do throws(HTTPFault) {
             while true {
@@ -79,7 +80,7 @@ package struct HTTPRequestReader {
 
     // MARK: Complete parts
 
-    /// The next step, if it needs no further byte.
+    /// The next step, if the bytes that have arrived already determine it.
     private mutating func finished() throws(HTTPFault) -> Step? {
         switch state {
         case .body(let head, missing: 0, isChunk: false): return finish(head)
@@ -146,8 +147,8 @@ package struct HTTPRequestReader {
             lines.append(line)
             state = .head(lineStart: head.count)
         } else if lines.isEmpty {
-            // An empty line before the request line is skipped. Old clients send one after a body (RFC 9112 section
-            // 2.2).
+            // An empty line before the request line is skipped, because old clients send one after a body (RFC 9112
+            // section 2.2).
             state = .head(lineStart: head.count)
         } else {
             try headEnded()
@@ -165,8 +166,8 @@ package struct HTTPRequestReader {
         }
     }
 
-    /// Reads a byte of the line with a chunk's size (RFC 9112 section 7.1). Chunk extensions are refused: nobody uses
-    /// them, and programs read them differently.
+    /// Reads a byte of the line with a chunk's size (RFC 9112 section 7.1). Chunk extensions are refused: clients do
+    /// not need them, and programs disagree about their form.
     private mutating func takeChunkSize(_ byte: UInt8, _ digits: [UInt8], _ head: HTTPRequestHead) throws(HTTPFault) {
         try countChunked(1)
         guard digits.last != Self.carriageReturn else {

@@ -1,29 +1,29 @@
 import Collections
 
-/// Divides a loop's time under load between its connections and all other work.
+/// Divides a loop's time under load between connections and all other work.
 ///
-/// The start and the end of connections are handled a few at a time, in the turn of connections. If thousands of
-/// connections open or close together, other events are handled in between.
+/// The loop starts and ends only a few connections at a time. If thousands of connections open or close together, the
+/// loop handles other events in between.
 ///
-/// Events of this object retain it, so an event exists only while work waits for it.
+/// The events of this object retain the object, so each event exists only while work waits for the event.
 final class ConnectionTurns {
     private unowned let loop: EventLoop
     private var work = Queue<() -> Void>()
     private var workEvent: LoopEvent?
     private lazy var workTarget = Target { [unowned self] in goOn() }
 
-    /// Callbacks that gave way. They are called after connections had their turn.
+    /// Callbacks that wait until connections were served.
     private var waiting: [() -> Void] = []
     private var served = 0
-    /// How many times connections with the usual turn were served since a connection with another turn was last served.
+    /// How many connections with the usual priority were served since a connection with another priority was served.
     private var usualInARow = 0
     private var wayEvent: LoopEvent?
     private lazy var wayTarget = Target { [unowned self] in takeWay() }
 
     /// How many connections are started or ended before the loop looks for new events.
     static let workInARow = 4
-    /// The limit of services to connections in a row. After it, the callbacks that gave way continue, or a connection
-    /// with the usual turn gives way.
+    /// The number of connections that are served in a row, before the waiting callbacks are called, or a connection
+    /// with the usual priority must wait.
     private static let servedInARow = 64
 
     init(of loop: EventLoop) { self.loop = loop }
@@ -36,7 +36,7 @@ final class ConnectionTurns {
         func fired(_ cause: Int16) { handler() }
     }
 
-    /// Makes an event of the connections' turn; `nil` if memory is lacking.
+    /// Creates an event with the priority of connections; `nil` if memory is lacking.
     private func event(for target: Target) -> LoopEvent? {
         let event = try? LoopEvent(loop: loop, number: -1, flags: 0, turn: .connections)
         event?.setTarget(target)
@@ -45,11 +45,11 @@ final class ConnectionTurns {
 
     // MARK: Beginnings and ends
 
-    /// Runs the job after all jobs that were added before it. The job never runs before this function has returned.
+    /// Runs the job after all jobs that were added before it, and never before this function has returned.
     func doLater(_ job: @escaping () -> Void) {
         work.append(job)
         guard workEvent == nil else { return }
-        // This fails only if memory is lacking. The next job then tries again.
+        // If memory is lacking, the event cannot be created here, and the next job tries to create it.
         workEvent = event(for: workTarget)
         workEvent?.add(timeout: .zero)
     }
@@ -59,13 +59,14 @@ final class ConnectionTurns {
             guard let job = work.popFirst() else { break }
             job()
         }
-        // The loop notices a timeout only after it has asked the kernel for other ready events.
+        // The event is added with a timeout, because the loop handles timeouts only after it has asked the kernel for
+        // ready events.
         if work.isEmpty { workEvent = nil } else { workEvent?.add(timeout: .zero) }
     }
 
     // MARK: Giving way
 
-    /// Calls the job after all ready connections had their turn, or many of them.
+    /// Calls the job when all ready connections, or many of them, have been served.
     func giveWay(_ job: @escaping () -> Void) {
         waiting.append(job)
         guard wayEvent == nil else { return }
@@ -74,10 +75,10 @@ final class ConnectionTurns {
         if let wayEvent { wayEvent.activate() } else { takeWay() }
     }
 
-    /// Call after a connection was served in its turn.
+    /// Counts a connection that was served, and decides whether it must wait now.
     ///
-    /// - Returns: whether the connection must give way now. This is so if its turn precedes the turn of connections,
-    ///   and no connection of that turn was served for a while.
+    /// - Returns: whether the connection must now wait for other events. The result is true if the connection has the
+    ///   usual priority, and no connection of the lower priority was served for a while.
     func mustGiveWay(after turn: LoopTurn) -> Bool {
         switch turn {
         case .usual:

@@ -4,9 +4,9 @@ import Glibc
 
 /// The datagrams that one system call received. The memory is reused for the next batch.
 ///
-/// A batch is valid only during the call of the handler. Copy bytes to keep them.
+/// A batch is valid only during the call of the handler, which must copy the bytes that it keeps.
 ///
-/// - `@unchecked Sendable` because its socket fills it on the loop's thread, where it is also read.
+/// - The type is `@unchecked Sendable`, because it is filled and read only on the loop's thread.
 @safe
 package final class DatagramBatch: @unchecked Sendable {
     /// The maximum number of datagrams in one batch.
@@ -19,16 +19,18 @@ package final class DatagramBatch: @unchecked Sendable {
     private let vectors: UnsafeMutablePointer<iovec>
     private let messages: UnsafeMutablePointer<batch_message>
     private(set) package var count = 0
-    /// Whether the batch has the maximum number of datagrams. Then more datagrams may wait in the kernel.
+    /// Whether the batch has the maximum number of datagrams. If the batch is full, more datagrams may wait in the
+    /// kernel.
     package var isFull: Bool { count == Self.capacity }
 
     /// Allocates the memory.
     ///
-    /// - Parameter slot: the maximum size of a datagram in bytes. Longer datagrams are cut and marked.
+    /// - Parameter slot: the maximum size of a datagram in bytes. Longer datagrams are cut off and marked.
     init(slot: Int) {
         self.slot = slot
-        // The stride is not a power of two. Otherwise the first bytes of all datagrams would compete for the same few
-        // cache sets. Pages that no datagram reaches use no memory.
+        // The distance between two slots must not be a power of two. If the distance were a power of two, the first
+        // bytes of all datagrams would be in the same few cache sets. Memory pages that no datagram reaches use no
+        // memory.
         stride = (slot + 1151) & ~63
         unsafe bytes = .allocate(byteCount: stride * Self.capacity, alignment: 64)
         unsafe addresses = .allocate(byteCount: SocketAddress.slotSize * Self.capacity, alignment: 8)
@@ -51,7 +53,7 @@ package final class DatagramBatch: @unchecked Sendable {
         unsafe bytes.deallocate()
     }
 
-    /// Replaces the contents with the datagrams that wait on the socket, if there are any.
+    /// Replaces the contents by the datagrams that wait on the socket, if any.
     func receive(from descriptor: Int32) throws(SystemError) {
         for index in 0..<count {
             unsafe messages[index].header.msg_namelen = socklen_t(SocketAddress.slotSize)

@@ -2,7 +2,8 @@ import Addressing
 import CEvent
 import Glibc
 
-/// Outgoing datagrams that wait. They are copied into one block of memory and sent in batches.
+/// Outgoing datagrams that wait to be sent. The queue copies datagrams into one block of memory, and sends them in
+/// batches.
 @safe
 final class DatagramQueue {
     /// The number of bytes reserved for each queued datagram.
@@ -15,13 +16,13 @@ final class DatagramQueue {
     private let vectors: UnsafeMutablePointer<iovec>
     private let messages: UnsafeMutablePointer<batch_message>
     private var used = 0
-    /// The index of the first datagram that is not sent yet, and the index after the last one.
+    /// The index of the first datagram that is not sent yet; `end` is the index after the last datagram.
     private var first = 0
     private var end = 0
 
     init(capacity: Int) {
         self.capacity = capacity
-        // There is room at least for the longest possible datagram.
+        // The queue has room for at least one datagram of the maximum length.
         byteCapacity = max(capacity * Self.bytesEach, 1 << 16)
         unsafe bytes = .allocate(byteCount: byteCapacity, alignment: 64)
         unsafe addresses = .allocate(byteCount: SocketAddress.slotSize * capacity, alignment: 8)
@@ -60,12 +61,12 @@ final class DatagramQueue {
 
     enum Progress {
         case done
-        /// The socket accepts no more datagrams now.
+        /// The socket accepts no more datagrams for now.
         case blocked
     }
 
-    /// Sends the queued datagrams. A datagram that the kernel refuses is skipped and counted: it has no route, is too
-    /// long, or violates a firewall rule.
+    /// Sends the queued datagrams. A datagram that the kernel refuses is skipped and counted. The kernel refuses
+    /// datagrams that have no route, are too long, or violate a firewall rule.
     func flush(to descriptor: Int32, counters: inout DatagramCounters) -> Progress {
         while first < end {
             let count = min(end - first, DatagramBatch.capacity)
@@ -76,8 +77,7 @@ final class DatagramQueue {
                 counters.sent += UInt64(sent)
                 first += sent
             } catch {
-                // The error belongs to the first datagram, because sendmmsg returns an error only if it has sent
-                // nothing.
+                // sendmmsg returns an error only if it has sent nothing, so the error belongs to the first datagram.
                 counters.sendFailures += 1
                 first += 1
             }

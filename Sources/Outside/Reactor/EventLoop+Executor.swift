@@ -1,11 +1,11 @@
 import Timekeeping
 
-/// A loop executes the actors that name it in `unownedExecutor`.
+/// Makes a loop the executor of the actors that name it in `unownedExecutor`.
 ///
-/// Such an actor stores its loop, because the executor reference does not keep the loop alive. Callbacks on the loop's
-/// thread enter the actor with `assumeIsolated`. Callbacks for each message enter it with ``LoopActor/onLoop(_:)``,
-/// which is faster. A closure that is written inside the actor and passed to this module needs neither, because it is
-/// called only on the loop's thread.
+/// An actor must also store its loop, because the executor reference does not keep the loop alive. Callbacks on the
+/// loop's thread enter the actor with `assumeIsolated`. Callbacks that run for each message use
+/// ``LoopActor/onLoop(_:)``, which is faster. A closure that is written inside the actor and passed to this module
+/// needs neither, because it is called only on the loop's thread.
 extension EventLoop: SerialExecutor {
     @usableFromInline package func enqueue(_ job: consuming ExecutorJob) { add(.task(UnownedJob(job))) }
 
@@ -27,19 +27,20 @@ package protocol LoopActor: Actor {
 }
 
 extension LoopActor {
-    /// Does the same as `assumeIsolated(_:)`, but faster. That function first asks the runtime for the main actor,
-    /// which costs a thousand instructions, several times for each call.
+    /// Runs a closure that is isolated to the actor, like `assumeIsolated(_:)` but faster. Before each closure,
+    /// `assumeIsolated` asks the runtime for the main actor, which costs a thousand instructions.
     @inlinable @inline(__always)
     package nonisolated func onLoop<Result>(_ body: (isolated Self) -> Result) -> Result {
         loop.checkIsolated()
         return withoutActuallyEscaping(body) { body in
-            // A function's isolation exists only in its type. At run time the actor is passed like any other argument.
+            // The isolation of a closure exists only in its type. At run time, the actor is passed like any other
+            // argument.
             unsafe unsafeBitCast(body, to: ((Self) -> Result).self)(self)
         }
     }
 
-    /// Does the same for a body that captures nothing and gets its values as an argument. It needs no allocation, which
-    /// would cost hundreds of instructions.
+    /// Runs a closure that captures no values and gets them as an argument. A closure without captures needs no
+    /// allocation, which would cost hundreds of instructions.
     @inlinable @inline(__always)
     package nonisolated func onLoop<Argument, Result>(
         with argument: Argument, _ body: @escaping (isolated Self, Argument) -> Result
@@ -50,18 +51,19 @@ extension LoopActor {
 }
 
 extension EventLoop {
-    /// Starts a task that stays on the loop, after jobs that were posted before it. Call only on the loop's thread.
+    /// Starts a task that stays on the loop, after jobs that were posted before it. Call this function only on the
+    /// loop's thread.
     ///
-    /// The parameter of `body` keeps the task on the loop. Without it, a closure with a capture list runs on another
-    /// thread, even if its type asks for isolation (Swift 6.3).
+    /// The isolated parameter of `body` keeps the task on the loop. Without an isolated parameter, a closure with a
+    /// capture list runs on another thread, even if its type asks for isolation (Swift 6.3).
     package func startTask(_ body: @escaping @Sendable (isolated LoopTask) async -> Void) {
         LoopTask(on: self).assumeIsolated { $0.start(body) }
     }
 
-    /// Suspends a task of this loop. The loop does other work meanwhile.
+    /// Suspends a task of this loop for the duration, while the loop does other work.
     package func pause(_ duration: Duration) async throws(SystemError) {
         var timer: LoopTimer?
-        // The timer must exist until it has fired.
+        // The timer would not fire if it were released before.
         defer { withExtendedLifetime(timer) {} }
         let result: Result<Void, SystemError> = await withCheckedContinuation { waiter in
             do throws(SystemError) {
@@ -81,7 +83,7 @@ package actor LoopTask {
 
     fileprivate init(on loop: EventLoop) { self.loop = loop }
 
-    /// Starts the task inside the actor. Thus it begins on the loop, and tasks begin in the order of their starts.
+    /// Starts the task inside the actor, so that tasks begin on the loop and in the order in which they were started.
     fileprivate func start(_ body: @escaping @Sendable (isolated LoopTask) async -> Void) {
         Task { await body(self) }
     }

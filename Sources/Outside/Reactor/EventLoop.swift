@@ -3,37 +3,37 @@ import Glibc
 import Synchronization
 package import Timekeeping
 
-/// One thread that waits for sockets, timers, signals and posted jobs. It is also the executor of the actors that
+/// One thread that waits for sockets, timers, signals and posted jobs. The loop is also the executor of the actors that
 /// belong to it.
 ///
-/// An object that is created on a loop (socket, timer, watch, connection) is used on the loop's thread, or before
-/// ``run()``. The exceptions are documented: ``post(_:)``, ``stop()`` and the executor's calls may come from any
-/// thread. A call from a wrong thread is a programming error and traps.
+/// Objects that are created on a loop (sockets, timers, watches, connections) may be used only on the loop's thread, or
+/// before ``run()``. As exceptions, ``post(_:)``, ``stop()`` and the executor's functions may be called on any thread.
+/// A call on a wrong thread is a programming error and traps.
 ///
-/// - `@unchecked Sendable` because only the running thread uses the libevent base, which is checked, and everything
-///   else is behind a lock or atomic.
+/// - The type is `@unchecked Sendable`, because only the running thread uses the libevent base, which is checked. All
+///   other properties are atomic or behind a lock.
 @safe
 @usableFromInline
 package final class EventLoop: @unchecked Sendable {
-    /// The libevent base. It has no locks, because only one thread uses it.
+    /// The libevent base, which has no locks, because only one thread uses it.
     let base: OpaquePointer
     private let wakeDescriptor: Descriptor
     private var wakeEvent: OpaquePointer?
-    /// The thread that is inside ``run()``, or 0.
+    /// The id of the thread that currently executes ``run()``; 0 if there is none.
     private let runningThread = Atomic<UInt>(0)
     private let state = Locked(State())
-    /// The memory and timers that the loop's streams share.
+    /// The memory and the timer that all streams of the loop use together.
     private(set) lazy var streams = StreamShare()
-    /// Schedules the start and the end of connections, and callbacks that gave way.
+    /// Schedules the start and the end of connections, and callbacks that wait until connections were served.
     private(set) lazy var connectionTurns = ConnectionTurns(of: self)
-    /// The bound sockets that were passed to the process. Set it before any socket is bound.
+    /// The bound sockets that were passed to the process. This property must be set before any socket is bound.
     package var handover = SocketHandover()
-    /// Limits how many handshakes one source may begin; `nil` for no limit.
+    /// Limits how many handshakes one source may begin per second; `nil` for no limit.
     package var handshakeLimit: HandshakeLimit?
     private var handshakeThread: HandshakeThread?
 
-    /// The work of a loop in addition to the callbacks of its sources, in order of arrival. The number of jobs has no
-    /// limit of its own, because an executor may not refuse a job. The active operations of callers limit it.
+    /// A job that the loop runs between the callbacks of its events. Jobs run in the order of their arrival. The number
+    /// of jobs is limited only by the active operations of callers, because an executor may not refuse a job.
     enum Job {
         case task(UnownedJob)
         case closure(@Sendable () -> Void)
@@ -52,8 +52,8 @@ package final class EventLoop: @unchecked Sendable {
         guard let configuration = unsafe event_config_new() else { throw SystemError(call: "event_base", code: ENOMEM) }
         defer { unsafe event_config_free(configuration) }
         unsafe event_config_set_flag(configuration, Int32(EVENT_BASE_FLAG_NOLOCK.rawValue))
-        // After 256 callbacks the loop looks for new events, so that jobs that post further jobs do not block the
-        // sockets. It also looks after this time, so that a datagram does not wait for all busy connections.
+        // After 256 callbacks or 0.5 ms, the loop looks for new events. Therefore jobs that post more jobs do not block
+        // the sockets, and a datagram does not wait for all busy connections.
         var longest = timeval(.microseconds(500))
         unsafe event_config_set_max_dispatch_interval(configuration, &longest, 256, 0)
         wakeDescriptor = try System.wakeDescriptor()
@@ -94,7 +94,8 @@ package final class EventLoop: @unchecked Sendable {
         while !state.withLock({ $0.isStopping }) {
             unsafe event_base_loop(base, EVLOOP_NO_EXIT_ON_EMPTY)
         }
-        // Jobs that were posted before the stop still run. Later jobs wait for the next run.
+        // Jobs that were posted before the stop still run. Jobs that are posted after it wait until the loop runs
+        // again.
         runJobs()
         runningThread.store(0, ordering: .releasing)
         state.withLock { state in
@@ -103,12 +104,12 @@ package final class EventLoop: @unchecked Sendable {
         }
     }
 
-    /// Runs the loop on a new thread; ``join()`` waits for its end. `top -H` shows the thread's name. If `givesWay`,
-    /// the kernel prefers other threads when processors are scarce.
+    /// Runs the loop on a new thread, whose end ``join()`` awaits. `top -H` shows the thread's name. If `givesWay` is
+    /// true and processors are scarce, the kernel prefers other threads.
     package func start(
         name: String = "loop", givesWay: Bool = false, ended: @escaping @Sendable () -> Void = {}
     ) throws(SystemError) {
-        // With this nice value, the thread still gets a quarter of a processor that another thread also wants.
+        // At nice value 5, the thread still gets a quarter of a processor for which another thread competes.
         try start(name: name, niceness: givesWay ? 5 : 0, ended: ended)
     }
 
@@ -126,8 +127,8 @@ package final class EventLoop: @unchecked Sendable {
         state.withLock { $0.thread = started }
     }
 
-    /// Runs the loop on its own thread. Returns when the thread has ended after ``stop()``. The waiting task blocks no
-    /// thread.
+    /// Runs the loop on a new thread. The function returns when the thread has ended after ``stop()``. The task that
+    /// awaits this blocks no thread.
     package func runOnThread(name: String) async throws(SystemError) {
         goFirst()
         let failure: SystemError? = await withCheckedContinuation { waiter in
@@ -141,13 +142,14 @@ package final class EventLoop: @unchecked Sendable {
         join()
     }
 
-    /// Ends ``run()`` after the jobs that were posted so far. Any thread may call it.
+    /// Ends ``run()`` after the jobs that were posted so far. Any thread may call this function.
     package func stop() {
         state.withLock { $0.isStopping = true }
         post {}
     }
 
-    /// Waits for the end of a thread that ``start(name:givesWay:ended:)`` started. Do not call it on the loop itself.
+    /// Waits for the end of a thread that ``start(name:givesWay:ended:)`` started. Do not call this function on the
+    /// loop itself.
     package func join() {
         precondition(!isCurrent, "a loop cannot wait for itself")
         let thread = state.withLock { state in
@@ -157,7 +159,8 @@ package final class EventLoop: @unchecked Sendable {
         if let thread { pthread_join(thread, nil) }
     }
 
-    /// Stops the loop. If the caller is on another thread, it also waits for the end of the loop's thread.
+    /// Stops the loop. On any other thread than the loop's own, the function also waits for the end of the loop's
+    /// thread.
     func leave() {
         stop()
         guard isCurrent else { return join() }
@@ -165,13 +168,13 @@ package final class EventLoop: @unchecked Sendable {
         if let thread { pthread_detach(thread) }
     }
 
-    /// Asks the kernel to let the loop's thread interrupt other threads as soon as it has work. The thread gets no
-    /// larger share of the processor.
+    /// Asks the kernel to let the loop's thread interrupt other threads as soon as it has work. The thread is scheduled
+    /// earlier, but gets no more processor time.
     package func goFirst() { post { System.shortenThreadTurns() } }
 
     // MARK: Jobs
 
-    /// Runs the job on the loop's thread, after jobs that were posted before it. Any thread may call it.
+    /// Runs the job on the loop's thread, after jobs that were posted before it. Any thread may call this function.
     package func post(_ job: @escaping @Sendable () -> Void) { add(.closure(job)) }
 
     func add(_ job: Job) {
@@ -188,8 +191,7 @@ package final class EventLoop: @unchecked Sendable {
         }
     }
 
-    /// Runs a job that frees C memory. It runs immediately if the loop cannot be using the memory; otherwise it runs on
-    /// the loop.
+    /// Runs a job that frees C memory: immediately if the loop cannot be using the memory, otherwise on the loop.
     package func dispose(_ job: @escaping @Sendable () -> Void) {
         guard !isCurrent else { return job() }
         let isRunning = state.withLock { $0.isRunning }
@@ -217,7 +219,8 @@ package final class EventLoop: @unchecked Sendable {
 
     // MARK: Handshakes
 
-    /// The thread for the handshakes of accepted connections. The first such connection starts it.
+    /// The thread that performs the handshakes of accepted connections. The first connection that needs it starts the
+    /// thread.
     func handshakes() throws(SystemError) -> HandshakeThread {
         checkThread()
         if let handshakeThread { return handshakeThread }
@@ -234,8 +237,8 @@ package final class EventLoop: @unchecked Sendable {
     /// Whether a thread is inside ``run()``.
     package var isRunning: Bool { runningThread.load(ordering: .acquiring) != 0 }
 
-    /// Traps if the caller must not use objects of this loop. Allowed are the loop's thread and, while the loop does
-    /// not run, any thread.
+    /// Traps unless the caller may use objects of this loop. The loop's thread may; while the loop does not run, any
+    /// thread may.
     package func checkThread() {
         let thread = runningThread.load(ordering: .acquiring)
         precondition(thread == 0 || thread == System.currentThread, "called from outside the event loop's thread")

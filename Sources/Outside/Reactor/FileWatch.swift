@@ -1,10 +1,10 @@
 import CEvent
 
-/// Watches whether a descriptor can be read or written. The descriptor still belongs to its owner.
+/// Calls a handler when a descriptor can be read or written. The descriptor still belongs to its owner.
 ///
-/// It is for C libraries that open their own sockets. Stop watching before the descriptor is closed.
+/// This type is for C libraries that open their own sockets. A watch must be released before its descriptor is closed.
 ///
-/// - `@unchecked Sendable` because every use is checked to be on the loop's thread.
+/// - The type is `@unchecked Sendable`, because every use is checked to be on the loop's thread.
 package final class FileWatch: @unchecked Sendable {
     package struct Interest: OptionSet, Hashable, Sendable {
         package let rawValue: UInt8
@@ -24,14 +24,14 @@ package final class FileWatch: @unchecked Sendable {
     private let readingTarget: Target
     private let writingTarget: Target
 
-    /// Creates a watch. It watches nothing until ``watch(for:)``.
+    /// Creates a watch, which calls the handler only after ``watch(for:)``.
     ///
     /// - Parameters:
     ///   - descriptor: the descriptor to watch.
     ///   - loop: the loop that watches the descriptor.
-    ///   - turn: the turn in which the handler is called.
-    ///   - deadline: the timer of this loop that ends the watch; `nil` without one. Its turn must not be later than
-    ///     `turn`.
+    ///   - turn: the priority of the handler.
+    ///   - deadline: the timer of this loop that ends the watch; `nil` if no timer ends it. The priority of the
+    ///     deadline must not be lower than `turn`.
     ///   - handler: called while the descriptor is ready.
     /// - Throws: if memory is lacking.
     package convenience init(
@@ -42,7 +42,7 @@ package final class FileWatch: @unchecked Sendable {
             descriptor: descriptor, owned: nil, loop: loop, turn: turn, deadline: deadline, handler: handler)
     }
 
-    /// Creates a watch that owns the descriptor and closes it.
+    /// Creates a watch that owns the descriptor and closes it in the end.
     convenience init(
         owning descriptor: consuming Descriptor, on loop: EventLoop, turn: LoopTurn = .usual,
         until deadline: LoopTimer?, handler: @escaping (_ ready: Interest) -> Void
@@ -73,12 +73,13 @@ package final class FileWatch: @unchecked Sendable {
     }
 
     deinit {
-        // The events end before the descriptor is closed. Another owner may get its number immediately afterwards.
+        // The events must end before the descriptor is closed, because the next opened file may get the same descriptor
+        // immediately.
         reading = nil
         writing = nil
     }
 
-    /// Replaces the conditions that are watched. The handler is called repeatedly while one of them holds.
+    /// Sets the conditions that are watched. The handler is called repeatedly while one of them holds.
     package func watch(for interest: Interest) throws(SystemError) {
         try set(reading, on: interest.contains(.read), was: self.interest.contains(.read))
         try set(writing, on: interest.contains(.write), was: self.interest.contains(.write))

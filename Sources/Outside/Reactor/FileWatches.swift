@@ -1,7 +1,7 @@
-/// Watches the sockets of a C library that opens and closes them itself. The library names the conditions for each
-/// socket.
+/// Watches the sockets that a C library opens and closes itself. For each socket, the library tells whether it wants to
+/// read or write.
 ///
-/// Release this object before the library closes its sockets: a watch must not outlive its descriptor.
+/// Release this object before the library closes its sockets, because a watch must not outlive its descriptor.
 package final class FileWatches {
     private let loop: EventLoop
     private let turn: LoopTurn
@@ -9,15 +9,15 @@ package final class FileWatches {
     private let handler: (Int32, FileWatch.Interest) -> Void
     private var watches: [Int32: FileWatch] = [:]
 
-    /// How many watches without a condition are kept. Libraries often soon ask for a condition again, and the next
-    /// socket may get the same number.
+    /// How many watches without a condition are kept. Libraries often ask for a condition again soon, and the next
+    /// socket may get the same descriptor.
     private static let idleLimit = 64
 
-    /// Creates the object without watches.
+    /// Creates an empty set of watches.
     ///
     /// - Parameters:
     ///   - loop: the loop that watches the sockets.
-    ///   - turn: the turn in which the handler is called.
+    ///   - turn: the priority of the handler.
     ///   - deadline: the timer that ends the library's waiting.
     ///   - handler: called while a socket is ready.
     package init(
@@ -30,7 +30,8 @@ package final class FileWatches {
         self.handler = handler
     }
 
-    /// Replaces the conditions that are watched on the socket. Call with no condition before the socket is closed.
+    /// Sets the conditions that are watched on a socket. Before the socket is closed, call this function without any
+    /// condition.
     package func watch(_ descriptor: Int32, for interest: FileWatch.Interest) {
         if interest.isEmpty, watches.count > Self.idleLimit {
             watches[descriptor] = nil
@@ -40,7 +41,7 @@ package final class FileWatches {
             let watch = try watches[descriptor] ?? makeWatch(descriptor)
             try watch.watch(for: interest)
         } catch {
-            // Memory for the event is lacking. The operation on the socket then ends by its time-out.
+            // If memory for the event is lacking, the socket is not watched, and its operation ends by its time-out.
             watches[descriptor] = nil
         }
     }

@@ -1,19 +1,19 @@
 package import Addressing
 package import Timekeeping
 
-/// Limits how many TLS handshakes one source may begin per second (T17.7). Above the limit a connection is closed
-/// before any computation.
+/// Limits how many TLS handshakes one source may begin per second (T17.7). A connection above the limit is closed
+/// before any cryptographic computation.
 ///
-/// - `@unchecked Sendable` because it is used only on its loop's thread.
+/// - The type is `@unchecked Sendable`, because it is used only on its loop's thread.
 package final class HandshakeLimit: @unchecked Sendable {
     private var rate: SourceRate
     private let isExempt: (Endpoint) -> Bool
     private let refused: (Endpoint) -> Void
 
-    /// Creates the limit.
+    /// Creates a limit.
     ///
     /// - Parameters:
-    ///   - perSecond: the limit of a source that authenticates; 0 for no limit.
+    ///   - perSecond: the limit for a source that authenticates; 0 for no limit.
     ///   - isExempt: whether the limit does not apply to a peer. Trusted peers are exempt.
     ///   - refused: called for each connection that is closed.
     package init(perSecond: Int, isExempt: @escaping (Endpoint) -> Bool, refused: @escaping (Endpoint) -> Void) {
@@ -24,7 +24,7 @@ package final class HandshakeLimit: @unchecked Sendable {
 
     package func changed(perSecond: Int) { rate.changed(perSecond: perSecond) }
 
-    /// Whether a connection of this peer may begin its handshake. A permitted handshake is counted.
+    /// Whether a connection from this peer may begin its handshake. A permitted handshake is counted.
     func admits(_ peer: Endpoint, now: Instant) -> Bool {
         guard rate.isOn, !isExempt(peer) else { return true }
         let source = peer.address.source.hashValue
@@ -35,7 +35,7 @@ package final class HandshakeLimit: @unchecked Sendable {
         return true
     }
 
-    /// Call when a peer has authenticated by a password or a certificate.
+    /// Records that a peer has authenticated by a password or a certificate.
     package func proved(_ peer: Endpoint, now: Instant) {
         guard rate.isOn, !isExempt(peer) else { return }
         rate.hasProvedItself(peer.address.source.hashValue, now: now)

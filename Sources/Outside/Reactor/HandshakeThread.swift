@@ -2,14 +2,16 @@ import Crypto
 
 /// Performs the TLS handshakes of accepted connections on its own thread.
 ///
-/// A handshake costs as much as dozens of calls. When all phones connect together, thousands of handshakes are needed.
-/// The kernel prefers the loop's thread to this one, so that calls do not wait for new connections.
+/// Handshakes need a thread of their own, because one handshake costs as much as dozens of calls. When all phones
+/// connect together, thousands of handshakes are needed. The kernel prefers the loop's thread to this one, so that
+/// calls do not wait for new connections.
 ///
-/// - `@unchecked Sendable` because handshakes are used only on the thread, and everything else is behind a lock.
+/// - The type is `@unchecked Sendable`, because handshakes are used only on this thread, and all other properties are
+///   behind a lock.
 final class HandshakeThread: @unchecked Sendable {
     /// How a handshake ended.
     enum End: Sendable {
-        /// The handshake succeeded. From now on the receiver owns the socket.
+        /// The handshake succeeded. The receiver of this result now owns the socket.
         case done(socket: Int32)
         case failed(StreamCloseReason)
     }
@@ -18,18 +20,19 @@ final class HandshakeThread: @unchecked Sendable {
     private var underWay: [UInt64: Handshake] = [:]
     private let backlog = Locked(Backlog())
 
-    /// The number of connections whose handshake has not started yet, and the callbacks that wait for room.
+    /// The number of connections whose handshake has not started yet, and the callbacks to call when this number falls.
     private struct Backlog {
         var count = 0
         var waiting: [@Sendable () -> Void] = []
     }
 
-    /// The maximum size of the backlog. Further connections wait in the kernel, where no time-out runs.
+    /// The maximum number of connections whose handshake has not started. More connections wait in the kernel, where no
+    /// time limit applies to them.
     private static let backlogLimit = 64
 
     init() throws(SystemError) {
         loop = try EventLoop()
-        // With this nice value, the thread gets a tenth of its processor while another thread is busy there.
+        // At nice value 10, the thread gets a tenth of its processor while another thread competes for it.
         try loop.start(name: "handshakes", niceness: 10)
     }
 
@@ -40,9 +43,10 @@ final class HandshakeThread: @unchecked Sendable {
     /// - Parameters:
     ///   - number: the unique number of the connection.
     ///   - descriptor: the connected socket.
-    ///   - session: the server's session. Nobody else may use it until the end.
+    ///   - session: the session of the server's side. No other code may use it until the handshake has ended.
     ///   - ended: called once, on the thread, unless the returned object was released.
-    /// - Returns: an object that keeps the handshake running. Releasing it ends the handshake and closes the socket.
+    /// - Returns: an object that keeps the handshake running. When this object is released, the handshake ends and the
+    ///   socket is closed.
     func begin(
         _ number: UInt64, _ descriptor: consuming Descriptor, _ session: TLSSession,
         ended: @escaping @Sendable (End) -> Void
@@ -79,7 +83,7 @@ final class HandshakeThread: @unchecked Sendable {
 
     var hasRoom: Bool { backlog.withLock { $0.count < Self.backlogLimit } }
 
-    /// Calls the job once, on any thread, when at most half of the backlog is left.
+    /// Calls the job once, on any thread, when at most half of the allowed backlog waits.
     func whenThereIsRoom(_ job: @escaping @Sendable () -> Void) {
         let hasRoom = backlog.withLock { backlog in
             guard backlog.count > Self.backlogLimit / 2 else { return true }
@@ -111,7 +115,7 @@ final class PendingHandshake: Sendable {
     deinit { thread.cancel(number) }
 }
 
-/// One handshake. It is used only on the handshake thread.
+/// One handshake, which is used only on the handshake thread.
 private final class Handshake {
     private var descriptor: Descriptor?
     private let session: TLSSession
@@ -132,17 +136,18 @@ private final class Handshake {
         let number = descriptor.number
         self.descriptor = consume descriptor
         self.session = session
-        // The watch has no deadline, because the time limit of a handshake runs on the loop of its connection.
+        // The watch has no deadline, because the connection's own loop limits the time of a handshake.
         watch = try FileWatch(descriptor: number, on: loop, until: nil) { _ in ready() }
         guard session.accept(on: number) else { throw SystemError(call: "BIO_new", code: SystemError.outOfMemory) }
     }
 
     deinit {
-        // The events end before the descriptor is closed. Another owner may get its number immediately afterwards.
+        // The events must end before the descriptor is closed, because the next opened file may get the same descriptor
+        // immediately.
         watch = nil
     }
 
-    /// Continues the handshake.
+    /// Continues the handshake as far as the socket allows.
     ///
     /// - Returns: the result; `nil` while the handshake waits for the client.
     func goOn() -> HandshakeThread.End? {

@@ -1,10 +1,10 @@
 import Collections
 import Timekeeping
 
-/// The sockets of connections that the daemon has closed and whose peers have not closed their side yet.
+/// The sockets of connections that the daemon has closed, and whose peers have not closed their side yet.
 ///
-/// When a socket with unread input is closed, or receives bytes after that, the kernel discards the last output.
-/// Therefore the daemon first ends its own side, and drops further input until the peer ends its side.
+/// The kernel discards the last output if a socket is closed with unread input, or receives bytes after it was closed.
+/// Therefore the daemon first ends only its own output, and drops further input until the peer ends its side.
 final class LingeringSockets {
     private struct LingeringSocket {
         let watch: FileWatch
@@ -12,25 +12,27 @@ final class LingeringSockets {
     }
 
     private var sockets: [UInt64: LingeringSocket] = [:]
-    /// The sockets in the order in which they were added. All have the same time limit, so the first one expires first.
+    /// The sockets in the order in which they were added. All sockets have the same time limit, so the first one
+    /// expires first.
     private var order = Queue<UInt64>()
     private var lastNumber: UInt64 = 0
-    /// The timer exists only while there are sockets. It retains the loop, which retains this object.
+    /// The timer, which exists only while sockets linger, because it retains the loop, which retains this object.
     private var timer: LoopTimer?
 
     /// The time limit after which a socket is closed in any case.
     private static let patience: Duration = .seconds(2)
-    /// The maximum number of such sockets. They no longer count among the connections of a listener.
+    /// The maximum number of lingering sockets. Lingering sockets no longer count among the connections of a listener.
     private static let limit = 1000
 
-    /// Ends our side when the output is sent. The socket is closed when the peer ends its side, or when the time limit
-    /// has passed.
+    /// Ends the daemon's output on the socket, once all output is sent. The socket is closed when the peer ends its
+    /// side, or after the time limit.
     func bid(on socket: consuming Descriptor, of loop: EventLoop) {
         System.endOutput(socket.number)
         guard sockets.count < Self.limit else { return }
         lastNumber += 1
         let (number, descriptor) = (lastNumber, socket.number)
-        // Timer and watch have the turn of connections. Thus a peer that keeps sending does not delay other work.
+        // The timer and the watch have the priority of connections. Therefore a peer that continues to send does not
+        // delay other work.
         if timer == nil { timer = try? LoopTimer(on: loop, turn: .connections) { [unowned self] in timeIsUp() } }
         let watch = try? FileWatch(owning: socket, on: loop, turn: .connections, until: timer) { [unowned self] _ in
             drop(number, descriptor, loop)

@@ -1,11 +1,11 @@
 import Glibc
 
-/// A value behind a POSIX mutex, for the few values that threads share.
+/// A value behind a POSIX mutex, for the few values that several threads use.
 ///
-/// It does not use `Synchronization.Mutex`: on Linux the thread sanitizer does not support that type, and reports each
-/// use as a race.
+/// This type does not use `Synchronization.Mutex`, because on Linux the thread sanitizer does not support it and
+/// reports each use as a race.
 ///
-/// - `@unchecked Sendable` because the value is reached only through the lock.
+/// - The type is `@unchecked Sendable`, because the value can be accessed only through the lock.
 @safe
 package final class Locked<Value>: @unchecked Sendable {
     private let mutex: UnsafeMutablePointer<pthread_mutex_t>
@@ -15,7 +15,7 @@ package final class Locked<Value>: @unchecked Sendable {
         self.value = value
         unsafe mutex = .allocate(capacity: 1)
         unsafe mutex.initialize(to: pthread_mutex_t())
-        // This can fail only because of attributes, and there are none.
+        // The call can fail only because of attributes, and this mutex has no attributes.
         unsafe pthread_mutex_init(mutex, nil)
     }
 

@@ -1,19 +1,19 @@
 package import Timekeeping
 
-/// Measures how long a ready event waits for its turn. It makes its own event ready, and measures the time until the
-/// event is called.
+/// Measures how long a ready event waits until the loop handles it. The canary makes its own event ready, and measures
+/// the time until its handler is called.
 ///
 /// The kernel reports ready events in the order in which they became ready, and puts a reported event behind all
-/// others. Therefore the measured event waits as long as a connection that has just received bytes.
+/// others. Therefore the canary's event waits as long as a connection that has just received bytes.
 ///
-/// - `@unchecked Sendable` because it is used only on its loop.
+/// - The type is `@unchecked Sendable`, because it is used only on its loop.
 package final class LoopCanary: @unchecked Sendable {
     private var watch: FileWatch?
     private var rungAt: Instant?
     private var quietUntil = Instant.distantPast
     private let handler: (Duration, Instant) -> Void
 
-    /// The minimum time between two measurements. More frequent ones give no further information.
+    /// The minimum time between two measurements. More measurements would give no more information.
     private static let pause: Duration = .milliseconds(20)
 
     /// Creates the event. The handler gets the measured wait and the current time.
@@ -26,7 +26,8 @@ package final class LoopCanary: @unchecked Sendable {
         try watch?.watch(for: .read)
     }
 
-    /// Call when a connection received bytes. It starts a measurement now and then.
+    /// Starts a measurement, unless the previous one was too recent. Call this function when a connection has received
+    /// bytes.
     package func ring(now: Instant) {
         guard now >= quietUntil, let watch else { return }
         quietUntil = now + Self.pause

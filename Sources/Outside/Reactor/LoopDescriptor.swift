@@ -1,5 +1,5 @@
-/// Sole owner of a descriptor that a loop's events use. It closes the descriptor on the loop, after events that were
-/// released before it.
+/// The sole owner of a descriptor that events of a loop use. The descriptor is closed on the loop, after the events
+/// that were released before this object.
 final class LoopDescriptor {
     let number: Int32
     private let loop: EventLoop

@@ -2,16 +2,16 @@ import CEvent
 import Glibc
 import Timekeeping
 
-/// The receiver of an event. The argument has libevent's `EV_` bits.
+/// An object that is called when an event fires. The argument has libevent's `EV_` bits.
 protocol LoopEventTarget: AnyObject {
     func fired(_ cause: Int16)
 }
 
-/// Sole owner of one libevent event, and of its descriptor if one was passed.
+/// The sole owner of one libevent event, and of the event's descriptor if one was passed.
 ///
-/// The event refers to its target through a box, which holds the target weakly. The owner of an event may be released
-/// on any thread, because an actor's deinit runs on the thread of the last reference. The event itself is freed on the
-/// loop.
+/// The event refers to its target through a box with a weak reference. The owner of an event may be released on any
+/// thread, because an actor's deinit runs on the thread that drops the last reference. The libevent event itself is
+/// freed on the loop's thread.
 @safe
 final class LoopEvent {
     let loop: EventLoop
@@ -45,9 +45,9 @@ final class LoopEvent {
         loop.dispose { remains.free() }
     }
 
-    /// The C objects of an event, to be freed on the loop.
+    /// The C objects of an event, which are freed on the loop's thread.
     ///
-    /// - `@unchecked Sendable` because it moves to the loop and is used once.
+    /// - The type is `@unchecked Sendable`, because it moves to the loop and is used once.
     @safe
     private struct Remains: @unchecked Sendable {
         let raw: OpaquePointer
@@ -59,7 +59,7 @@ final class LoopEvent {
         }
     }
 
-    /// Sets the target. The owner of the event calls this once, after its own initialiser.
+    /// Sets the target. The event's owner must call this function once, at the end of its own initialiser.
     func setTarget(_ target: some LoopEventTarget) {
         unsafe box.takeUnretainedValue().target = target
     }
@@ -72,7 +72,7 @@ final class LoopEvent {
     func add(timeout: Duration) {
         loop.checkThread()
         var interval = timeval(timeout)
-        // This fails only if memory for the timer heap is lacking. The daemon cannot continue then.
+        // The call fails only if memory for the timer heap is lacking. The daemon cannot continue without a timer.
         guard unsafe event_add(raw, &interval) == 0 else { preconditionFailure("out of memory for a timer") }
     }
 
@@ -81,7 +81,7 @@ final class LoopEvent {
         unsafe event_del(raw)
     }
 
-    /// Makes the event ready, so that its callback runs in this turn of the loop.
+    /// Makes the event ready, so that its callback runs in the current iteration of the loop.
     func activate() {
         loop.checkThread()
         unsafe event_active(raw, Int32(EV_TIMEOUT), 0)
@@ -94,7 +94,7 @@ final class LoopEvent {
 }
 
 extension timeval {
-    /// Converts a duration. A negative one becomes zero, and fractions of a microsecond are rounded up.
+    /// Converts a duration. A negative duration becomes zero. Fractions of a microsecond are rounded up.
     init(_ duration: Duration) {
         let (whole, rest) = max(duration, .zero).nanoseconds.quotientAndRemainder(dividingBy: 1000)
         let (seconds, microseconds) = (whole + (rest > 0 ? 1 : 0)).quotientAndRemainder(dividingBy: 1_000_000)

@@ -1,20 +1,21 @@
 import CEvent
 package import Timekeeping
 
-/// A timer whose deadline can be moved. It fires once for each arming, at the deadline or later, but never earlier.
+/// A timer whose deadline can be moved. The timer fires once for each arming, at the deadline or later, but never
+/// earlier.
 ///
 /// Releasing the timer disarms it.
 ///
-/// - `@unchecked Sendable` because every use is checked to be on the loop's thread.
+/// - The type is `@unchecked Sendable`, because every use is checked to be on the loop's thread.
 package final class LoopTimer: @unchecked Sendable {
-    /// The turn of the timer among events that are ready at the same time.
+    /// The priority of the timer among events that are ready at the same time.
     let turn: LoopTurn
     private let event: LoopEvent
     private let handler: () -> Void
     private(set) package var deadline: Instant?
 
-    /// The longest single wait. While the machine sleeps, libevent's clock stops, but an `Instant` continues. With
-    /// short waits, a machine that slept past a deadline notices it soon.
+    /// The longest time for which libevent waits without a check of the clock. While the machine sleeps, libevent's
+    /// clock stops, but an `Instant` continues. With short waits, a deadline that passed during sleep is noticed soon.
     private static let longestWait: Duration = .seconds(30)
 
     package init(on loop: EventLoop, turn: LoopTurn = .usual, handler: @escaping () -> Void) throws(SystemError) {
@@ -47,7 +48,7 @@ package final class LoopTimer: @unchecked Sendable {
 extension LoopTimer: LoopEventTarget {
     func fired(_ cause: Int16) {
         guard let deadline else { return }
-        // libevent's clock is coarse, and can be some milliseconds ahead of the clock of deadlines.
+        // libevent's clock is coarse, and can be some milliseconds ahead of the clock that deadlines use.
         guard deadline <= SystemClock.now else { return wait() }
         self.deadline = nil
         handler()

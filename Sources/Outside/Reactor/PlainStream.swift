@@ -3,33 +3,34 @@ import Timekeeping
 
 /// The input and output of a connection without TLS.
 ///
-/// Output goes to the kernel immediately, or together when the handler of the input has returned. Input is read into
-/// memory that all streams of the loop share. Thus a message costs one system call for input and one for output, and a
-/// silent connection uses no buffer.
+/// Output is sent to the kernel immediately, or in one piece when the handler of the input has returned. Input is read
+/// into memory that all streams of the loop use together. Therefore a message costs one system call for input and one
+/// for output, and a silent connection uses no buffer.
 ///
-/// The connection that owns the stream is the target of its events. Thus the stream itself has no weak references.
-/// Objects with weak references are expensive to retain, and the stream is retained several times for each message.
+/// The stream's events call the connection that owns the stream, so the stream itself has no weak references. An object
+/// with weak references is expensive to retain, and the stream is retained several times for each message.
 final class PlainStream {
     private let loop: EventLoop
     private let turn: LoopTurn
     private let descriptor: LoopDescriptor
     private var readable: LoopEvent?
-    /// The event for output. It exists only while output waits.
+    /// The event that fires when the kernel accepts output; `nil` while no output waits.
     private var writable: LoopEvent?
     private unowned let connection: StreamConnection
     private let share: StreamShare
     private var isReading = false
     var inputLimit = Int.max
-    /// The output that the kernel has not accepted yet. Bytes before the index `sent` are already accepted.
+    /// The output that waits. The kernel has already accepted the bytes before the index `sent`.
     private var waiting: [UInt8] = []
     private var sent = 0
     private var isGathering = false
     var outputMark = 0
 
-    // Input and output only record the time. The deadline is computed again when it is reached.
+    // Time limits of input and output. To keep the work for each message small, only the time of the last byte is
+    // recorded. The deadline is computed again when the timer fires.
     private var inputTimeout: Duration?
     private var outputTimeout: Duration = .zero
-    /// When the last byte arrived, or when reading was resumed.
+    /// When the last byte arrived, or when reading was resumed after a stop.
     private var heard = Instant.distantPast
     /// When the kernel accepted the last byte of waiting output.
     private var progressed = Instant.distantPast
@@ -51,7 +52,8 @@ final class PlainStream {
     }
 
     deinit {
-        // The events end before the descriptor is closed. Another owner may get its number immediately afterwards.
+        // The events must end before the descriptor is closed, because the next opened file may get the same descriptor
+        // immediately.
         readable = nil
         writable = nil
         guard deadlineID != .none else { return }
@@ -69,7 +71,7 @@ final class PlainStream {
         updateDeadline()
     }
 
-    /// Reads once, so that other connections have their turn, and passes the input on.
+    /// Reads once and passes the input to the connection. More input waits until other connections were served.
     private func read(for connection: StreamConnection) throws(SystemError) {
         let room = unsafe share.room(upTo: inputLimit)
         guard let count = unsafe try System.receive(descriptor.number, into: room) else { return }
@@ -78,7 +80,7 @@ final class PlainStream {
         connection.received(unsafe Span(_unsafeElements: room).extracting(first: count))
     }
 
-    /// Calls `body` with the peer's last input. It is read when the connection ends, so errors do not matter.
+    /// Passes the peer's last input to `body`, when the connection ends. Therefore errors do not matter.
     func lendInput(_ body: (Span<UInt8>) -> Void) {
         let room = unsafe share.room(upTo: inputLimit)
         guard let count = unsafe try? System.receive(descriptor.number, into: room), count > 0 else { return }
@@ -91,14 +93,15 @@ final class PlainStream {
 
     var outputCount: Int { waiting.count - sent + (isGathering ? share.gathered.count : 0) }
 
-    /// From now on output is gathered. Answers to requests that arrived together are then sent together.
+    /// Collects all output from now on instead of sending it immediately. Therefore the answers to requests that
+    /// arrived together are sent together.
     func gather() {
         guard !share.isGathering else { return }
         share.isGathering = true
         isGathering = true
     }
 
-    /// Sends the gathered output. If the connection has ended, drops it.
+    /// Sends the collected output, or drops it if the connection has ended.
     func endGathering(sending: Bool) throws(SystemError) -> Int {
         guard isGathering else { return waiting.count - sent }
         share.isGathering = false
@@ -137,7 +140,7 @@ final class PlainStream {
         return waiting.count
     }
 
-    /// Sends more of the waiting output, because the kernel accepts output again.
+    /// Sends more of the waiting output, when the kernel accepts output again.
     private func flush(for connection: StreamConnection) throws(SystemError) {
         let bytes = waiting
         guard let taken = try System.send(descriptor.number, bytes.span.extracting(sent..<bytes.count)) else { return }
@@ -178,7 +181,8 @@ final class PlainStream {
         deadlineID = share.schedule(connection, at: next)
     }
 
-    /// Call at the deadline. The result is the reason for closing the connection; `nil` if the deadline has moved.
+    /// Handles the deadline of the stream. The result is the reason for closing the connection; `nil` if the deadline
+    /// has moved.
     func deadlineReached(now: Instant) -> StreamCloseReason? {
         deadline = .distantFuture
         deadlineID = .none
@@ -188,7 +192,7 @@ final class PlainStream {
         return nil
     }
 
-    /// Handles an event: the kernel has input for the connection, or accepts waiting output again.
+    /// Handles an event of the socket: input has arrived, or the kernel accepts output again.
     func fired(_ cause: Int16, for connection: StreamConnection) {
         do {
             if cause & Int16(EV_WRITE) != 0 { try flush(for: connection) } else { try read(for: connection) }
@@ -199,8 +203,8 @@ final class PlainStream {
 }
 
 extension [UInt8] {
-    /// Appends the bytes. If more capacity is needed, it grows only by an eighth. Usually little output waits, and
-    /// unused memory counts for each connection.
+    /// Appends the bytes. If the array must grow, it grows only by an eighth. Arrays of waiting output are usually
+    /// short, and every connection would pay for unused memory.
     mutating func appendSparingly(_ bytes: Span<UInt8>) {
         let needed = count + bytes.count
         if capacity < needed { reserveCapacity(needed + Swift.max(needed / 8, 64)) }

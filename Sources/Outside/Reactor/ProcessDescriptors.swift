@@ -1,18 +1,19 @@
 /// The limit of open files and sockets of this process.
 package enum ProcessDescriptors {
-    /// Raises the limit of descriptors to the maximum that the system allows, and grows the kernel's table accordingly.
-    /// Call it early, while few threads exist.
+    /// Raises this process's limit of descriptors to the maximum that the system allows, and enlarges the kernel's
+    /// table of descriptors. Call this function early, while few threads exist.
     ///
-    /// - Returns: the limit from now on.
+    /// - Returns: the new limit.
     package static func raiseLimit() -> Int {
         let limit = Int(clamping: System.raiseDescriptorLimit())
         System.growDescriptorTable(to: min(limit, roomAtOnce))
         return limit
     }
 
-    /// The number of descriptors for which the kernel's table is grown at once. The table then takes a megabyte.
+    /// The size to which the kernel's table of descriptors is enlarged immediately. The kernel's table then uses one
+    /// megabyte.
     private static let roomAtOnce = 1 << 17
 
-    /// The number of this process. Environment variables for socket handover name it.
+    /// The process id of this process. Environment variables for socket handover contain this id.
     package static var owner: Int32 { System.process }
 }

@@ -1,19 +1,21 @@
 package import Addressing
 
-/// The PROXY protocol, versions 1 and 2: a header that a load balancer sends before the first byte of a connection. It
-/// names the peer of the connection.
+/// The header of the PROXY protocol, versions 1 and 2. A load balancer sends this header before the first byte of a
+/// connection, to name the peer of the connection.
 ///
-/// A sender can claim any address. Therefore the header is accepted only from listed balancers, and required from them.
+/// The sender of this header can claim any address. Therefore the header is accepted only from listed load balancers,
+/// and listed load balancers must send it.
 package enum ProxyHeader: Hashable, Sendable {
-    /// More bytes of the header are needed.
+    /// The bytes are the beginning of a header. More bytes are needed.
     case incomplete
-    /// The bytes are not a PROXY header, or a malformed one.
+    /// The bytes are not a PROXY header, or are a malformed one.
     case invalid
-    /// A header with its length in bytes. If the source is `nil`, the balancer connected on its own behalf, as in a
-    /// health check.
+    /// A complete header and its length in bytes. If the source is `nil`, the balancer connected on its own behalf, for
+    /// example for a health check.
     case header(length: Int, source: Endpoint?)
 
-    /// The maximum accepted length of a header. Version 2 has 16 bytes and a variable part. No useful header is longer.
+    /// The maximum accepted length of a header. A header of version 2 has 16 bytes and a variable part. A useful header
+    /// is never longer.
     package static let longest = 536
 
     private static let signature: [UInt8] = [13, 10, 13, 10, 0, 13, 10, 81, 85, 73, 84, 10]
@@ -30,7 +32,7 @@ package enum ProxyHeader: Hashable, Sendable {
         }
     }
 
-    /// Whether the bytes begin with the mark, or are the beginning of the mark.
+    /// Whether the bytes begin with this signature of a PROXY header, or are the beginning of it.
     private static func begins(_ bytes: Span<UInt8>, _ mark: [UInt8]) -> Bool {
         for index in 0..<min(bytes.count, mark.count) where bytes[index] != mark[index] { return false }
         return true
@@ -52,7 +54,7 @@ package enum ProxyHeader: Hashable, Sendable {
             guard length >= 52 else { return .invalid }
             let address = IPAddress(high: number(bytes, 16, 8), low: number(bytes, 24, 8))
             return .header(length: length, source: Endpoint(address, UInt16(truncatingIfNeeded: number(bytes, 48, 2))))
-        // The header has an address family without endpoints, so the balancer itself counts as the peer.
+        // An address family without endpoints means that the balancer itself is the peer.
         case (1, _): return .header(length: length, source: nil)
         default: return .invalid
         }
@@ -66,7 +68,7 @@ package enum ProxyHeader: Hashable, Sendable {
 
     // MARK: Version 1
 
-    /// The maximum length of a line of version 1, by the specification.
+    /// The maximum length of a header of version 1, by the specification.
     private static let longestLine = 107
 
     private static func text(_ bytes: Span<UInt8>) -> ProxyHeader {

@@ -1,21 +1,21 @@
 import Addressing
 import Timekeeping
 
-/// Reads the PROXY header with which a load balancer begins a connection. Bytes after the header stay in the socket,
-/// because they belong to the peer.
+/// Reads the PROXY header with which a load balancer begins a connection. The bytes after the header stay in the
+/// socket, because they belong to the peer.
 ///
-/// Bytes of the header are taken from the socket immediately. If they stayed there, the socket would be ready again and
-/// again, and no later turn would be served.
+/// The bytes of the header are taken from the socket as they arrive. If bytes of the header stayed in the socket, it
+/// would be ready all the time, and events of a lower priority would never be handled.
 ///
 /// Releasing the object ends the wait without a callback.
 final class ProxyHeaderWait {
     enum End: Hashable {
-        /// Other bytes arrived, or no header in time.
+        /// The connection began with other bytes than a PROXY header, or sent no header in time.
         case none
-        /// The connection ended before any byte, as health checks of balancers do.
+        /// The connection ended without sending a byte, as health checks of load balancers do.
         case nothing
-        /// The header arrived. The endpoint is the peer that it names; `nil` if the balancer connected on its own
-        /// behalf.
+        /// The PROXY header arrived. The endpoint is the peer that it names; `nil` if the load balancer connected on
+        /// its own behalf.
         case header(Endpoint?)
     }
 
@@ -24,10 +24,11 @@ final class ProxyHeaderWait {
     private let done: (End) -> Void
     private var timer: LoopTimer?
     private var watch: FileWatch?
-    /// The bytes of the header that have arrived.
+    /// The bytes of the header that have arrived so far.
     private var bytes: [UInt8] = []
 
-    /// Waits for the header. The socket must outlive this object. `done` is called once, on the loop.
+    /// Waits for the PROXY header on a socket, which must exist longer than this object. `done` is called once, on the
+    /// loop.
     ///
     /// - Throws: if the system lacks the resources to wait.
     init(
@@ -53,7 +54,7 @@ final class ProxyHeaderWait {
             guard let count = unsafe try System.peek(descriptor, into: room) else { return }
             guard count > 0 else { return end(had == 0 ? .nothing : .none) }
             unsafe bytes.append(contentsOf: room[..<count])
-            // A local variable must own the span, because the optimiser requires it.
+            // The optimiser requires that a local variable owns the memory of the span.
             let header = bytes
             switch ProxyHeader(header.span) {
             case .incomplete: try take(count)
@@ -67,7 +68,7 @@ final class ProxyHeaderWait {
         }
     }
 
-    /// Takes bytes from the socket that were only peeked at before.
+    /// Takes bytes from the socket that were only looked at before.
     private func take(_ count: Int) throws(SystemError) {
         let room = unsafe loop.streams.room(upTo: count)
         guard unsafe try System.receive(descriptor, into: room) == count else {

@@ -2,12 +2,12 @@ import CEvent
 import Glibc
 
 /// Calls a handler on the loop for each Unix signal of one kind. Because of libevent, only one loop of the process may
-/// have such watches.
+/// have signal watches.
 ///
-/// The signal arrives even if the parent process had blocked it, which a child inherits. The loop's thread unblocks the
-/// signal for itself as soon as it runs.
+/// The signal arrives even if the parent process had blocked it, although a child inherits the blocking. The loop's
+/// thread unblocks the signal for itself when it starts.
 ///
-/// - `@unchecked Sendable` because every use is checked to be on the loop's thread.
+/// - The type is `@unchecked Sendable`, because every use is checked to be on the loop's thread.
 package final class SignalWatch: @unchecked Sendable {
     package enum Signal: Sendable {
         case terminate, interrupt, hangup
@@ -29,7 +29,7 @@ package final class SignalWatch: @unchecked Sendable {
         self.handler = handler
         event.setTarget(self)
         try event.add()
-        // This fails only for an invalid signal number, and all of these are valid.
+        // The call fails only for an invalid signal number, and all signals of this enum are valid.
         loop.post { try? System.unblock(signal.number) }
     }
 }

@@ -1,12 +1,12 @@
 import Addressing
 import Glibc
 
-/// Converts an `Endpoint` to the kernel's form and back. The layouts are those of `sockaddr_in` and `sockaddr_in6`.
+/// Converts an `Endpoint` to the kernel's `sockaddr_in` or `sockaddr_in6`, and back.
 ///
-/// Bytes are written directly instead of through the C structures, because batches have raw slots of ``slotSize``
-/// bytes. The two structures differ only in the place of the address.
+/// The bytes are written directly instead of through these C structures, because batches have raw slots of ``slotSize``
+/// bytes. The two structures differ only in the position of the address.
 enum SocketAddress {
-    /// The size of a slot. It has room for either family, and is rounded up so that slots are aligned.
+    /// The size of a slot in bytes. A slot has room for IPv4 and IPv6, and is rounded up so that slots are aligned.
     static let slotSize = 32
 
     /// Writes the address and returns its length in bytes.
@@ -29,7 +29,7 @@ enum SocketAddress {
         return 28
     }
 
-    /// Reads an address from the kernel; `nil` for other families. A Unix-domain peer has no endpoint.
+    /// Reads an address from the kernel; `nil` for other families than IPv4 and IPv6, such as Unix-domain sockets.
     static func load(_ slot: UnsafeRawPointer, length: socklen_t) -> Endpoint? {
         guard length >= 8 else { return nil }
         let family = Int32(unsafe slot.loadUnaligned(as: UInt16.self))
@@ -47,7 +47,7 @@ enum SocketAddress {
         }
     }
 
-    /// Calls `body` with the address in the form of the C calls.
+    /// Calls `body` with the address in the form that C functions expect.
     static func with<Result, Failure: Error>(
         _ endpoint: Endpoint, _ body: (UnsafePointer<sockaddr>, socklen_t) throws(Failure) -> Result
     ) throws(Failure) -> Result {
@@ -55,13 +55,13 @@ enum SocketAddress {
         return try unsafe withUnsafeMutablePointer(to: &storage) { pointer throws(Failure) in
             var length: socklen_t = 0
             let raw = UnsafeMutableRawPointer(pointer)
-            // `sockaddr_in6` has 28 bytes, and `store(_:in:)` never writes more.
+            // `store(_:in:)` writes at most 28 bytes, the size of `sockaddr_in6`.
             length = unsafe store(endpoint, in: raw)
             return try unsafe body(raw.assumingMemoryBound(to: sockaddr.self), length)
         }
     }
 
-    /// Asks the kernel for one of a descriptor's two addresses.
+    /// Asks the kernel for the local or remote address of a descriptor.
     static func read(
         _ call: (Int32, UnsafeMutablePointer<sockaddr>, UnsafeMutablePointer<socklen_t>) -> Int32, of descriptor: Int32
     ) -> Endpoint? {

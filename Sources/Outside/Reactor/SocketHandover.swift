@@ -2,21 +2,21 @@ package import Addressing
 import CEvent
 import Glibc
 
-/// Bound sockets that outlive the process. systemd opened them or kept them from the last run. The process also opens
-/// sockets itself, and can store them in systemd for the next run.
+/// Bound sockets that outlive the process. systemd opened them, or kept them from the previous run of the program. A
+/// socket that the process opens itself can also be stored in systemd for the next run.
 ///
-/// When a part of the daemon binds an address on the loop, it gets the passed socket for the address. Thus no client is
-/// refused while the program restarts: connections and datagrams wait in the kernel. The protocol consists of a few
-/// environment variables (sd_listen_fds(3)), which need no library.
+/// A part of the daemon that binds an address gets the passed socket for this address. Therefore no client is refused
+/// while the program restarts: connections and datagrams wait in the kernel. The protocol consists of a few environment
+/// variables (sd_listen_fds(3)), so no library is needed.
 ///
-/// - `@unchecked Sendable` because it is used before its loop runs, and on the loop's thread afterwards.
+/// - The type is `@unchecked Sendable`, because it is used before its loop runs, and on the loop's thread afterwards.
 package final class SocketHandover: @unchecked Sendable {
     /// The address or file to which a socket is bound.
     package enum Place: Hashable, CustomStringConvertible, Sendable {
         case datagrams(Endpoint)
         case stream(Endpoint)
         case unix(String)
-        /// A socket that this program cannot use, with a description in words.
+        /// A socket that this program cannot use. The associated text describes the address of the socket.
         case other(String)
 
         package var description: String {
@@ -29,12 +29,12 @@ package final class SocketHandover: @unchecked Sendable {
         }
     }
 
-    /// A passed socket for which no part of the daemon has asked.
+    /// A passed socket that no part of the daemon has taken.
     package struct Unclaimed: Sendable {
         package let place: Place
-        /// The name under which the socket was passed.
+        /// The name that the service manager gave to the socket.
         package let name: String
-        /// Whether this program stored the socket itself.
+        /// Whether an earlier run of this program stored the socket.
         package var isOwn: Bool { name.hasPrefix(SocketHandover.prefix) }
     }
 
@@ -45,23 +45,24 @@ package final class SocketHandover: @unchecked Sendable {
     }
 
     private var waiting: [Socket] = []
-    /// The sockets that were opened in this run and that the next run can use, with the names under which they are
-    /// stored.
+    /// The sockets that were opened in this run and can be used by the next run, with their names in systemd.
     private(set) package var opened: [(name: String, descriptor: Int32)] = []
 
     fileprivate static let prefix = "sippushd-"
-    /// The number of the first passed descriptor (SD_LISTEN_FDS_START).
+    /// The first passed descriptor (SD_LISTEN_FDS_START).
     private static let first: Int32 = 3
-    /// The maximum number of passed sockets. No service listens on more, so a higher number is a mistake.
+    /// The maximum number of passed sockets. A higher number must be a mistake, because no service listens on so many
+    /// sockets.
     private static let limit = 1024
 
     package init() {}
 
-    /// Takes the sockets that the variables name. If the variables belong to another process, there are none.
+    /// Takes over the sockets that the environment variables describe. If the variables are for another process, no
+    /// sockets were passed.
     ///
     /// - Parameters:
     ///   - environment: the variables of the process.
-    ///   - process: the number of the process.
+    ///   - process: the process id.
     ///   - first: the first descriptor, for tests.
     package init(environment: [String: String], process: Int32, first: Int32? = nil) {
         guard let meant = environment["LISTEN_PID"].flatMap({ Int32($0) }), meant == process,
@@ -80,24 +81,24 @@ package final class SocketHandover: @unchecked Sendable {
         for socket in waiting { System.close(socket.number) }
     }
 
-    /// The sockets for which no part of the daemon has asked. They are closed with this object.
+    /// The passed sockets that no part of the daemon has taken. When this object is released, these sockets are closed.
     package var unclaimed: [Unclaimed] { waiting.map { Unclaimed(place: $0.place, name: $0.name) } }
 
     // MARK: Taking sockets
 
-    /// The socket for an address: the passed one, or a new one.
+    /// The socket that is bound to an address: the passed socket if there is one, otherwise a new socket.
     func socket(_ kind: Int32, boundTo endpoint: Endpoint) throws(SystemError) -> Descriptor {
         let isStream = kind == System.stream
         if let number = take(isStream ? .stream(endpoint) : .datagrams(endpoint)) { return Descriptor(number) }
         let descriptor = try System.boundSocket(kind, to: endpoint)
         let place = System.localEndpoint(descriptor.number) ?? endpoint
         let words = "\(isStream ? "tcp" : "udp")-\(place)"
-        // systemd allows no colon in the name of a socket.
+        // systemd allows no colon in a socket's name.
         opened.append((Self.prefix + words.replacing(":", with: "_"), descriptor.number))
         return descriptor
     }
 
-    /// The passed socket for a socket file; `nil` if none was passed.
+    /// The passed socket for a socket file; `nil` if there is none.
     func socket(boundTo path: String) -> Descriptor? { take(.unix(path)).map { Descriptor($0) } }
 
     private func take(_ place: Place) -> Int32? {
@@ -107,8 +108,8 @@ package final class SocketHandover: @unchecked Sendable {
 }
 
 extension System {
-    /// The place to which a passed descriptor is bound; `nil` for an invalid number. Also gives it the options that
-    /// this module sets for its own sockets.
+    /// The address to which a passed descriptor is bound; `nil` if it is no valid descriptor. The function also sets
+    /// the options that this module sets for its own sockets.
     fileprivate static func place(of number: Int32) -> SocketHandover.Place? {
         guard fcntl(number, F_SETFD, FD_CLOEXEC) == 0 else { return nil }
         let flags = fcntl(number, F_GETFL)
@@ -130,7 +131,7 @@ extension System {
         return .stream(endpoint)
     }
 
-    /// Whether an IPv6 socket accepts IPv4 as well.
+    /// Whether an IPv6 socket accepts IPv4 connections, too.
     private static func takesBoth(_ number: Int32, at endpoint: Endpoint) -> Bool {
         endpoint.address.isUnspecified && !endpoint.address.isV4
             && (try? option(number, Int32(IPPROTO_IPV6), IPV6_V6ONLY)) == 0

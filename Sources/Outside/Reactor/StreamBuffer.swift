@@ -3,14 +3,14 @@ import Crypto
 /// The input and output of a connection. Without TLS, bytes go directly to and from the kernel; with TLS, through
 /// libevent.
 ///
-/// A connection has a buffer as soon as TCP is established, or for an accepted TLS connection, after the handshake.
-/// Reading is off at first.
+/// A connection has a buffer as soon as TCP is established; an accepted TLS connection, after its handshake. Reading is
+/// off at first.
 enum StreamBuffer {
     case plain(PlainStream)
     case tls(TLSStream)
 
-    /// Takes over a connected descriptor. With TLS, a client begins its handshake immediately. A server's handshake is
-    /// already done.
+    /// Takes ownership of a connected descriptor. With TLS, the client's side begins its handshake immediately; the
+    /// server's side must have finished it.
     init(_ descriptor: consuming Descriptor, of connection: StreamConnection, turn: LoopTurn) throws(SystemError) {
         if let session = connection.tls {
             self = .tls(try TLSStream(descriptor, of: connection, session: session, turn: turn))
@@ -34,7 +34,7 @@ enum StreamBuffer {
         }
     }
 
-    /// Calls `body` with the input that it has not got yet.
+    /// Passes the waiting input to `body`.
     func lendInput(_ body: (Span<UInt8>) -> Void) {
         switch self {
         case .plain(let stream): stream.lendInput(body)
@@ -42,8 +42,8 @@ enum StreamBuffer {
         }
     }
 
-    /// A second descriptor of the socket. When this buffer has sent all output and was released, the descriptor shows
-    /// when the peer ends its side.
+    /// A second descriptor of the socket. The descriptor shows when the peer ends its side, after this buffer has sent
+    /// all output and was released.
     func duplicateSocket() -> Descriptor? {
         switch self {
         case .plain(let stream): stream.duplicateSocket()
@@ -51,7 +51,7 @@ enum StreamBuffer {
         }
     }
 
-    /// The number of bytes of output that wait.
+    /// The number of bytes of waiting output.
     var outputCount: Int {
         switch self {
         case .plain(let stream): stream.outputCount
@@ -59,8 +59,8 @@ enum StreamBuffer {
         }
     }
 
-    /// From now on the connection is notified of drained output when at most this many bytes wait. Before, it is
-    /// notified when no byte waits.
+    /// Asks for a notification when at most this many bytes of output wait. While more bytes wait, the connection is
+    /// notified only when no byte waits.
     func tellOutput(below bytes: Int) {
         switch self {
         case .plain(let stream): stream.outputMark = bytes
@@ -70,7 +70,7 @@ enum StreamBuffer {
 
     /// Sends the bytes, or appends them to the waiting output.
     ///
-    /// - Returns: how many bytes wait for the peer.
+    /// - Returns: the number of bytes that still wait for the peer.
     func write(_ bytes: Span<UInt8>) throws(SystemError) -> Int {
         switch self {
         case .plain(let stream): try stream.write(bytes)
@@ -78,7 +78,7 @@ enum StreamBuffer {
         }
     }
 
-    /// Keeps output back until ``endGathering(sending:)``, so that it can be sent in one piece.
+    /// Collects output until ``endGathering(sending:)``, so that it can be sent in one piece.
     func gather() {
         switch self {
         case .plain(let stream): stream.gather()
@@ -86,9 +86,9 @@ enum StreamBuffer {
         }
     }
 
-    /// Ends the gathering of output, and sends or drops it.
+    /// Sends the collected output, or drops it.
     ///
-    /// - Returns: how many bytes wait for the peer.
+    /// - Returns: the number of bytes that still wait for the peer.
     func endGathering(sending: Bool) throws(SystemError) -> Int {
         switch self {
         case .plain(let stream): try stream.endGathering(sending: sending)
@@ -96,7 +96,8 @@ enum StreamBuffer {
         }
     }
 
-    /// Sets two time limits: for silence while reading is on (`nil` for none), and for waiting output without progress.
+    /// Sets two time limits: one for silence of the peer while reading is on (`nil` for none), and one for waiting
+    /// output without progress.
     func setTimeouts(input: Duration?, output: Duration) {
         switch self {
         case .plain(let stream): stream.setTimeouts(input: input, output: output)

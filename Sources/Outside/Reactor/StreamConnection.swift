@@ -5,50 +5,52 @@ import Timekeeping
 
 /// A TCP, TLS or Unix-domain connection that the daemon accepted or opened.
 ///
-/// It lives as long as it is referenced; releasing it closes it. Handlers are called on the loop's thread, but never
-/// while a method of the connection runs.
+/// The connection is closed when it is released. Handlers are called on the loop's thread, but never while a method of
+/// the connection runs.
 ///
-/// - `@unchecked Sendable` because every use is checked to be on the loop's thread.
+/// - The type is `@unchecked Sendable`, because every use is checked to be on the loop's thread.
 package final class StreamConnection: @unchecked Sendable {
     enum State {
-        /// TCP is being established. Next: `handshaking`, `open`, `closed`.
+        /// TCP is being established. The state `connecting` is followed by `handshaking`, `open` or `closed`.
         case connecting
-        /// TLS is being established. Next: `open`, `closed`.
+        /// TLS is being established. The state `handshaking` is followed by `open` or `closed`.
         case handshaking
-        /// The connection carries data. Next: `closing`, `closed`.
+        /// The connection carries data. The state `open` is followed by `closing` or `closed`.
         case open
-        /// The daemon has closed the connection, and waiting output is still being sent. Next: `closed`.
+        /// The daemon has closed the connection, and waiting output is still being sent. The state `closing` is
+        /// followed by `closed`.
         case closing
         case closed
     }
 
-    /// An exchange on the socket before the peers speak: a load balancer names the peer, or a relay opens the way.
+    /// An exchange on the socket before the two sides send data: a load balancer names the peer, or a relay opens the
+    /// tunnel.
     private enum Preface {
         case proxyHeader(ProxyHeaderWait)
         case tunnel(TunnelOpening)
     }
 
-    /// The number of the connection, unique in this process and never 0.
+    /// The id of the connection, unique in this process and never 0.
     package let id: UInt64
-    /// The address of the peer. Behind a load balancer it is the address that the balancer names. On a Unix-domain
-    /// socket it is `0.0.0.0:0`.
+    /// The address of the peer. Behind a load balancer, this is the address that the load balancer names. On a
+    /// Unix-domain socket, the address is `0.0.0.0:0`.
     private(set) package var remote: Endpoint
-    /// The address of the daemon's side. It is known when the connection is established.
+    /// The local address of the connection, which is known when the connection is established.
     private(set) package var local: Endpoint
     /// The TLS session; `nil` for a plain connection.
     package let tls: TLSSession?
-    /// The turn of the connection's events. Change it only before ``start(_:)``.
+    /// The priority of the connection's events, which may be changed only before ``start(_:)``.
     package var turn: LoopTurn
 
     let loop: EventLoop
     private let limits: Limits
-    /// How many bytes of output may wait. It begins with the value in the limits.
+    /// How many bytes of output may wait. The initial value comes from the connection's limits.
     package var outputLimit: Int
     package var outputMark: Int? {
         didSet { if let outputMark { buffer?.tellOutput(below: outputMark / 4) } }
     }
-    /// Whether the peer gets up to two seconds to read the last output before the socket is closed. This helps a peer
-    /// that has sent unread input or keeps sending.
+    /// Whether the peer gets up to two seconds to read the last output before the socket is closed. The delay helps a
+    /// peer that has sent unread input or continues to send.
     package var waitsForPeersEnd = false
     private var state: State
     private var handlers: Handlers?
@@ -59,30 +61,31 @@ package final class StreamConnection: @unchecked Sendable {
     private var openTimer: LoopTimer?
     private var handshake: PendingHandshake?
     private var idleTimeout: Duration?
-    /// Input that the handler has not used yet. Its capacity follows the input, so that many partial messages do not
-    /// use as much memory as whole ones.
+    /// Input that the handler has received but not used yet. The array grows with the input, so that a partial message
+    /// uses less memory than a whole message.
     private var kept: [UInt8] = []
-    /// Whether the owner wants input.
+    /// Whether the owner wants to receive input.
     private var wantsReading = true
     /// Whether more output waits than ``outputMark`` allows.
     package private(set) var isHeldUp = false
-    /// Whether the handler has had its turn. Then unused input waits until other connections had their turn.
+    /// Whether the handler has ended its turn by ``endTurn()``. Unused input then waits until other connections were
+    /// served.
     private var isTurnOver = false
     private var isReading = false
-    /// Why the connection ends when all output is sent.
+    /// The reason for closing, which is reported after all output is sent.
     private var endReason: StreamCloseReason?
-    /// Whether the connection has ended, and waits in the queue of ended connections for its clean-up.
+    /// Whether the connection has ended, and waits in the queue of ended connections until it is cleaned up.
     private var isEnding = false
-    /// Output that was sent before the connection was open.
+    /// Output of the owner from the time before the connection was open.
     private var early: [UInt8] = []
-    /// Notifies the listener that the connection has ended.
+    /// Tells the listener that the connection has ended.
     private let ended: @Sendable () -> Void
 
     private static let lastID = Atomic<UInt64>(0)
     private static let nowhere = Endpoint(.anyV4, 0)
 
-    /// Creates a connection, which does nothing until ``start(_:)``. With a `target`, the connection is being opened.
-    /// Without, it was accepted.
+    /// Creates a connection, which does nothing until ``start(_:)``. If `target` is set, the daemon opens the
+    /// connection to this address. If `target` is `nil`, the connection was accepted.
     init(
         _ descriptor: consuming Descriptor, connectingTo target: Endpoint? = nil, on loop: EventLoop, tls: TLSSession?,
         limits: Limits, ended: @escaping @Sendable () -> Void = {}
@@ -102,7 +105,7 @@ package final class StreamConnection: @unchecked Sendable {
         pendingDescriptor = consume descriptor
     }
 
-    /// The user at the other end of a Unix-domain socket, as the kernel reports. `nil` for other sockets, and after
+    /// The user at the other end of a Unix-domain socket, as the kernel reports; `nil` for other sockets, and after
     /// ``start(_:)``.
     package var peerUser: UInt32? {
         guard let descriptor = pendingDescriptor?.number else { return nil }
@@ -110,15 +113,16 @@ package final class StreamConnection: @unchecked Sendable {
     }
 
     deinit {
-        // If a buffer exists, its deinit closes the socket.
+        // If there is a buffer, its deinit closes the socket.
         if state != .closed { ended() }
     }
 
     // MARK: Opening
 
     /// Starts to connect. Success and failure are reported to the handlers. Only immediate failures are thrown: lack of
-    /// resources, or a `source` that is not an address of this machine. Without a source, or with the unspecified
-    /// address, the kernel chooses one. With a `tunnel`, the target is a relay, and TLS is with the server behind it.
+    /// resources, or a `source` that is not an address of this machine. If there is no source, or it is the unspecified
+    /// address, the kernel chooses the address. If there is a `tunnel`, the target is a relay, and TLS is with the
+    /// server behind the relay.
     package static func connect(
         to target: Endpoint, from source: IPAddress? = nil, on loop: EventLoop, through tunnel: StreamTunnel? = nil,
         tls: TLSSession? = nil, limits: Limits = Limits(), handlers: Handlers
@@ -133,7 +137,8 @@ package final class StreamConnection: @unchecked Sendable {
         return connection
     }
 
-    /// Sets the handlers of an accepted connection and starts it. Call it once, when the connection was accepted.
+    /// Sets the handlers of an accepted connection and starts it. Call this function once, when the connection was
+    /// accepted.
     package func start(_ handlers: Handlers) throws(SystemError) {
         loop.checkThread()
         precondition(self.handlers == nil, "a connection is started once")
@@ -156,7 +161,8 @@ package final class StreamConnection: @unchecked Sendable {
         }
     }
 
-    /// Waits for the PROXY header of a load balancer. The address in it becomes ``remote``. Call before ``start(_:)``.
+    /// Waits for the PROXY header of a load balancer. The address in the header becomes ``remote``. Call this function
+    /// before ``start(_:)``.
     ///
     /// - Parameter done: called once, on the loop.
     /// - Throws: if the system lacks the resources to wait.
@@ -202,7 +208,7 @@ package final class StreamConnection: @unchecked Sendable {
         }
     }
 
-    /// How a connection fails that has waited too long for its relay; `nil` if it does not wait for one.
+    /// The error if the relay has not answered in time; `nil` if the connection waits for no relay.
     package var relayDelay: StreamTunnel.Failure? {
         guard case .tunnel(let opening)? = preface else { return nil }
         return opening.isAsking ? .silent : .unreachable(SystemError(call: "connect", code: SystemError.timedOut))
@@ -218,7 +224,8 @@ package final class StreamConnection: @unchecked Sendable {
         guard let descriptor = pendingDescriptor.take() else { return }
         if let tls, tls.isServer { return try beginHandshake(descriptor, tls) }
         try take(descriptor)
-        // Posted, because the caller may not have stored this connection yet.
+        // The call is posted, because the caller may not have stored this connection yet, and its handlers would be
+        // called.
         if tls == nil { loop.post { [weak self] in self?.handshakeFinished() } }
     }
 
@@ -226,8 +233,8 @@ package final class StreamConnection: @unchecked Sendable {
         let loop = loop
         handshake = try loop.handshakes().begin(id, descriptor, session) { [weak self] end in
             loop.post { [weak self] in
-                // The closure does not retain the connection. If the connection was released, its socket must still be
-                // closed.
+                // The closure does not retain the connection. Even if the connection has been released, the closure
+                // must close the socket.
                 loop.connectionTurns.doLater { [weak self] in Self.handshakeEnded(end, of: self) }
             }
         }
@@ -242,7 +249,8 @@ package final class StreamConnection: @unchecked Sendable {
 
     // MARK: Use
 
-    /// Appends the bytes to the output. Before the connection is open, they wait. After it is closed, they are dropped.
+    /// Appends the bytes to the output. Bytes wait while the connection is being opened, and are dropped after it was
+    /// closed.
     package func send(_ bytes: Span<UInt8>) {
         loop.checkThread()
         switch state {
@@ -256,8 +264,8 @@ package final class StreamConnection: @unchecked Sendable {
 
     package func send(_ bytes: [UInt8]) { send(bytes.span) }
 
-    /// Sets how long the peer may send nothing before the connection is closed. With `nil` there is no limit, as at the
-    /// beginning.
+    /// Sets how long the peer may send nothing before the connection is closed. `nil`, the initial value, means no
+    /// limit.
     package func setIdleTimeout(_ timeout: Duration?) {
         idleTimeout = timeout
         if state == .open { buffer?.setTimeouts(input: timeout, output: limits.outputTimeout) }
@@ -279,7 +287,8 @@ package final class StreamConnection: @unchecked Sendable {
         updateReading()
     }
 
-    /// The failure is posted, because the owner that called this does not expect a callback before the call returns.
+    /// Reports a failed write. The report is posted to the loop, because the calling owner expects no callback before
+    /// its call returns.
     private func outputFailed(_ error: SystemError) { loop.post { [weak self] in self?.failed(.system(error)) } }
 
     /// Stops or resumes reading. While reading is off, TCP slows the peer down.
@@ -290,7 +299,7 @@ package final class StreamConnection: @unchecked Sendable {
     }
 
     /// Passes the open connection to another owner. `unread` is input that the former owner got and did not use. The
-    /// new owner gets it again.
+    /// new owner gets this input again.
     package func handOver(to handlers: Handlers, unread: [UInt8]) {
         guard state == .open else { return }
         self.handlers = handlers
@@ -299,8 +308,8 @@ package final class StreamConnection: @unchecked Sendable {
         endTurn()
     }
 
-    /// Ends the turn of a handler that has not used all input. The input is offered again after other ready events were
-    /// handled. Nothing more is read until then.
+    /// Ends the turn of a handler that has not used all input. The handler gets the input again after other ready
+    /// events were handled. Until other connections were served, this connection reads no more.
     package func endTurn() {
         guard state == .open, !isTurnOver else { return }
         isTurnOver = true
@@ -308,8 +317,7 @@ package final class StreamConnection: @unchecked Sendable {
         loop.post { [weak self] in self?.takeTurn() }
     }
 
-    /// Reads nothing more, and ends the connection when all waiting output is sent. ``Handlers/closed`` reports the
-    /// end.
+    /// Stops reading, and ends the connection when all waiting output is sent. ``Handlers/closed`` reports the end.
     package func finish() {
         guard state == .open, endReason == nil else { return }
         endReason = .finished
@@ -318,17 +326,17 @@ package final class StreamConnection: @unchecked Sendable {
         loop.post { [weak self] in self?.endIfDone() }
     }
 
-    /// Ends the connection without calling a handler. If `flushing`, waiting output is sent first, unless the peer does
-    /// not read it.
+    /// Ends the connection without calling a handler. If `flushing` is true, waiting output is sent first, as far as
+    /// the peer reads it.
     package func close(flushing: Bool = false) {
         loop.checkThread()
         guard flushing, state == .open, let buffer else { return end() }
         guard buffer.outputCount > 0 else { return end(bidsFarewell: true) }
         state = .closing
         handlers = nil
-        // This call can fail only if it turns reading on.
+        // The call fails only if it turns reading on.
         try? buffer.setReading(false)
-        // The connection retains itself until the output is sent. The cycle ends together with the buffer.
+        // The connection retains itself until the output is sent. Releasing the buffer ends this cycle.
         lingering = self
     }
 
@@ -336,7 +344,8 @@ package final class StreamConnection: @unchecked Sendable {
 
     package var isOpen: Bool { state == .open }
 
-    /// How many bytes of output wait. After the end, how many were never sent.
+    /// How many bytes of output wait. After the end of the connection, this is the number of bytes that were never
+    /// sent.
     package var outputCount: Int { state == .closed ? unsentCount : early.count + (buffer?.outputCount ?? 0) }
 
     private var unsentCount = 0
@@ -350,7 +359,7 @@ package final class StreamConnection: @unchecked Sendable {
         handlers?.closed(self, reason)
     }
 
-    /// Fails after the current call has returned, because an owner called it.
+    /// Fails after the current call has returned, because the owner made this call and expects no callback.
     private func failLater(_ reason: StreamCloseReason) {
         wantsReading = false
         updateReading()
@@ -386,7 +395,7 @@ extension StreamConnection: LoopEventTarget {
         noteTurn()
     }
 
-    /// Call after the connection was served in its turn. The turn ends if other connections must have theirs.
+    /// Counts that the connection was served, and stops serving it if it must now wait for other connections.
     func noteTurn() {
         guard loop.connectionTurns.mustGiveWay(after: turn), state == .open, !isTurnOver else { return }
         isTurnOver = true
@@ -398,7 +407,7 @@ extension StreamConnection: LoopEventTarget {
         if case .plain(let stream)? = buffer, let reason = stream.deadlineReached(now: now) { failed(reason) }
     }
 
-    /// Handles the end of a handshake. If the connection was released meanwhile, its socket is closed.
+    /// Handles the end of a handshake. If the connection was released during the handshake, the socket is closed.
     private static func handshakeEnded(_ end: HandshakeThread.End, of connection: StreamConnection?) {
         switch end {
         case .done(let socket):
@@ -429,9 +438,9 @@ extension StreamConnection: LoopEventTarget {
         handlers?.connected(self)
     }
 
-    /// Call when input may have arrived.
+    /// Passes input to the handler. Call this function when input may have arrived.
     func inputArrived() {
-        // The local variable keeps the buffer alive, even if the handler closes the connection.
+        // The local variable keeps the buffer alive if the handler closes the connection.
         guard state == .open, let buffer else { return }
         buffer.lendInput { received($0) }
     }
@@ -460,15 +469,15 @@ extension StreamConnection: LoopEventTarget {
     }
 
     func failed(_ reason: StreamCloseReason) {
-        // With TLS the end is reported before the last input is. A peer that reads no answers may still have sent
-        // something.
+        // With TLS, libevent reports the end of the connection before it reports the last input. This input may be a
+        // request, even if the peer reads no answers.
         inputArrived()
         guard state != .closed, !isEnding else { return }
         guard turn == .connections else { return endAfterAnswers(reason) }
         isEnding = true
         wantsReading = false
         updateReading()
-        // The closure retains the connection, so that it ends in its turn even if its owner releases it.
+        // The closure retains the connection, so that the connection still ends in order if its owner releases it.
         loop.connectionTurns.doLater { self.endAfterAnswers(reason) }
     }
 
@@ -504,7 +513,7 @@ extension StreamConnection: LoopEventTarget {
         let used = offer(bytes.span)
         guard state == .open, endReason != .finished, used < bytes.count else { return }
         if used > 0 { bytes.removeFirst(used) }
-        // The large memory of a long message is not kept for the first bytes of the next message.
+        // After a long message, its large memory is not used for the first bytes of the next message.
         if bytes.capacity > 2 * bytes.count + Self.spareRoom { keep(bytes.span, from: 0) } else { kept = bytes }
     }
 
@@ -515,8 +524,8 @@ extension StreamConnection: LoopEventTarget {
         kept.appendSparingly(bytes.extracting(position..<bytes.count))
     }
 
-    /// Fails if too much unused input waits. Input that waits for its turn does not count, because nothing more is read
-    /// until then.
+    /// Closes the connection if too much unused input waits. After ``endTurn()`` the waiting input does not count,
+    /// because the connection reads no more.
     private func checkInput() {
         if state == .open, !isTurnOver, !isHeldUp, kept.count >= limits.input { fail(.inputOverflow) }
     }

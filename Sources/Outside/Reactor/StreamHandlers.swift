@@ -1,17 +1,17 @@
-/// Why a connection ended without a call of its owner.
+/// Why a connection ended, unless its owner closed it by ``StreamConnection/close(flushing:)``.
 package enum StreamCloseReason: Hashable, Sendable {
     case peerClosed
-    /// Connecting, reading or writing failed: refused, unreachable, reset.
+    /// The system reported an error while connecting, reading or writing: refused, unreachable, reset.
     case system(SystemError)
-    /// The handshake failed, or a record was invalid. The text is OpenSSL's.
+    /// The handshake failed, or a TLS record was invalid. The text is OpenSSL's.
     case tls(String)
-    /// The relay on the way to the server did not lead there.
+    /// The relay did not open a tunnel to the server.
     case tunnel(StreamTunnel.Failure)
     /// TCP and TLS were not established in time.
     case openTimeout
     /// No input arrived within the time limit.
     case idle
-    /// The peer did not read the waiting output in time.
+    /// The peer did not read the output in time.
     case outputStalled
     /// More output waited than the limit allows.
     case outputOverflow
@@ -22,17 +22,17 @@ package enum StreamCloseReason: Hashable, Sendable {
 }
 
 extension StreamConnection {
-    /// The handlers of a connection. One value may serve many connections.
+    /// The handlers of a connection. One value of this type may serve many connections.
     package struct Handlers {
-        /// The connection is open in both directions, including TLS. Called once, before the other handlers.
+        /// Called once, before all other handlers, when the connection is open in both directions, including TLS.
         package var connected: (StreamConnection) -> Void
-        /// Gets all waiting input for the duration of the call, and returns how many bytes it used. The rest is passed
-        /// again together with further input.
+        /// Called with all input that waits. The handler returns how many bytes it used. The unused bytes are passed
+        /// again together with the next input.
         package var received: (StreamConnection, Span<UInt8>) -> Int
-        /// The connection has ended. Called once, after the other handlers, but not after
-        /// ``StreamConnection/close(flushing:)``.
+        /// Called once, after all other handlers, when the connection has ended. After
+        /// ``StreamConnection/close(flushing:)`` this handler is not called.
         package var closed: (StreamConnection, StreamCloseReason) -> Void
-        /// The peer has read most of the output above ``StreamConnection/outputMark``.
+        /// Called when the peer has read most of the output above ``StreamConnection/outputMark``.
         package var drained: (StreamConnection) -> Void
 
         package init(
@@ -50,21 +50,21 @@ extension StreamConnection {
 
     /// The limits of one connection.
     package struct Limits: Hashable, Sendable {
-        /// How many bytes of unused input may wait. The limit must exceed the longest message.
+        /// How many bytes of unused input may wait. The limit must be higher than the length of the longest message.
         package var input = 128 << 10
         /// How many bytes of output may wait.
         package var output = 256 << 10
-        /// The number of bytes of waiting output above which reading from the peer stops. It resumes when a quarter of
-        /// them waits. With `nil` reading never stops.
+        /// The number of bytes of waiting output above which reading from the peer stops. Reading resumes when a
+        /// quarter of this number waits. If the value is `nil`, reading never stops.
         package var outputMark: Int?
-        /// Whether waiting output is still sent after the peer has ended its side.
+        /// Whether waiting output is sent even if the peer has ended its side.
         package var answersAfterEnd = false
         /// The time limit for opening TCP and TLS together.
         package var openTimeout: Duration = .seconds(10)
-        /// How long waiting output may make no progress.
+        /// How long waiting output may make no progress before the connection is closed.
         package var outputTimeout: Duration = .seconds(30)
-        /// The turn of the connection's events. With the turn of connections, its start and its end also wait for the
-        /// starts and ends of earlier connections.
+        /// The priority of the connection's events. For the priority `connections`, the start and the end of the
+        /// connection also wait for the starts and ends of earlier connections.
         package var turn = LoopTurn.usual
 
         package init() {}

@@ -4,22 +4,23 @@ import Timekeeping
 
 /// Accepts TCP, TLS or Unix-domain connections.
 ///
-/// At its limit, and when the process has no free descriptor, it leaves new connections in the kernel's queue for a
-/// while.
+/// At its connection limit, or when the process has no free descriptor, the listener leaves new connections in the
+/// kernel's queue for a while.
 ///
-/// - `@unchecked Sendable` because every use is checked to be on the loop's thread.
+/// - The type is `@unchecked Sendable`, because every use is checked to be on the loop's thread.
 package final class StreamListener: @unchecked Sendable {
-    /// The address that the kernel bound. It is `0.0.0.0:0` for a Unix-domain socket.
+    /// The address that the kernel bound; `0.0.0.0:0` for a Unix-domain socket.
     package let local: Endpoint
     /// The number of accepted connections that are open.
     private(set) package var connectionCount = 0
-    /// The TLS context for new connections. It is replaced when certificates change.
+    /// The TLS context for new connections. The context is replaced when certificates change.
     package var tls: TLSContext?
-    /// The load balancers, whose connections must begin with a PROXY header.
+    /// The addresses of load balancers, whose connections must begin with a PROXY header.
     package var balancers: [AddressBlock] = []
-    /// Called for each connection of a load balancer that began with something else, or with nothing in time.
+    /// Called for each connection of a load balancer that began with other bytes than a PROXY header, or sent no header
+    /// in time.
     package var unannouncedRefused: (StreamConnection) -> Void = { _ in }
-    /// The connections of load balancers whose PROXY header has not arrived yet.
+    /// The connections from load balancers whose PROXY header has not arrived yet.
     private var unannounced: [UInt64: StreamConnection] = [:]
 
     private let loop: EventLoop
@@ -32,16 +33,17 @@ package final class StreamListener: @unchecked Sendable {
     private var retryTimer: LoopTimer?
 
     /// How many new connections may wait in the kernel, which accepts at most `net.core.somaxconn`. When all phones
-    /// reconnect together, a client whose connection finds no place tries again only after a second.
+    /// reconnect together, a client that finds this queue full tries again only after a second.
     private static let backlog: Int32 = 65_535
     /// How many connections are accepted before the loop looks for new events.
     private static let acceptsInARow = 16
-    /// The same number for TLS. Each of these connections needs a TLS session, which costs several times as much.
+    /// The number of TLS connections that are accepted before the loop looks for new events. The number is lower than
+    /// for TCP, because the TLS session of a connection costs several times as much as accepting it.
     private static let secureAcceptsInARow = 1
     private static let retryDelay: Duration = .milliseconds(200)
 
-    /// Listens immediately. The receiver of an accepted connection must retain and start it. A connection that is not
-    /// retained is closed.
+    /// Starts to listen. The receiver of an accepted connection must retain and start it. If nobody retains the
+    /// connection, it is closed.
     package convenience init(
         boundTo endpoint: Endpoint, on loop: EventLoop, tls: TLSContext? = nil, limit: Int,
         connectionLimits: StreamConnection.Limits = .init(), accepted: @escaping (StreamConnection) -> Void
@@ -58,7 +60,7 @@ package final class StreamListener: @unchecked Sendable {
         accepted: @escaping (StreamConnection) -> Void
     ) throws(SystemError) {
         if let handed = loop.handover.socket(boundTo: unixPath) {
-            // The creator of the socket also owns its file, so this listener does not remove the file.
+            // The creator of the socket also owns the socket's file, so this listener does not remove the file.
             try self.init(
                 handed, unixPath: nil, on: loop, tls: nil, limit: limit, connectionLimits: connectionLimits,
                 accepted: accepted)
@@ -111,8 +113,8 @@ package final class StreamListener: @unchecked Sendable {
         }
     }
 
-    /// Whether so many connections wait for their handshakes that no more are accepted now. Accepting resumes when half
-    /// of them were served.
+    /// Whether the listener must pause, because too many connections wait for their handshakes. The listener accepts
+    /// connections again when half of the waiting handshakes have started.
     private func mustWait() -> Bool {
         guard let handshakes = try? loop.handshakes(), !handshakes.hasRoom else { return false }
         pause()
@@ -130,7 +132,7 @@ package final class StreamListener: @unchecked Sendable {
             return
         }
         if let tls {
-            // This fails only if memory is lacking. Then the connection is closed.
+            // Creating a session fails only if memory is lacking. The connection is then closed.
             guard let made = try? tls.makeServerSession() else { return }
             session = made
         }
@@ -150,7 +152,7 @@ package final class StreamListener: @unchecked Sendable {
         }
     }
 
-    /// Call when the wait for a balancer's PROXY header has ended. A connection without a header is closed.
+    /// Handles the end of the wait for a balancer's PROXY header. If no header has arrived, the connection is closed.
     private func announced(_ number: UInt64, _ end: ProxyHeaderWait.End) {
         guard let connection = unannounced.removeValue(forKey: number) else { return }
         switch end {
@@ -166,7 +168,8 @@ package final class StreamListener: @unchecked Sendable {
         return balancers.contains { $0.contains(peer.address) }
     }
 
-    /// Whether a connection of this peer may begin its handshake. If not, the caller closes it by releasing it.
+    /// Whether a connection of this peer may begin its handshake. If the result is false, the caller closes the
+    /// connection by releasing it.
     private func mayShakeHands(_ peer: Endpoint?) -> Bool {
         guard let peer, let limit = loop.handshakeLimit else { return true }
         return limit.admits(peer, now: loop.now)
@@ -177,7 +180,8 @@ package final class StreamListener: @unchecked Sendable {
         if connectionCount == limit - 1 { resume() }
     }
 
-    // Changing the conditions fails only if memory is lacking. Then the retry timer tries again.
+    // Stops accepting for a while. The call can fail only if memory is lacking. The retry timer resumes accepting
+    // later.
     private func pause() { try? watch?.watch(for: []) }
 
     private func resume() {

@@ -1,26 +1,27 @@
 import Timekeeping
 
-/// Parts that all streams of a loop share, so that each stream is small: the memory for reading and gathering, one
-/// timer for all deadlines, and the sockets of ended connections.
+/// The resources that all streams of a loop use together, so that each stream is small. These resources are memory for
+/// reading and for collected output, one timer for all deadlines, and the sockets of ended connections.
 @safe
 final class StreamShare {
     private let memory = UnsafeMutablePointer<UInt8>.allocate(capacity: StreamShare.size)
-    /// The output that was gathered so far. Only one stream at a time gathers output.
+    /// The output that was collected so far. Only one stream at a time collects output.
     var gathered: [UInt8] = []
     var isGathering = false
     let farewells = LingeringSockets()
     private var deadlines = DeadlineQueue<Waiter>()
-    /// The timer exists only while there are deadlines. It retains the loop, which retains this object.
+    /// The timer, which exists only while streams have deadlines, because it retains the loop, which retains this
+    /// object.
     private var timer: LoopTimer?
 
     private struct Waiter {
         weak var connection: StreamConnection?
     }
 
-    /// How many bytes are read or gathered at a time. If a peer sends more, the rest waits until other connections had
-    /// their turn.
+    /// How many bytes are read or collected at a time. If a peer sends more, the other bytes wait until other
+    /// connections were served.
     static let size = 16 << 10
-    /// The turn of the timer. It is not later than the turn of any connection, so that no connection can delay the
+    /// The timer's priority, which is not lower than that of any connection, so that no connection can delay the
     /// deadlines of others.
     static let turn = LoopTurn.usual
     /// How many deadlines are reported before the loop looks for new events.
@@ -28,15 +29,15 @@ final class StreamShare {
 
     deinit { unsafe memory.deallocate() }
 
-    /// Memory for at most `limit` bytes. It is valid until the next read.
+    /// Memory for at most `limit` bytes. The memory is valid until the next read.
     func room(upTo limit: Int) -> UnsafeMutableBufferPointer<UInt8> {
         unsafe UnsafeMutableBufferPointer(start: memory, count: min(limit, Self.size))
     }
 
     func schedule(_ connection: StreamConnection, at deadline: Instant) -> DeadlineID {
         let id = deadlines.schedule(Waiter(connection: connection), at: deadline)
-        // This fails only if memory is lacking. The next deadline then tries again. The timer belongs to this object,
-        // so `self` outlives it.
+        // Creating the timer fails only if memory is lacking; the next deadline then tries again. The timer belongs to
+        // this object, so `self` outlives it.
         if timer == nil {
             timer = try? LoopTimer(on: connection.loop, turn: Self.turn) { [unowned self] in deadlinesReached() }
         }

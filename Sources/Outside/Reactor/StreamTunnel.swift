@@ -1,25 +1,26 @@
 import Timekeeping
 
-/// The request of a connection to a relay, such as an HTTP proxy, which then passes all bytes on to a server. TLS with
-/// that server begins when the relay has agreed.
+/// The request that a connection sends to a relay, such as an HTTP proxy. After the relay's answer, all bytes are
+/// passed on to a server. TLS with that server begins when the relay has agreed to pass bytes on.
 package struct StreamTunnel: Sendable {
     package enum Judgement: Hashable, Sendable {
-        /// The relay's answer has not ended yet.
+        /// The relay's answer is not complete yet.
         case incomplete
-        /// The relay agrees. Its answer has this many bytes; the bytes behind it are the server's.
+        /// The relay has opened the tunnel. The relay's answer has `length` bytes; the bytes after the answer come from
+        /// the server.
         case open(length: Int)
         case refused(status: Int)
-        /// The answer is not in the relay's protocol.
+        /// The bytes are not an answer in the relay's protocol.
         case garbled
     }
 
-    /// Why a relay did not lead to the server.
+    /// The reason why the relay did not connect us to the server.
     package enum Failure: Hashable, Sendable {
-        /// There is no connection to the relay itself.
+        /// The connection to the relay could not be opened.
         case unreachable(SystemError)
         /// The relay did not answer in time.
         case silent
-        /// The relay closed the connection before it had answered.
+        /// The relay closed the connection before its answer was complete.
         case closed
         case refused(status: Int)
         case garbled
@@ -27,9 +28,9 @@ package struct StreamTunnel: Sendable {
     }
 
     package let request: [UInt8]
-    /// The most bytes of an answer.
+    /// The maximum length of an answer in bytes.
     package let longestAnswer: Int
-    /// Called with all bytes of the answer so far.
+    /// Judges the relay's answer. The argument has all bytes of the answer that have arrived so far.
     package let judge: @Sendable ([UInt8]) -> Judgement
 
     package init(request: [UInt8], longestAnswer: Int, judge: @escaping @Sendable ([UInt8]) -> Judgement) {
@@ -39,10 +40,10 @@ package struct StreamTunnel: Sendable {
     }
 }
 
-/// Asks a relay for a tunnel, on a socket that belongs to a connection. Bytes behind the relay's answer stay in the
+/// Asks a relay for a tunnel, on a socket that belongs to a connection. The bytes after the relay's answer stay in the
 /// socket, because they belong to the server.
 ///
-/// Releasing the object ends the exchange silently.
+/// Releasing the object ends the exchange without a callback.
 final class TunnelOpening {
     private let tunnel: StreamTunnel
     private var done: ((StreamTunnel.Failure?) -> Void)?
@@ -54,11 +55,11 @@ final class TunnelOpening {
 
     init(_ tunnel: StreamTunnel) { self.tunnel = tunnel }
 
-    /// Whether the relay was reached, and has been asked.
+    /// Whether the relay was reached, so that the request is being sent or was sent.
     var isAsking: Bool { watch != nil }
 
-    /// Begins on a connected socket, which must outlive the object. `done` is called once, on the loop, with `nil` when
-    /// the tunnel is open. The deadline belongs to the connection.
+    /// Begins the exchange on a connected socket, which must exist longer than this object. `done` is called once, on
+    /// the loop, with `nil` when the tunnel is open. The connection limits the time for the exchange.
     func begin(
         _ descriptor: Int32, on loop: EventLoop, turn: LoopTurn, until deadline: LoopTimer?,
         done: @escaping (StreamTunnel.Failure?) -> Void
@@ -92,7 +93,7 @@ final class TunnelOpening {
     private func readAnswer() throws(SystemError) {
         guard let loop else { return }
         let had = answer.count
-        // One byte more than allowed shows that the answer is too long.
+        // One byte more than allowed is read, which shows that the relay's answer is too long.
         let room = unsafe loop.streams.room(upTo: tunnel.longestAnswer + 1 - had)
         guard let count = unsafe try System.peek(descriptor, into: room) else { return }
         guard count > 0 else { return end(.closed) }
@@ -110,7 +111,7 @@ final class TunnelOpening {
         }
     }
 
-    /// Takes bytes from the socket that were peeked before.
+    /// Takes bytes from the socket that were only looked at before.
     private func take(_ count: Int, on loop: EventLoop) throws(SystemError) {
         let room = unsafe loop.streams.room(upTo: count)
         guard unsafe try System.receive(descriptor, into: room) == count else {

@@ -2,8 +2,8 @@ import Addressing
 import CEvent
 import Glibc
 
-/// All system calls of this module. They treat errors in the same way: `EINTR` is retried, "would block" is a value,
-/// other errors are thrown.
+/// All system calls of this module. The functions treat errors in the same way: `EINTR` is retried, "would block" is a
+/// value, other errors are thrown.
 enum System {
     private static let closeOnExec = Int32(SOCK_CLOEXEC.rawValue)
     private static let nonBlocking = Int32(SOCK_NONBLOCK.rawValue)
@@ -18,7 +18,7 @@ enum System {
         }
     }
 
-    /// Like ``check(_:_:)``, but returns `nil` if the call would block.
+    /// Makes a system call like ``check(_:_:)``, but returns `nil` if the call would block.
     private static func attempt(_ call: String, _ body: () -> Int) throws(SystemError) -> Int? {
         while true {
             let result = body()
@@ -35,15 +35,15 @@ enum System {
 // MARK: Sockets
 
 extension System {
-    /// A non-blocking socket that is bound to the endpoint. IPv6 sockets accept only IPv6, so that both families can
-    /// have the same port.
+    /// Creates a non-blocking socket that is bound to the endpoint. IPv6 sockets accept only IPv6, so that both
+    /// families can use one port.
     static func boundSocket(_ kind: Int32, to endpoint: Endpoint) throws(SystemError) -> Descriptor {
         let family = endpoint.address.isV4 ? AF_INET : AF_INET6
         let number = try check("socket") { socket(family, kind | closeOnExec | nonBlocking, 0) }
         let descriptor = Descriptor(number)
         if family == AF_INET6 { try setOption(number, Int32(IPPROTO_IPV6), IPV6_V6ONLY, 1) }
-        // A restarted daemon must get its port back, although old connections are in TIME_WAIT. UDP does not get this
-        // option, because it would let two processes share a port unnoticed.
+        // A restarted daemon must get its port back, although old connections are in TIME_WAIT. UDP sockets do not get
+        // this option, because it would let two processes share a port unnoticed.
         if kind == stream { try setOption(number, SOL_SOCKET, SO_REUSEADDR, 1) }
         _ = try unsafe SocketAddress.with(endpoint) { address, length throws(SystemError) in
             try check("bind") { unsafe bind(number, address, length) }
@@ -55,7 +55,7 @@ extension System {
         _ = try check("listen") { Glibc.listen(descriptor, backlog) }
     }
 
-    /// The next connection that waits; `nil` if none does.
+    /// Accepts the next waiting connection; `nil` if no connection waits.
     static func accept(_ listener: Int32) throws(SystemError) -> Descriptor? {
         while true {
             let number = stream_accept(listener, nil, nil, closeOnExec | nonBlocking)
@@ -72,15 +72,15 @@ extension System {
         }
     }
 
-    /// A stream socket for ``connect(_:to:)``. If `source` is given, the socket is bound to it, with a port that the
-    /// kernel chooses.
+    /// Creates a stream socket for ``connect(_:to:)``. If `source` is given, the socket is bound to it, with a port
+    /// that the kernel chooses.
     static func connectingSocket(to endpoint: Endpoint, from source: IPAddress?) throws(SystemError) -> Descriptor {
         let family = endpoint.address.isV4 ? AF_INET : AF_INET6
         let number = try check("socket") { socket(family, stream | closeOnExec | nonBlocking, 0) }
         let descriptor = Descriptor(number)
         guard let source, !source.isUnspecified else { return descriptor }
-        // The kernel chooses the port only when the peer is known, so that connections to different peers may share a
-        // port.
+        // With this option, the kernel chooses the port only when the peer is known. Therefore connections to different
+        // peers may share a port.
         try? setOption(number, Int32(IPPROTO_IP), IP_BIND_ADDRESS_NO_PORT, 1)
         _ = try unsafe SocketAddress.with(Endpoint(source, 0)) { address, length throws(SystemError) in
             try check("bind") { unsafe bind(number, address, length) }
@@ -88,7 +88,7 @@ extension System {
         return descriptor
     }
 
-    /// Begins to connect. Returns an error if that fails immediately.
+    /// Begins to connect. Returns an error only if connecting fails immediately.
     static func connect(_ descriptor: Int32, to endpoint: Endpoint) -> SystemError? {
         do {
             _ = try unsafe SocketAddress.with(endpoint) { address, length throws(SystemError) in
@@ -100,7 +100,7 @@ extension System {
         return nil
     }
 
-    /// The result of connecting; `nil` after success.
+    /// The error of a connection attempt that has ended; `nil` after success.
     static func pendingError(_ descriptor: Int32) -> SystemError? {
         do {
             let code = try option(descriptor, SOL_SOCKET, SO_ERROR)
@@ -110,12 +110,13 @@ extension System {
         }
     }
 
-    /// Reads bytes into `room` and returns their number. It is 0 at the peer's end, and `nil` if no input waits.
+    /// Reads bytes into `room` and returns their number. The result is 0 at the peer's end, and `nil` if no input
+    /// waits.
     static func receive(_ descriptor: Int32, into room: UnsafeMutableBufferPointer<UInt8>) throws(SystemError) -> Int? {
         try attempt("recv") { unsafe recv(descriptor, room.baseAddress, room.count, Int32(MSG_DONTWAIT)) }
     }
 
-    /// Like ``receive(_:into:)``, but the bytes stay in the socket.
+    /// Copies waiting bytes into `room` like ``receive(_:into:)``, but leaves them in the socket.
     static func peek(_ descriptor: Int32, into room: UnsafeMutableBufferPointer<UInt8>) throws(SystemError) -> Int? {
         try attempt("recv") {
             unsafe recv(descriptor, room.baseAddress, room.count, Int32(MSG_DONTWAIT) | Int32(MSG_PEEK))
@@ -136,7 +137,7 @@ extension System {
         Descriptor(try check("fcntl") { fcntl(descriptor, F_DUPFD_CLOEXEC, 0) })
     }
 
-    /// Notifies the peer that no more output follows. It fails only if the connection was already closed.
+    /// Tells the peer that no more output follows. The call fails only if the connection was already closed.
     static func endOutput(_ descriptor: Int32) { _ = shutdown(descriptor, Int32(SHUT_WR)) }
 
     static func localEndpoint(_ descriptor: Int32) -> Endpoint? {
@@ -177,23 +178,23 @@ extension System {
     /// How many datagrams the kernel has dropped for this socket since its creation (`sk_drops`); 0 if the kernel does
     /// not report it.
     static func receiveDrops(_ descriptor: Int32) -> UInt32 {
-        // `sk_drops` is the ninth figure in linux/sock_diag.h.
+        // `sk_drops` is the ninth number in the list of linux/sock_diag.h.
         var figures = [UInt32](repeating: 0, count: 16)
         var length = socklen_t(figures.count * MemoryLayout<UInt32>.size)
         let result = unsafe getsockopt(descriptor, SOL_SOCKET, SO_MEMINFO, &figures, &length)
         return result == 0 ? figures[8] : 0
     }
 
-    /// How long the datagram that was read last had waited in the kernel. The kernel begins to record it at the first
-    /// call.
+    /// How long the last datagram had waited in the kernel before it was read. The kernel begins to record this time at
+    /// the first call.
     static func waitOfLastDatagram(_ descriptor: Int32) -> Duration? {
         let wait = socket_last_wait(descriptor)
-        // The kernel records wall-clock time. A wait above a minute means that the clock was set.
+        // The kernel records wall-clock time. A wait of more than a minute means that somebody has set the clock.
         return 0...60_000_000_000 ~= wait ? .nanoseconds(wait) : nil
     }
 
     static func setNoDelay(_ descriptor: Int32) {
-        // This fails for a Unix-domain socket, which does not delay output.
+        // The option fails for a Unix-domain socket, which does not delay output.
         try? setOption(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, 1)
     }
 }
@@ -201,21 +202,24 @@ extension System {
 // MARK: The process
 
 extension System {
-    /// Lets the kernel prefer the other threads of the process to the calling one.
+    /// Lets the kernel prefer the other threads of the process to the calling thread.
     static func lowerThreadPriority(to niceness: Int32) {
-        // On Linux a nice value belongs to the thread. It may always be raised, so this call does not fail.
+        // On Linux, each thread has a nice value of its own. A thread may always raise its nice value, so this call
+        // does not fail.
         _ = setpriority(__priority_which_t(PRIO_PROCESS.rawValue), 0, niceness)
-        // The thread inherited the length of its time slices. This resets it.
+        // The thread has inherited the length of its time slices from its creator. This call resets the length of the
+        // time slices.
         _ = thread_set_turn(0)
     }
 
-    /// Asks for short time slices. Then the kernel schedules this thread immediately when work arrives, and interrupts
-    /// threads with longer slices. This needs Linux 6.12; on older kernels, or if it is forbidden, nothing changes.
+    /// Asks for short time slices. With short slices, the kernel schedules this thread immediately when work arrives,
+    /// and interrupts threads with longer slices. The call needs Linux 6.12. On older kernels, or if the call is
+    /// forbidden, the time slices stay unchanged.
     static func shortenThreadTurns() { _ = thread_set_turn(300_000) }
 
     static func forbidDumps() throws(SystemError) { _ = try check("prctl") { process_set_dumpable(0) } }
 
-    /// Requests the maximum number of descriptors. Returns how many the process may have then.
+    /// Raises the limit of descriptors to the maximum, and returns the new limit.
     static func raiseDescriptorLimit() -> UInt64 {
         let kind = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
         var limit = rlimit()
@@ -228,11 +232,12 @@ extension System {
         return UInt64(raised.rlim_cur)
     }
 
-    /// Grows the kernel's table of descriptors to its maximum. If the table grew later, the thread with the new socket
-    /// would wait for a tenth of a second or more (`synchronize_rcu`), and calls would wait too.
+    /// Enlarges the kernel's table of descriptors. If the table grew later, the thread that opens a socket would wait
+    /// for a tenth of a second or more (`synchronize_rcu`), and calls would wait too.
     static func growDescriptorTable(to count: Int) {
         guard let last = Int32(exactly: count - 1), let any = try? wakeDescriptor() else { return }
-        // This fails if the table is already as large, or if memory is lacking. Then the table grows when it must.
+        // The call fails if memory is lacking, or if the table already has this size. After a failure, the table grows
+        // on demand.
         _ = try? Descriptor(check("fcntl") { fcntl(any.number, F_DUPFD_CLOEXEC, last) })
     }
 
@@ -246,23 +251,24 @@ extension System {
 extension System {
     /// The user who connected to this Unix-domain socket; `nil` for other sockets.
     static func peerUser(_ descriptor: Int32) -> UInt32? {
-        // The structure `ucred`: process, user, group.
+        // The values of the C structure `ucred`: process, user, group.
         var credentials = [UInt32](repeating: 0, count: 3)
         var length = socklen_t(credentials.count * MemoryLayout<UInt32>.size)
         let result = unsafe getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &credentials, &length)
-        // For other sockets the kernel returns the highest number as the user.
+        // For a socket that is not a Unix-domain socket, the kernel reports the highest number as the user.
         return result == 0 && credentials[1] != .max ? credentials[1] : nil
     }
 }
 
 extension System {
-    /// Makes a socket at `path` that is bound and that only this user and root can use. A stale socket file is
-    /// replaced, but never any other file.
+    /// Creates a bound socket at `path` that only this user and root can use. A stale socket file is replaced, but no
+    /// other kind of file.
     static func boundUnixSocket(at path: String) throws(SystemError) -> Descriptor {
         let number = try check("socket") { socket(AF_UNIX, stream | closeOnExec | nonBlocking, 0) }
         let descriptor = Descriptor(number)
         try removeStaleSocket(at: path)
-        // The file gets the mode of the socket. Thus it has no wider permissions at any time.
+        // The socket gets its mode before the file is created, and the file gets the same mode. Therefore the file
+        // never has wider permissions.
         _ = try check("fchmod") { fchmod(number, 0o600) }
         try unsafe withUnixAddress(path) { address, length throws(SystemError) in
             _ = try check("bind") { unsafe bind(number, address, length) }
@@ -271,7 +277,7 @@ extension System {
         return descriptor
     }
 
-    /// Makes a socket that is connected to `path`. Connecting to a Unix socket succeeds or fails immediately.
+    /// Creates a socket that is connected to `path`. Connecting to a Unix socket succeeds or fails immediately.
     static func connectedUnixSocket(to path: String) throws(SystemError) -> Descriptor {
         let number = try check("socket") { socket(AF_UNIX, stream | closeOnExec | nonBlocking, 0) }
         let descriptor = Descriptor(number)
@@ -287,7 +293,7 @@ extension System {
         var status = stat()
         guard unsafe lstat(path, &status) == 0 else { return }
         guard status.st_mode & S_IFMT == S_IFSOCK else { throw SystemError(call: "bind", code: EADDRINUSE) }
-        // If connecting succeeds, a running daemon owns the file, so the file is not stale.
+        // If connecting succeeds, another process listens on the file, so the file is not stale.
         do {
             _ = try connectedUnixSocket(to: path)
         } catch {
@@ -344,7 +350,7 @@ extension System {
 
     static func wake(_ descriptor: Int32) {
         var one: UInt64 = 1
-        // This fails only if the counter is full. Then a wake-up is already pending.
+        // The write fails only if the counter is full, which means that a wake-up is already pending.
         _ = try? attempt("write") { unsafe write(descriptor, &one, 8) }
     }
 
@@ -355,11 +361,11 @@ extension System {
 
     static func close(_ descriptor: Int32) { _ = Glibc.close(descriptor) }
 
-    /// Ignores two signals. Thus a write returns an error, instead of ending the process, if the peer has closed the
-    /// connection or a file may not grow.
+    /// Ignores SIGPIPE and SIGXFSZ. Therefore a write returns an error instead of ending the process, if the peer has
+    /// closed the connection or a file may not grow.
     static func ignoreWriteSignals() { for number in [SIGPIPE, SIGXFSZ] { signal(number, SIG_IGN) } }
 
-    /// Lets this thread receive the signal.
+    /// Allows this thread to receive the signal.
     static func unblock(_ signal: Int32) throws(SystemError) {
         var signals = sigset_t()
         unsafe sigemptyset(&signals)
@@ -371,7 +377,7 @@ extension System {
     static var currentThread: UInt { UInt(pthread_self()) }
 }
 
-/// Sole owner of a file descriptor.
+/// The sole owner of a file descriptor, which is closed when this value ends.
 struct Descriptor: ~Copyable {
     let number: Int32
 
@@ -379,7 +385,7 @@ struct Descriptor: ~Copyable {
 
     deinit { System.close(number) }
 
-    /// Passes the descriptor to an owner that closes it itself.
+    /// Gives the descriptor to an owner that closes it itself.
     consuming func release() -> Int32 {
         let number = number
         discard self

@@ -2,15 +2,15 @@ import CEvent
 import Glibc
 package import Timekeeping
 
-/// Reads the clocks. No other code of the daemon does.
+/// Reads the clocks. No other code of the daemon reads a clock.
 package enum SystemClock {
-    /// The time since boot, including sleep. Thus deadlines pass while a machine is suspended.
+    /// The time since boot, including sleep, so that deadlines pass while a machine is suspended.
     package static var now: Instant {
         let (seconds, nanoseconds) = read(CLOCK_BOOTTIME)
         return Instant(nanoseconds: seconds &* 1_000_000_000 &+ nanoseconds)
     }
 
-    /// The time and the date together, for callers that need both.
+    /// The monotonic time and the date, for callers that need both.
     package static var moment: Moment {
         let (seconds, nanoseconds) = read(CLOCK_REALTIME)
         return Moment(instant: now, date: UnixTime(milliseconds: seconds &* 1000 &+ nanoseconds / 1_000_000))
@@ -24,8 +24,7 @@ package enum SystemClock {
 
     private static func read(_ clock: Int32) -> (seconds: Int64, nanoseconds: Int64) {
         var value = timespec()
-        // This fails only if the kernel does not have the clock. Both clocks are older than any kernel on which Swift
-        // runs.
+        // The call fails only if the kernel does not have this clock. All kernels on which Swift runs have both clocks.
         unsafe clock_gettime(clock, &value)
         return (Int64(value.tv_sec), Int64(value.tv_nsec))
     }

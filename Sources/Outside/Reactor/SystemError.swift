@@ -1,6 +1,6 @@
 import Glibc
 
-/// A failed system call: its name and the error number.
+/// A failed system call: the name of the call and the error number.
 package struct SystemError: Error, Hashable, Sendable, CustomStringConvertible {
     package let call: String
     /// The `errno` value.
@@ -28,6 +28,6 @@ package struct SystemError: Error, Hashable, Sendable, CustomStringConvertible {
 
     package var isPermissionDenied: Bool { code == EACCES || code == EPERM }
 
-    /// The disk or the quota is used up.
+    /// Whether the disk or the quota is used up.
     package var isDiskFull: Bool { code == ENOSPC || code == EDQUOT }
 }

@@ -2,11 +2,11 @@ import CEvent
 import Crypto
 import Glibc
 
-/// The input and output of a connection with TLS. It is the sole owner of one libevent bufferevent, which owns the
-/// descriptor and a reference to the TLS session.
+/// The input and output of a connection with TLS. The stream is the sole owner of one libevent bufferevent, which owns
+/// the descriptor and a reference to the TLS session.
 ///
-/// The bufferevent refers to the connection through a box, which holds it weakly (see ``LoopEvent``). The bufferevent
-/// is freed on the loop.
+/// The bufferevent refers to the connection through a box with a weak reference (see ``LoopEvent``). The bufferevent is
+/// freed on the loop's thread.
 @safe
 final class TLSStream {
     private let loop: EventLoop
@@ -24,7 +24,8 @@ final class TLSStream {
         }
     }
 
-    /// Takes over a connected descriptor. A client begins its handshake; a server has finished it already.
+    /// Takes ownership of a connected descriptor. The client's side begins its handshake; the server's side has already
+    /// finished it.
     init(
         _ connected: consuming Descriptor, of connection: StreamConnection, session: TLSSession, turn: LoopTurn
     ) throws(SystemError) {
@@ -44,7 +45,7 @@ final class TLSStream {
         unsafe bufferevent_setcb(raw, Self.readCallback, Self.writeCallback, Self.eventCallback, box.toOpaque())
         unsafe bufferevent_disable(raw, Int16(EV_READ))
         unsafe bufferevent_priority_set(raw, turn.rawValue)
-        // A peer that ends TCP without close_notify is treated like a peer that ends plain TCP.
+        // If a peer closes TCP without close_notify, this counts as a normal end of the connection.
         unsafe bufferevent_openssl_set_allow_dirty_shutdown(raw, 1)
     }
 
@@ -53,9 +54,9 @@ final class TLSStream {
         loop.dispose { remains.free() }
     }
 
-    /// The C objects of a stream, to be freed on the loop.
+    /// The C objects of a stream, which are freed on the loop's thread.
     ///
-    /// - `@unchecked Sendable` because it moves to the loop and is used once.
+    /// - The type is `@unchecked Sendable`, because it moves to the loop and is used once.
     @safe
     private struct Remains: @unchecked Sendable {
         let raw: OpaquePointer
@@ -76,15 +77,15 @@ final class TLSStream {
         _ = unsafe isOn ? bufferevent_enable(raw, Int16(EV_READ)) : bufferevent_disable(raw, Int16(EV_READ))
     }
 
-    /// Reading pauses while at least this many bytes wait.
+    /// Sets the number of waiting bytes at which the stream stops reading.
     func limitInput(to bytes: Int) { unsafe bufferevent_setwatermark(raw, Int16(EV_READ), 0, bytes) }
 
-    /// Calls `body` with all waiting input in one piece, and then drops the input.
+    /// Passes all waiting input to `body` in one piece, and then drops it.
     func lendInput(_ body: (Span<UInt8>) -> Void) {
         loop.checkThread()
         let input = unsafe bufferevent_get_input(raw)
         let count = unsafe evbuffer_get_length(input)
-        // The pointer is `nil` only if memory for the single piece is lacking.
+        // The pointer can be `nil` only if memory for one piece is lacking.
         guard count > 0, let start = unsafe evbuffer_pullup(input, -1) else { return }
         body(unsafe Span(_unsafeStart: start, count: count))
         unsafe evbuffer_drain(input, count)

@@ -4,9 +4,9 @@ package import Addressing
 package struct DatagramCounters: Hashable, Sendable {
     package var received: UInt64
     package var sent: UInt64
-    /// Datagrams that were dropped before they reached the kernel, because the queue was full.
+    /// The number of datagrams that were dropped before they reached the kernel, because the queue was full.
     package var dropped: UInt64
-    /// Datagrams that the kernel refused: they have no route, are too long, or are forbidden.
+    /// The number of datagrams that the kernel refused, because they have no route, are too long, or are forbidden.
     package var sendFailures: UInt64
 
     package init(received: UInt64 = 0, sent: UInt64 = 0, dropped: UInt64 = 0, sendFailures: UInt64 = 0) {
@@ -19,21 +19,21 @@ package struct DatagramCounters: Hashable, Sendable {
 
 /// A bound UDP socket that receives and sends in batches.
 ///
-/// - `@unchecked Sendable` because every use is checked to be on the loop's thread.
+/// - The type is `@unchecked Sendable`, because every use is checked to be on the loop's thread.
 package final class UDPSocket: @unchecked Sendable {
-    /// The address to which the socket is bound. If port 0 was requested, it has the port that the kernel chose.
+    /// The address to which the socket is bound. If port 0 was requested, this has the port that the kernel chose.
     package let local: Endpoint
     private(set) package var counters = DatagramCounters()
 
     /// The number of datagrams that the kernel dropped because they were not received in time.
     package var receiveDrops: UInt64 { watch.map { UInt64(System.receiveDrops($0.descriptor)) } ?? 0 }
 
-    /// How long the last datagram had waited in the kernel; `nil` if the kernel does not report it, as at the first
-    /// call.
+    /// How long the last received datagram had waited in the kernel; `nil` if the kernel does not report this time, as
+    /// at the first call.
     package var lastWait: Duration? { watch.flatMap { System.waitOfLastDatagram($0.descriptor) } }
 
     private let loop: EventLoop
-    /// The watch, which owns the descriptor; `nil` when the socket is closed.
+    /// The watch on the socket, which owns the descriptor; `nil` after the socket was closed.
     private var watch: FileWatch?
     private let flushTimer: LoopEvent
     private let batch: DatagramBatch
@@ -47,13 +47,13 @@ package final class UDPSocket: @unchecked Sendable {
 
     private static let kernelBuffer: Int32 = 8 << 20
     package static let usualQueueLimit = 1024
-    /// The number of full batches in a row after which connections have their turn.
+    /// The number of full batches in a row after which connections are served.
     private static let batchesInARow = 8
 
-    /// Binds the socket. It receives nothing until ``receive(_:)``.
+    /// Binds the socket. The socket receives nothing until ``receive(_:)``.
     ///
-    /// Datagrams longer than `datagramLimit` are cut and marked. The default is more than UDP allows. At most
-    /// `queueLimit` datagrams may wait to be sent.
+    /// Datagrams longer than `datagramLimit` are cut and marked. The default limit is higher than the longest UDP
+    /// datagram. At most `queueLimit` datagrams may wait to be sent.
     package init(
         boundTo endpoint: Endpoint, on loop: EventLoop, datagramLimit: Int = 65_535,
         queueLimit: Int = UDPSocket.usualQueueLimit
@@ -71,16 +71,16 @@ package final class UDPSocket: @unchecked Sendable {
         flushTimer.setTarget(self)
     }
 
-    /// Starts to receive. The handler gets each batch once, on the loop's thread. Datagrams that it queues are sent
-    /// after it has returned.
+    /// Starts to receive. The handler gets each batch once, on the loop's thread. When the handler has returned, the
+    /// datagrams that it queued are sent.
     package func receive(_ handler: @escaping (DatagramBatch) -> Void) throws(SystemError) {
         loop.checkThread()
         self.handler = handler
         try watch?.watch(for: isBlocked ? [.read, .write] : .read)
     }
 
-    /// Copies the datagram into the queue. It is sent at the end of the batch, at the next ``flush()``, or at the end
-    /// of this turn of the loop, whichever is first.
+    /// Queues a copy of the datagram. The datagram is sent at the end of the batch, at the next ``flush()``, or at the
+    /// end of this iteration of the loop, whichever comes first.
     package func queue(_ datagram: Span<UInt8>, to target: Endpoint) {
         loop.checkThread()
         if !queue.append(datagram, to: target) {
@@ -108,11 +108,11 @@ package final class UDPSocket: @unchecked Sendable {
         }
         guard isBlocked != wasBlocked else { return }
         let reading = watch.interest.intersection(.read)
-        // This fails only if memory is lacking. Then the next flush tries again.
+        // The call fails only if memory is lacking. The next flush then tries again.
         try? watch.watch(for: isBlocked ? reading.union(.write) : reading)
     }
 
-    /// Sends the datagrams that the kernel still accepts, closes the socket, and releases the handler.
+    /// Sends the queued datagrams that the kernel still accepts, closes the socket, and releases the handler.
     package func close() {
         flush()
         watch = nil
@@ -124,11 +124,12 @@ package final class UDPSocket: @unchecked Sendable {
         if ready.contains(.read) { receiveBatch() }
     }
 
-    /// Receives one batch. Output that it causes on other sockets is sent before the next batch.
+    /// Receives and handles one batch. The output that these datagrams cause on other sockets is sent before the next
+    /// batch.
     private func receiveBatch() {
         guard let watch else { return }
         // Reading can report an ICMP error of a datagram that was sent earlier. Waiting datagrams are then read in the
-        // next turn.
+        // next iteration of the loop.
         guard (try? batch.receive(from: watch.descriptor)) != nil, batch.count > 0 else { return }
         counters.received += UInt64(batch.count)
         isHandling = true
@@ -139,15 +140,14 @@ package final class UDPSocket: @unchecked Sendable {
         if fullBatches == Self.batchesInARow { giveWay() }
     }
 
-    /// Lets connections have their turn. Otherwise they would never have it while more datagrams arrive than can be
-    /// handled.
+    /// Lets connections be served, which would otherwise wait while more datagrams arrive than the loop can handle.
     private func giveWay() {
         fullBatches = 0
         guard let watch, (try? watch.watch(for: watch.interest.subtracting(.read))) != nil else { return }
         loop.connectionTurns.giveWay { [weak self] in self?.goOn() }
     }
 
-    // Resumes reading. This fails only if memory is lacking; then it is tried again.
+    // Resumes reading. The call fails only if memory is lacking; then it is repeated.
     private func goOn() {
         guard let watch else { return }
         guard (try? watch.watch(for: watch.interest.union(.read))) == nil else { return }

@@ -1,6 +1,6 @@
 import Glibc
 
-/// The socket file of another process.
+/// Examines the socket file of another process.
 package enum UnixSocket {
     /// Whether a process listens on the socket.
     ///
@@ -19,7 +19,7 @@ package enum UnixSocket {
 }
 
 extension UnixSocket {
-    /// The process that listens at the path; `nil` if none does.
+    /// The process id of the process that listens at the path; `nil` if there is none.
     package static func listener(at path: String) -> Int32? {
         guard let socket = try? System.connectedUnixSocket(to: path) else { return nil }
         var found = Credentials()
@@ -30,7 +30,7 @@ extension UnixSocket {
         return found.process
     }
 
-    /// The kernel's `struct ucred`, which glibc shows only to `_GNU_SOURCE`.
+    /// The kernel's `struct ucred`, which glibc declares only with `_GNU_SOURCE`.
     private struct Credentials {
         var process: Int32 = 0
         var user: UInt32 = 0

@@ -1,18 +1,18 @@
 package import Timekeeping
 
-/// Keeps a limited number of DNS answers while they are valid.
+/// Keeps a limited number of DNS answers while their records are valid.
 package struct AnswerCache {
     private struct Entry {
         let answer: DNSAnswer
         let expiry: Instant
     }
 
-    /// How long the answer "nothing" is kept, and how long a failure. The times protect the name servers from many
-    /// calls to a dead name.
+    /// How long the cache keeps a failure or an answer without records. This time protects the name servers from many
+    /// calls to a name that does not exist.
     package static let negativeLifetime: Duration = .seconds(30)
     package static let failureLifetime: Duration = .seconds(2)
-    /// The limits between which a record's time to live is used. Even a record with the time 0 may serve other calls of
-    /// the same moment.
+    /// The limits for the lifetime of an answer. Even a record with a time to live of 0 may be used for other calls in
+    /// the same second.
     private static let lifetimes: ClosedRange<Duration> = .seconds(1) ... .seconds(86_400)
 
     private let capacity: Int
@@ -27,7 +27,8 @@ package struct AnswerCache {
         return entry.answer
     }
 
-    /// Keeps an answer. `timeToLive` is the shortest time of its records. For an answer without records it is ignored.
+    /// Stores an answer. `timeToLive` is the shortest time to live of its records; if the answer has no records, it is
+    /// ignored.
     package mutating func store(
         _ answer: DNSAnswer, to question: DNSQuestion, timeToLive: Duration, now: Instant
     ) {
@@ -41,8 +42,8 @@ package struct AnswerCache {
         entries[question] = Entry(answer: answer, expiry: now + lifetime)
     }
 
-    /// Drops expired answers. If none has expired, drops the eighth of the answers that expires first. This examines
-    /// all answers, but is rare.
+    /// Drops expired answers. If no answer has expired, the function drops the eighth of the answers that expires
+    /// first. This search through all answers is rare.
     private mutating func makeRoom(now: Instant) {
         entries = entries.filter { now < $0.value.expiry }
         guard entries.count >= capacity else { return }

@@ -4,12 +4,12 @@ import Glibc
 import Reactor
 import Timekeeping
 
-/// Sole owner of one c-ares channel, driven by the loop.
+/// The sole owner of one c-ares channel, driven by the loop.
 ///
 /// Answers arrive on the loop, after ``ask(_:completion:)`` has returned.
 @safe
 final class DNSChannel {
-    /// Called with the answer, and how long its records are valid.
+    /// Called with the answer to a question, and the time for which the answer's records are valid.
     typealias Completion = @Sendable (DNSAnswer, Duration) -> Void
 
     private let loop: EventLoop
@@ -24,8 +24,8 @@ final class DNSChannel {
         weak var channel: DNSChannel?
     }
 
-    /// Creates a channel. Without `servers`, the system's name servers are used. Each server is asked `tries` times.
-    /// The timeout begins with `timeout` and grows.
+    /// Creates a channel. If `servers` is `nil`, the channel asks the system's name servers. Each server is asked at
+    /// most `tries` times. The first attempt waits for `timeout`; later attempts wait longer.
     init(on loop: EventLoop, servers: [Endpoint]?, timeout: Duration, tries: Int) throws(SystemError) {
         precondition(Self.isLibraryReady, "c-ares could not be initialised")
         self.loop = loop
@@ -57,15 +57,15 @@ final class DNSChannel {
     }
 
     deinit {
-        // The watches end before the sockets are closed, because a watch must not outlive its descriptor.
+        // The watches are released before c-ares closes the sockets, because a watch must not outlive its descriptor.
         watches = nil
         let remains = unsafe Remains(raw: raw, box: box)
         loop.dispose { remains.free() }
     }
 
-    /// The channel and the context of its callbacks, to be freed on the loop.
+    /// The c-ares channel and the context of its callbacks, which are freed on the loop's thread.
     ///
-    /// - `@unchecked Sendable` because it moves to the loop and is used once.
+    /// - The type is `@unchecked Sendable`, because it moves to the loop and is used once.
     @safe
     private struct Remains: @unchecked Sendable {
         let raw: OpaquePointer
@@ -91,7 +91,7 @@ final class DNSChannel {
         case .addresses:
             var hints = ares_addrinfo_hints()
             hints.ai_family = AF_UNSPEC
-            // With one kind of socket, c-ares returns one entry for each address instead of several.
+            // With one socket type, c-ares returns each address once instead of several times.
             hints.ai_socktype = Int32(SOCK_DGRAM.rawValue)
             unsafe ares_getaddrinfo(raw, question.name, nil, &hints, addressesArrived, context)
         }
@@ -122,7 +122,7 @@ final class DNSChannel {
     }
 }
 
-/// An active question. c-ares holds it until the answer arrives.
+/// A question that waits for its answer. c-ares owns this object until then.
 private final class Pending {
     let kind: DNSQuestion.Kind
     let completion: (DNSAnswer, Duration) -> Void
@@ -133,7 +133,7 @@ private final class Pending {
     }
 }
 
-// The numbers of arpa/nameser.h, which Swift does not import.
+// The values of constants in arpa/nameser.h, which Swift does not import.
 private let internetClass: Int32 = 1
 private let srvType: Int32 = 33
 private let naptrType: Int32 = 35

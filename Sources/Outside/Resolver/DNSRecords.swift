@@ -5,7 +5,7 @@ package struct DNSQuestion: Hashable, Sendable {
     package enum Kind: Hashable, Sendable {
         case naptr
         case srv
-        /// Records of type A and AAAA together.
+        /// The addresses of a name: records of type A and AAAA.
         case addresses
     }
 
@@ -25,7 +25,7 @@ package struct SRVRecord: Hashable, Sendable {
     package let priority: UInt16
     package let weight: UInt16
     package let port: UInt16
-    /// The name of the server. It is empty if the domain explicitly does not offer the service.
+    /// The host name of the server; empty if the domain explicitly does not offer the service.
     package let target: String
 
     package init(priority: UInt16, weight: UInt16, port: UInt16, target: String) {
@@ -36,8 +36,8 @@ package struct SRVRecord: Hashable, Sendable {
     }
 }
 
-/// A NAPTR record, which names a service of a domain (RFC 3403). Regular expressions are left out, because RFC 3263
-/// does not use them.
+/// A NAPTR record, which names a service of a domain (RFC 3403). The regular expression of the record is left out,
+/// because RFC 3263 does not use it.
 package struct NAPTRRecord: Hashable, Sendable {
     package let order: UInt16
     package let preference: UInt16
@@ -58,10 +58,10 @@ package struct NAPTRRecord: Hashable, Sendable {
 package enum DNSAnswer: Hashable, Sendable {
     case naptr([NAPTRRecord])
     case srv([SRVRecord])
-    /// The addresses, in the order in which they are tried (RFC 6724).
+    /// The addresses, in the order in which they should be tried (RFC 6724).
     case addresses([IPAddress])
-    /// The name does not exist, or has no such record.
+    /// The name does not exist, or has no record of the requested type.
     case nothing
-    /// The servers gave no usable answer.
+    /// The name servers gave no usable answer.
     case failed
 }

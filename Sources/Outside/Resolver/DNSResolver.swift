@@ -1,10 +1,11 @@
 package import Addressing
 package import Reactor
 
-/// Finds SIP servers by RFC 3263 without blocking its loop. DNS answers are cached while they are valid.
+/// Finds the SIP servers of a domain by RFC 3263, without blocking its loop. DNS answers are cached while they are
+/// valid.
 ///
-/// - `@unchecked Sendable` because every use is checked to be on the loop's thread, except where a method says
-///   otherwise.
+/// - The type is `@unchecked Sendable`, because every use is checked to be on the loop's thread, except where a
+///   method's comment allows any thread.
 package final class DNSResolver: @unchecked Sendable {
     package typealias Completion = (Result<[ServerCandidate], ResolverError>) -> Void
 
@@ -12,7 +13,7 @@ package final class DNSResolver: @unchecked Sendable {
     private var channel: DNSChannel?
     private var random: any RandomNumberGenerator
     private var cache = AnswerCache(capacity: DNSResolver.cacheCapacity)
-    /// For each active question, the searches that wait for its answer.
+    /// The searches that wait for answers, by the questions that were asked.
     private var waiting: [DNSQuestion: [Search]] = [:]
     private var searchCount = 0
 
@@ -31,8 +32,8 @@ package final class DNSResolver: @unchecked Sendable {
         }
     }
 
-    /// Creates a resolver. Without `servers`, the system's name servers are used. `random` chooses among SRV records of
-    /// one priority.
+    /// Creates a resolver. If `servers` is `nil`, the resolver asks the system's name servers. `random` chooses among
+    /// SRV records of equal priority.
     package init(
         on loop: EventLoop, servers: [Endpoint]? = nil, timeout: Duration = .seconds(2), tries: Int = 2,
         random: any RandomNumberGenerator = SystemRandomNumberGenerator()
@@ -47,9 +48,9 @@ package final class DNSResolver: @unchecked Sendable {
         loop.dispose { remains.fail() }
     }
 
-    /// The searches of a resolver that was released.
+    /// Carries the searches of a released resolver to the loop, where they end.
     ///
-    /// - `@unchecked Sendable` because it moves to the loop and is used once.
+    /// - The type is `@unchecked Sendable`, because it moves to the loop and is used once.
     private final class Remains: @unchecked Sendable {
         private let searches: [Search]
 
@@ -60,8 +61,8 @@ package final class DNSResolver: @unchecked Sendable {
         }
     }
 
-    /// Searches for a server. The completion is called once, on the loop. If no question to a name server is needed, it
-    /// is called before this function returns.
+    /// Searches for a server. The completion is called once, on the loop. If all answers are known, the completion is
+    /// called before this function returns.
     package func resolve(_ query: ServerQuery, completion: @escaping Completion) {
         loop.checkThread()
         guard channel != nil else { return completion(.failure(.closed)) }
@@ -79,7 +80,7 @@ package final class DNSResolver: @unchecked Sendable {
         for search in searches { finish(search, .failure(.closed)) }
     }
 
-    /// All searches, without duplicates. A search can wait for several answers.
+    /// All searches that wait for an answer. A search that waits for several answers is in the result only once.
     private static func searches(in waiting: [DNSQuestion: [Search]]) -> [Search] {
         var seen: Set<ObjectIdentifier> = []
         return waiting.values.flatMap { $0 }.filter { seen.insert(ObjectIdentifier($0)).inserted }
@@ -99,8 +100,8 @@ package final class DNSResolver: @unchecked Sendable {
         }
     }
 
-    /// Takes the answers from the cache. For other questions the search waits, and questions that are not active yet
-    /// are asked.
+    /// Continues the search with the cached answers. For each other question, the search waits, and the question is
+    /// asked unless it is active already.
     private func ask(_ questions: [DNSQuestion], for search: Search) {
         let now = loop.now
         for question in questions {

@@ -1,9 +1,9 @@
 import Addressing
 
-/// Finds the candidates for a server by RFC 3263 section 4. It performs no I/O. From the known DNS answers it computes
-/// either the next questions or the candidates.
+/// Finds the candidates for a server by RFC 3263 section 4, without I/O. From the DNS answers that are known, it
+/// computes either the next questions or the candidates.
 ///
-/// Call ``step(for:known:using:)`` again with more answers until it returns no questions.
+/// Call ``step(for:known:using:)`` with the answers to these questions too, until it returns no questions.
 package struct ServerSelection {
     package enum Step: Hashable, Sendable {
         case ask([DNSQuestion])
@@ -11,7 +11,7 @@ package struct ServerSelection {
         case failed(ResolverError)
     }
 
-    /// The maximum number of candidates. Also the maximum number of hosts whose addresses are looked up in one search.
+    /// The maximum number of candidates, and the maximum number of hosts whose addresses are looked up in one search.
     package static let candidateLimit = 16
 
     private static let serviceLimit = 4
@@ -48,8 +48,8 @@ package struct ServerSelection {
         return .found(Array(candidates.prefix(Self.candidateLimit)))
     }
 
-    /// The transport that the query asks for. With `sips`, TLS replaces TCP. The outer `nil` means that TLS is required
-    /// and the transport does not support it.
+    /// The transport that the query asks for; with `sips`, TLS replaces TCP. The outer `nil` means an impossible query:
+    /// `sips` requires TLS, but the transport has no TLS.
     private func wantedTransport() -> Transport?? {
         guard query.isSecure else { return .some(query.transport) }
         switch query.transport {
@@ -78,8 +78,8 @@ package struct ServerSelection {
                 candidates += addresses(of: record.target, service.transport, record.port)
             }
         }
-        // The default port is used only if the domain surely has no SRV records. If a query failed, the port might
-        // belong to another service.
+        // The default port is used only if the domain certainly has no SRV records. If a query failed, another service
+        // might use the default port.
         guard !hasRecords, !hasFailure, missing.isEmpty else { return candidates }
         let fallback = transport ?? .standard(isSecure: query.isSecure)
         return addresses(of: query.host, fallback, fallback.standardPort)
@@ -96,8 +96,8 @@ package struct ServerSelection {
         transport.servicePrefix.map { [Service(transport: transport, name: "\($0).\(query.host)")] } ?? []
     }
 
-    /// The services that NAPTR records name, in their order. Without such records, the services that section 4.1
-    /// assumes.
+    /// The services that the NAPTR records name, in the records' order. If there are no NAPTR records, the services
+    /// that RFC 3263 section 4.1 assumes.
     private mutating func discoveredServices() -> [Service] {
         let question = DNSQuestion(.naptr, query.host)
         switch known[question] {
@@ -113,15 +113,15 @@ package struct ServerSelection {
                     }
                 }
             if !services.isEmpty { return Array(services.prefix(Self.serviceLimit)) }
-        // Without NAPTR the search continues. Many resolvers do not support NAPTR, and a broken resolver also fails at
-        // the next questions.
+        // If there are no NAPTR records, the search continues. The search also continues if the NAPTR query fails,
+        // because many resolvers do not support NAPTR, and a broken resolver will fail at the next questions too.
         case .srv, .addresses, .nothing, .failed: break
         }
         let guesses: [Transport] = query.isSecure ? [.tls] : [.udp, .tcp]
         return guesses.flatMap { service(for: $0) }
     }
 
-    /// The SRV records of a service; `nil` if it has none, or the answer is missing.
+    /// The SRV records of a service; `nil` if the service has none, or if the answer is not known yet.
     private mutating func records(of service: Service) -> [SRVRecord]? {
         let question = DNSQuestion(.srv, service.name)
         switch known[question] {
@@ -137,7 +137,7 @@ package struct ServerSelection {
         of host: String, _ transport: Transport, _ port: UInt16
     ) -> [ServerCandidate] {
         let question = DNSQuestion(.addresses, host)
-        // The number of hosts is limited, so that the records of a foreign domain cannot cause unlimited questions.
+        // The number of hosts is limited, so that a domain's records cannot cause an unlimited number of questions.
         guard hosts.count < Self.candidateLimit || hosts.contains(question.name) else { return [] }
         let isNew = hosts.insert(question.name).inserted
         switch known[question] {
@@ -150,12 +150,12 @@ package struct ServerSelection {
         return []
     }
 
-    /// Sorts the records as RFC 2782 requires: by priority, and within one priority by a weighted random choice.
+    /// Sorts the records by RFC 2782: by priority, and within one priority by a weighted random choice.
     static func ordered(_ records: [SRVRecord], using random: inout some RandomNumberGenerator) -> [SRVRecord] {
         var ordered: [SRVRecord] = []
         let groups = Dictionary(grouping: records.prefix(candidateLimit), by: \.priority)
         for (_, group) in groups.sorted(by: { $0.key < $1.key }) {
-            // Records without weight are first, as the RFC requires, so that they have a small chance.
+            // RFC 2782 requires that records with weight 0 come first, so that they are chosen only rarely.
             var rest = group.sorted { $0.weight == 0 && $1.weight != 0 }
             while !rest.isEmpty {
                 let sum = rest.reduce(0) { $0 + Int($1.weight) }
@@ -183,7 +183,8 @@ extension Transport {
         }
     }
 
-    /// The prefix of the transport's SRV names (RFC 3263 section 4.1); `nil` for WebSocket, which has none.
+    /// The prefix of the SRV names for this transport (RFC 3263 section 4.1); `nil` for WebSocket, which has no SRV
+    /// names.
     fileprivate var servicePrefix: String? {
         switch self {
         case .udp: "_sip._udp"
@@ -193,8 +194,8 @@ extension Transport {
         }
     }
 
-    /// Reads the service field of a NAPTR record. The result is `nil` for unsupported services. With `isSecure` it is
-    /// also `nil` for services without TLS.
+    /// The transport that the service field of a NAPTR record names; `nil` if this program does not support the
+    /// service. If `isSecure` is true, services without TLS also give `nil`.
     fileprivate init?(service: String, isSecure: Bool) {
         switch service.lowercased() {
         case "sips+d2t": self = .tls

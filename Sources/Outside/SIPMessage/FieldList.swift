@@ -1,7 +1,7 @@
 import Bytes
 import SIPGrammar
 
-/// The header fields of a head that is being parsed. For nearly all messages they need no allocation.
+/// The header fields of a message that is being parsed. The list needs no allocation for up to 32 values.
 struct FieldList {
     private var few = [32 of HeaderField](repeating: HeaderField(name: .other, row: 0..<0, value: 0..<0))
     private var rest: [HeaderField] = []
@@ -29,6 +29,6 @@ extension FieldList: RandomAccessCollection {
     var startIndex: Int { 0 }
     var endIndex: Int { count }
 
-    // The field is read through a span. Indexing the array would copy the whole array each time.
+    // The field is read through a span, because indexing the array would copy the whole array each time.
     subscript(index: Int) -> HeaderField { index < few.count ? few.span[index] : rest[index - few.count] }
 }

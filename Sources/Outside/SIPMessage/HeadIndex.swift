@@ -1,9 +1,9 @@
 import Bytes
 import SIPGrammar
 
-/// The places of the start line and the rows of one message, and the first violated rule.
+/// The positions of a message's start line and header fields, and the first violated rule.
 ///
-/// It is made in one pass over the head. Nothing is decoded.
+/// The index is created in one pass over the message's head. No values are decoded.
 struct HeadIndex {
     enum StartLine {
         case none
@@ -13,18 +13,19 @@ struct HeadIndex {
 
     private(set) var startLine = StartLine.none
     private(set) var headersStart = 0
-    /// The index after the empty line. Without an empty line, the index after the last row that could be read.
+    /// The index after the empty line. If there is no empty line, this is the index after the last readable header
+    /// field.
     private(set) var bodyStart = 0
     /// Whether the empty line at the end of the head was found.
     private(set) var hasEnd = false
-    /// The first rule that the head violates. Scanning continues after it, so that the message can still be answered.
+    /// The first rule that the head violates. The scan continues after this fault, so that the message can be answered.
     private(set) var fault: Fault?
-    /// Whether the first line is a start line of SIP. The version may be any.
+    /// Whether the first line is a start line of SIP, of any version.
     private(set) var isSIP = false
     private(set) var isAcknowledgement = false
 
-    /// For each header name, the place of its first field in the list; -1 if the head has none. The index is the name's
-    /// raw value.
+    /// The index of the first field with each header name; -1 if there is no field with this name. The position in this
+    /// array is the raw value of the header name.
     private var firstPlaces = [64 of Int16](repeating: -1)
     private let limits: ReaderLimits
     private var hasForbiddenByte = false
@@ -34,7 +35,7 @@ struct HeadIndex {
         let status: Status
     }
 
-    /// The place of the first field with this name; `nil` if there is none.
+    /// The index of the first field with this name; `nil` if there is no field with this name.
     func place(of name: HeaderName) -> Int? {
         let place = Int(firstPlaces[Int(name.rawValue)])
         return place >= 0 ? place : nil
@@ -50,7 +51,8 @@ struct HeadIndex {
 
     // MARK: Scanning
 
-    /// Reads the start line and rows of a message. The fields are appended to `fields`, which must be empty.
+    /// Reads the start line and the header fields of a message. The fields are appended to `fields`, which must be
+    /// empty.
     init(_ bytes: Span<UInt8>, _ limits: ReaderLimits, _ fields: inout FieldList) {
         self.limits = limits
         let end = min(bytes.count, limits.head)
@@ -88,14 +90,14 @@ struct HeadIndex {
 
     private func isTooLong(_ bytes: Span<UInt8>) -> Bool { bytes.count > limits.head }
 
-    /// The index of the CR that ends the row with all its folds. Also records whether the row has a forbidden control
-    /// byte.
+    /// The index of the CR that ends a header field with all its folds. The function also records whether the field has
+    /// a forbidden control byte.
     private mutating func rowEnd(_ bytes: Span<UInt8>, from start: Int, to end: Int, folding: Bool) -> Int? {
         var index = start
         while true {
             index = bytes.nextControl(from: index, to: end)
             guard index < end else { return nil }
-            // After a CR at the very end, the LF may still be missing.
+            // If a CR is the last byte, the LF may not have arrived yet.
             if bytes[index] == UInt8(ascii: "\r"), index + 1 == end { return nil }
             if bytes[index] == UInt8(ascii: "\r"), bytes[index + 1] == UInt8(ascii: "\n") {
                 guard folding, index + 2 < end, bytes[index + 2].isBlank else { return index }
@@ -132,11 +134,12 @@ struct HeadIndex {
         readList(bytes, name, row, value, &fields)
     }
 
-    /// Reads a row with several values. It is split at commas outside quotes and angle brackets.
+    /// Reads a header field that may have several values. The value is split at commas outside quotes and angle
+    /// brackets.
     private mutating func readList(
         _ bytes: Span<UInt8>, _ name: HeaderName, _ row: Range<Int>, _ value: Range<Int>, _ fields: inout FieldList
     ) {
-        // Fast path: most rows have one value, and most values have no quotes.
+        // Fast path: most fields have one value, and most values have no quotes.
         if bytes.firstPlace(of: UInt8(ascii: ","), or: UInt8(ascii: "\""), in: value) == value.upperBound {
             noteListed(name, row, value, &fields)
             return
@@ -190,7 +193,8 @@ struct HeadIndex {
         }
     }
 
-    /// Reads a status line such as `SIP/2.0 200 OK`. The phrase may be empty. Then the space before it is optional.
+    /// Reads a status line such as `SIP/2.0 200 OK`. The reason phrase may be empty, and then the space before it is
+    /// optional.
     private mutating func readStatusLine(_ bytes: Span<UInt8>, _ line: Range<Int>) {
         // A response is never answered, so an invalid status needs no answer.
         guard line.count >= 11, bytes.equalsIgnoringCase(0..<8, "sip/2.0 "),
@@ -206,7 +210,7 @@ struct HeadIndex {
         startLine = .response(status: code)
     }
 
-    /// Reads a request line: `METHOD uri SIP/2.0`, with exactly one space at both places.
+    /// Reads a request line: `METHOD uri SIP/2.0`, with exactly one space between the parts.
     private mutating func readRequestLine(_ bytes: Span<UInt8>, _ line: Range<Int>) {
         var methodEnd = 0
         while methodEnd < line.upperBound, bytes[methodEnd].isToken { methodEnd += 1 }
@@ -231,8 +235,8 @@ struct HeadIndex {
 
     // MARK: Answering
 
-    /// Whether a response to this message can be built from its rows (RFC 3261 section 8.2.6.2) and may be sent. An ACK
-    /// is never answered.
+    /// Whether a response to this message may be sent and can be built from its header fields (RFC 3261 section
+    /// 8.2.6.2). An ACK is never answered.
     func isAnswerable(_ bytes: Span<UInt8>, _ fields: HeaderFields) -> Bool {
         guard isSIP, !isAcknowledgement, !isResponse(bytes) else { return false }
         for name in [.via, .from, .to, .callID, .cseq] as [HeaderName] {
@@ -251,8 +255,8 @@ struct HeadIndex {
         bytes.count >= 4 && bytes.equalsIgnoringCase(0..<4, "sip/")
     }
 
-    /// Whether the row has a byte that a program could take for a line end. Such a row must not be sent back in a
-    /// response.
+    /// Whether the header field has a byte that a program could take for a line end. A field with such a byte must not
+    /// be copied into a response.
     private func holdsForbiddenByte(_ bytes: Span<UInt8>, _ row: Range<Int>, unless mayQuote: Bool) -> Bool {
         guard hasForbiddenByte else { return false }
         var index = row.lowerBound
@@ -268,7 +272,7 @@ struct HeadIndex {
         }
     }
 
-    /// Whether a control byte is the second byte of a quoted pair (RFC 3261 section 25.1).
+    /// Whether the control byte at `index` is escaped by a backslash in a quoted string (RFC 3261 section 25.1).
     private func isQuotedPair(_ bytes: Span<UInt8>, _ index: Int, _ start: Int) -> Bool {
         guard bytes[index] != UInt8(ascii: "\r"), bytes[index] != UInt8(ascii: "\n") else { return false }
         var backslashes = 0
@@ -278,7 +282,8 @@ struct HeadIndex {
 }
 
 extension Span<UInt8> {
-    /// The range of a field's value without surrounding white space. Usually there is one space before the value.
+    /// The range of a field's value without surrounding white space. The function is optimised for one space before the
+    /// value, the usual case.
     @inline(__always)
     fileprivate func fieldValue(from start: Int, to end: Int) -> Range<Int> {
         if start + 1 < end, self[start] == UInt8(ascii: " "), self[start + 1] > UInt8(ascii: " "),

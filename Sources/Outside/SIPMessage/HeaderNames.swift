@@ -3,8 +3,8 @@ import SIPGrammar
 
 /// Recognises the names of header fields and their compact forms (RFC 3261 section 7.3.3).
 enum HeaderNames {
-    /// Reads the name at the start of a row, and the index of the colon after the name. The result is `nil` if the row
-    /// has no name.
+    /// Reads the name at the start of a header field, and the index of the colon after the name. The result is `nil` if
+    /// there is no valid name.
     static func read(_ bytes: Span<UInt8>, _ row: Range<Int>) -> (name: HeaderName, colon: Int)? {
         let start = row.lowerBound
         // Fast path: nearly all names are shorter than sixteen bytes, and the colon directly follows them.
@@ -28,7 +28,7 @@ enum HeaderNames {
             name(bytes, start..<end, bytes.lowercasedWord(start..<end), last), bytes, start..<end, colon: colon)
     }
 
-    /// Accepts a known name. An unknown name is accepted only if it is a token.
+    /// Accepts a known name, or an unknown name that is a token.
     @inline(__always)
     private static func judged(
         _ name: HeaderName, _ bytes: Span<UInt8>, _ range: Range<Int>, colon: Int
@@ -37,12 +37,14 @@ enum HeaderNames {
         return (name, colon)
     }
 
-    /// The header name in `range`, in upper or lower case. `word` and `lastWord` are its first and last eight bytes in
-    /// lower case. A shorter name is in both. Length and first letter leave at most two candidates.
+    /// The header name in `range`, in upper or lower case. `word` and `lastWord` are the first and the last eight bytes
+    /// of the text, in lower case. The length and the first letter leave at most two names, and the two words decide
+    /// between them.
     private static func name(
         _ bytes: Span<UInt8>, _ range: Range<Int>, _ word: UInt64, _ lastWord: UInt64
     ) -> HeaderName {
-        // Names of up to sixteen bytes are completely in the two words. Only longer names need another comparison.
+        // Whether the name equals this text. The two words contain all bytes of a name with up to sixteen bytes. A
+        // longer name needs one more comparison.
         @inline(__always)
         func isName(_ lowercase: StaticString) -> Bool {
             word == lowercase.word && lastWord == lowercase.lastWord
@@ -135,7 +137,7 @@ enum HeaderNames {
         }
     }
 
-    /// The header name in `range`, which begins with `P-` (RFC 5727 section 4).
+    /// The header name of the text in `range`, which begins with `P-` (RFC 5727 section 4).
     private static func privateName(_ bytes: Span<UInt8>, _ range: Range<Int>) -> HeaderName {
         if range.count > 11, bytes.equalsIgnoringCase(range.lowerBound..<range.lowerBound + 11, "p-charging-") {
             return .pCharging
@@ -163,7 +165,7 @@ enum HeaderNames {
 }
 
 extension HeaderName {
-    /// Whether a row with this name can have several values, separated by commas, that this program needs separately.
+    /// Whether a field with this name can have several values, separated by commas, that this program reads one by one.
     var isList: Bool {
         switch self {
         case .via, .route, .recordRoute, .path, .contact: true
@@ -171,7 +173,8 @@ extension HeaderName {
         }
     }
 
-    /// Whether this is one specific name. Otherwise it stands for all unknown names, or for all names with a prefix.
+    /// Whether this case stands for one header name. The result is false for the cases that stand for all unknown
+    /// names, or for all names with a prefix.
     var isWhole: Bool {
         switch self {
         case .other, .pCharging, .pOther: false
@@ -179,7 +182,7 @@ extension HeaderName {
         }
     }
 
-    /// Whether a second row with this name makes the message invalid (RFC 4475 section 3.3.8).
+    /// Whether a second field with this name makes the message invalid (RFC 4475 section 3.3.8).
     var isSingle: Bool {
         switch self {
         case .callID, .cseq, .from, .to, .maxForwards, .contentLength: true

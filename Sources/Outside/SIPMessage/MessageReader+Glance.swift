@@ -2,11 +2,11 @@ import Bytes
 package import SIPGrammar
 
 extension MessageReader {
-    /// Finds the rows of a REGISTER, without reading values. The result is `nil` for other messages and for unusual
-    /// REGISTERs.
+    /// Finds the header fields of a REGISTER, without reading most values. The result is `nil` for other methods and
+    /// for REGISTERs in an unusual form.
     ///
-    /// A usual REGISTER costs 6,500 instructions. A scan for only the five rows cost 4,500, but could disagree with
-    /// ``HeadIndex`` about where rows begin and end.
+    /// A usual REGISTER costs 6,500 instructions. A scan for only the five needed fields would cost 4,500, but could
+    /// disagree with ``HeadIndex`` about where header fields begin and end.
     package func glance(at bytes: Span<UInt8>) -> RegisterGlance? {
         guard bytes.count > 9, bytes.equalsIgnoringCase(0..<9, "register ") else { return nil }
         var fields = FieldList()

@@ -2,11 +2,11 @@ package import Bytes
 import Collections
 package import SIPGrammar
 
-/// Parses bytes into messages. It keeps no state between messages, so any thread may use it.
+/// Parses bytes into messages. The reader keeps no state between messages, so any thread may use it.
 ///
-/// ``HeadIndex`` finds start line and rows. Plain values are read in place. Other values are judged by libosip2, one at
-/// a time (``ValueReader``); it never gets a body. All slices of one message share one allocation. If libosip2 is
-/// needed, its memory is part of that allocation.
+/// ``HeadIndex`` finds the start line and the header fields. The reader parses plain values in place. libosip2 checks
+/// other values, one at a time (``ValueReader``), and never gets a body. All slices of one message share one
+/// allocation. If libosip2 is needed, its memory is part of the message's allocation.
 package struct MessageReader: Sendable {
     let limits: ReaderLimits
 
@@ -14,13 +14,13 @@ package struct MessageReader: Sendable {
 
     /// Reads one datagram, or one message that ``StreamFramer`` cut from a stream.
     ///
-    /// In a datagram without Content-Length, the body extends to the end. Bytes after the body are ignored (RFC 3261
-    /// section 18.3). Empty lines before the start line are skipped.
+    /// In a datagram without Content-Length, the body extends to the end of the datagram. Bytes after the body are
+    /// ignored (RFC 3261 section 18.3). Empty lines before the start line are skipped.
     ///
     /// - Parameters:
-    ///   - bytes: The bytes. They are copied, and may be freed afterwards.
-    ///   - isStream: Whether Content-Length is mandatory.
-    /// - Returns: The message, or why it is invalid and how to answer.
+    ///   - bytes: the bytes of the message, which are copied and may be freed afterwards.
+    ///   - isStream: whether Content-Length is mandatory.
+    /// - Returns: the message, or why the message is invalid and how to answer it.
     package func read(_ bytes: Span<UInt8>, isStream: Bool) -> ReadMessage {
         let message = bytes.extracting(place(of: bytes))
         var fields = FieldList()
@@ -28,19 +28,20 @@ package struct MessageReader: Sendable {
         return read(message, index, fields, isStream: isStream)
     }
 
-    /// Reads a message from a stream. `head` has the parts that the framer has already parsed.
+    /// Reads one message from a stream. `head` has the parts that ``StreamFramer`` has already parsed.
     package func read(_ bytes: Span<UInt8>, isStream: Bool, head: MessageHead?) -> ReadMessage {
         guard let head else { return read(bytes, isStream: isStream) }
         return read(bytes.extracting(place(of: bytes)), head.index, head.fields, isStream: isStream)
     }
 
-    /// The range of the message in the bytes, limited to the part that is examined.
+    /// The range of the message in the bytes, limited to the part that the reader examines.
     private func place(of bytes: Span<UInt8>) -> Range<Int> {
         var start = 0
         while start < bytes.count, bytes[start] == UInt8(ascii: "\r") || bytes[start] == UInt8(ascii: "\n") {
             start += 1
         }
-        // A message above the limits is refused in any case. Only its head is needed, for the answer.
+        // A message that exceeds the limits is refused in any case. If the body is too long, only the head is read, to
+        // make the answer.
         let end = min(bytes.count, start + limits.head + limits.body + 1)
         return start..<end
     }
@@ -48,7 +49,7 @@ package struct MessageReader: Sendable {
     private func read(
         _ message: Span<UInt8>, _ index: HeadIndex, _ fields: FieldList, isStream: Bool
     ) -> ReadMessage {
-        // Few messages have a value that libosip2 must read. Nearly all of these values are credentials.
+        // Only few messages have values that libosip2 must read. Nearly all of these values are credentials.
         var spare = index.hasCredentials ? 1024 + min(message.count, 2048) / 2 : 0
         while true {
             let (result, missing) = ParserMemory.read(message, fields, spare: spare) { memory in
@@ -56,8 +57,8 @@ package struct MessageReader: Sendable {
                 return attempt.message()
             }
             guard missing > 0 else { return result }
-            // Parsing stopped at the end of the memory, so nobody knows how much is missing. Parameters with one letter
-            // need the most.
+            // libosip2 stopped when its memory was full, so the needed amount is unknown. Parameters with one letter
+            // need the most memory.
             spare = max(32 * min(message.count, limits.head), 4 * spare)
         }
     }
@@ -114,7 +115,7 @@ private struct ReadAttempt {
         return unusable()
     }
 
-    /// The index of the body's end. Records a fault if Content-Length is not a number or does not fit the bytes.
+    /// The index after the body. Records a fault if Content-Length is not a number, or does not fit the received bytes.
     private mutating func bodyEnd(isStream: Bool) -> Int {
         let available = memory.count - index.bodyStart
         guard let value = first(.contentLength) else {
@@ -137,7 +138,8 @@ private struct ReadAttempt {
         return index.bodyStart + length
     }
 
-    /// Checks the mandatory fields of RFC 3261 section 8.1.1. Max-Forwards may be missing, because proxies add it.
+    /// Checks that the mandatory fields of RFC 3261 section 8.1.1 are present. Max-Forwards may be missing, because
+    /// proxies add it.
     private mutating func checkMandatoryFields() {
         for name in [.via, .from, .to, .callID, .cseq] as [HeaderName] where !index.contains(name) {
             index.fail(.missing(name))
@@ -188,14 +190,14 @@ private struct ReadAttempt {
 
     private func first(_ name: HeaderName) -> Range<Int>? { index.place(of: name).map { memory.fields[$0].value } }
 
-    /// Reads From or To. A tag without a value is refused, because this proxy would then add a second tag.
+    /// Reads From or To. A tag without a value is refused, because this proxy would add a second tag to it.
     private func address(_ name: HeaderName) -> NameAddress? {
         guard let address = first(name).flatMap({ values.nameAddress($0, isTagged: true) }), !address.hasEmptyTag
         else { return nil }
         return address
     }
 
-    /// Reads all values with this name. Stops at the limit of contacts.
+    /// Reads all values of the fields with this name, up to the limit of contacts.
     ///
     /// - Returns: whether all values are well-formed.
     private func readAll(_ name: HeaderName, _ keep: (NameAddress) -> Void) -> Bool {
@@ -210,7 +212,8 @@ private struct ReadAttempt {
         return true
     }
 
-    /// Whether Contact is a single `*` (RFC 3261 section 10.2.2). A `*` beside other contacts is a malformed address.
+    /// Whether Contact is a single `*` (RFC 3261 section 10.2.2). If there are other contacts, a `*` is a malformed
+    /// address.
     private var contactIsStar: Bool {
         guard let value = first(.contact), value.count == 1, memory.slice(value) == "*" else { return false }
         return memory.fields.count { $0.name == .contact } == 1
@@ -236,7 +239,7 @@ private struct ReadAttempt {
     }
 }
 
-/// Reads the number in Content-Length, which has only digits (RFC 3261 section 20.14).
+/// Reads the value of Content-Length, which has only digits (RFC 3261 section 20.14).
 enum ContentLength {
     static func read(_ bytes: Span<UInt8>, _ value: Range<Int>) -> Int? {
         guard !value.isEmpty, value.count <= 10 else { return nil }

@@ -2,21 +2,22 @@ import Bytes
 import SIPGrammar
 
 extension ValueReader {
-    /// The place of parameters (`;name=value`). Their syntax depends slightly on it.
+    /// The part of a message to which parameters (`;name=value`) belong. The syntax of parameters depends slightly on
+    /// this part.
     enum ParameterPlace {
-        /// Parameters of a URI. Names and values may contain anything up to the next delimiter, and quotes have no
+        /// Parameters of a URI. Names and values may contain any bytes up to the next delimiter, and quotes have no
         /// meaning.
         case ofURI
         /// Parameters of a header field. Names are tokens, and values may be quoted.
         case ofField
-        /// Parameters of a header field to which this proxy appends its own. In addition to the rules of `ofField`, no
-        /// quote may be open at the end.
+        /// Parameters of a header field to which this proxy appends its own parameters. The syntax is that of
+        /// `ofField`, but a quote may not be open at the end.
         case growing
     }
 
-    /// Whether the parameters in the range are well-formed and not too many. The range begins with `;` or is empty.
+    /// Whether the parameters in the range are well-formed and not too many. The range must begin with `;` or be empty.
     ///
-    /// An empty value counts as no value, and a `;` at the very end is ignored.
+    /// A parameter with an empty value counts as having no value, and a `;` at the very end is ignored.
     static func areWellFormed(_ bytes: Span<UInt8>, _ range: Range<Int>, _ place: ParameterPlace) -> Bool {
         let end = range.upperBound
         var count = 0

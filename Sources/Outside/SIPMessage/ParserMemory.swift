@@ -2,26 +2,26 @@ import COsip2
 import Bytes
 import SIPGrammar
 
-/// The storage of one message while it is parsed: first the message's bytes, then its header fields, then libosip2's
-/// allocations.
+/// The storage of one message while it is parsed. The storage contains the message's bytes, then its header fields,
+/// then libosip2's allocations.
 ///
-/// It exists only inside `read`, which makes it the memory arena of the current thread.
+/// The memory exists only inside `read`, where libosip2 allocates from it on the current thread.
 @safe
 struct ParserMemory {
     let storage: ByteStorage
-    /// The number of bytes of the message, at the beginning of the storage.
+    /// The number of bytes of the message, which is at the beginning of the storage.
     let count: Int
-    /// The message's header fields, which follow its bytes in the storage.
+    /// The message's header fields, which follow the message's bytes in the storage.
     let fields: HeaderFields
     private let base: UnsafeMutablePointer<UInt8>
 
     private static let started: Void = cosip_start()
 
-    /// Copies the bytes and the places of their header fields into new storage. `spare` bytes are reserved for the
-    /// parser. Then `body` reads values there.
+    /// Copies the bytes and the positions of their header fields into new storage. `spare` is the number of bytes that
+    /// are reserved for libosip2. `body` reads values in this storage.
     ///
-    /// The result has the number of bytes that the parser lacked. If it is not 0, the slices that `body` made are
-    /// invalid. Call again with at least that many more bytes.
+    /// The result has the number of bytes that libosip2 lacked. If libosip2 lacked bytes, the slices that `body`
+    /// created are invalid, and the caller must call this function again with at least that many more spare bytes.
     static func read<Result>(
         _ bytes: Span<UInt8>, _ fields: FieldList, spare: Int, _ body: (ParserMemory) -> Result
     ) -> (result: Result, missing: Int) {
@@ -54,7 +54,8 @@ struct ParserMemory {
 
     /// The changes that a text needs before libosip2 reads it.
     struct Preparation {
-        /// Whether `%` is replaced by another byte. Otherwise libosip2 would decode escapes, and end the text at `%00`.
+        /// Whether `%` is replaced by another byte. If `%` stayed, libosip2 would decode escapes, and would end the
+        /// text at `%00`.
         var hidesEscapes = false
         /// Whether tabs and folds are replaced by spaces, the only white space that libosip2 accepts everywhere.
         var spacesBlanks = false
@@ -62,12 +63,13 @@ struct ParserMemory {
         var isNeeded: Bool { hidesEscapes || spacesBlanks }
     }
 
-    /// The byte that replaces `%`. It is a control byte that is refused in every message, so it cannot occur otherwise.
+    /// The byte that replaces `%`. This control byte cannot occur otherwise, because a message that contains it is
+    /// refused.
     private static let hiddenEscape: UInt8 = 1
 
     /// Calls `body` with the range as a C string.
     ///
-    /// A text without changes is not copied. Instead, the byte after it is set to zero during the call.
+    /// A text that needs no changes is not copied; instead, the byte after it is set to zero during the call.
     func withText<Result>(
         _ range: Range<Int>, _ preparation: Preparation, _ body: (UnsafePointer<CChar>) -> Result?
     ) -> Result? {
@@ -95,12 +97,13 @@ struct ParserMemory {
 
     // MARK: Texts from the parser
 
-    /// A string from libosip2 as a slice of the message's storage; `nil` for no string. With `hidesEscapes`, each `%`
-    /// is restored.
+    /// A string of libosip2 as a slice of the message's storage; `nil` if there is no string. If `hidesEscapes` is
+    /// true, each `%` is restored.
     func slice(_ text: UnsafePointer<CChar>?, hidesEscapes: Bool = false) -> ByteString? {
         guard let text = unsafe text else { return nil }
         let start = unsafe UnsafeRawPointer(text) - UnsafeRawPointer(base)
-        // A string outside the storage did not fit, so the message will be parsed again with more memory.
+        // A string outside the storage shows that the storage was too small. The message will be parsed again with more
+        // memory.
         guard start >= 0, start < storage.capacityInBytes else { return .empty }
         let count = unsafe cosip_length(text)
         if hidesEscapes {

@@ -3,39 +3,41 @@ import SIPGrammar
 
 /// Cuts the bytes of a stream into messages by Content-Length (RFC 3261 section 18.3).
 ///
-/// It stores no bytes. The caller passes all waiting bytes, and gets the frame at their front. Bytes are not scanned
-/// twice, so a message that arrives byte by byte costs no more than a whole one. Rows are parsed by the code of
-/// ``MessageReader``, so that both always agree on the end of a message.
+/// The framer stores no bytes. The caller passes all waiting bytes, and gets the length of the message at their front.
+/// Bytes are not scanned twice, so a message that arrives byte by byte costs no more than a message in one piece.
+/// Header fields are parsed by the code of ``MessageReader``, so that both always agree on the end of a message.
 package struct StreamFramer: Sendable {
     package enum Frame: Hashable, Sendable {
-        /// More bytes are needed. Pass the same bytes again, with the bytes that follow them.
+        /// More bytes are needed. The caller must pass the present bytes again, together with the bytes that follow
+        /// them.
         case incomplete
-        /// A keep-alive of this many bytes. A single CRLF (2) is ignored. A double CRLF (4) is answered with a single
-        /// one (RFC 5626 section 4.4.1).
+        /// A keep-alive of this many bytes. A single CRLF (2 bytes) needs no answer. A double CRLF (4 bytes) must be
+        /// answered by a single CRLF (RFC 5626 section 4.4.1).
         case keepAlive(Int)
-        /// A whole message with this length in bytes.
+        /// A complete message with this length in bytes.
         case message(Int)
-        /// The start of the next message is unknown. The head is too long, or its Content-Length is missing, not a
-        /// number, repeated or too large. ``MessageReader`` makes the last answer from the waiting bytes.
+        /// The start of the next message is unknown, because the head is too long, or its Content-Length is missing,
+        /// not a number, repeated or too large. ``MessageReader`` then reads a last message from the waiting bytes, so
+        /// that it can be answered.
         case broken
     }
 
     private let limits: ReaderLimits
-    /// How many bytes were searched for the end of the head.
+    /// How many bytes were already searched for the end of the head.
     private var scanned = 0
-    /// The length of the message in bytes, when its head is parsed; otherwise `nil`.
+    /// The length of the message in bytes; `nil` until its head is parsed.
     private var length: Int?
 
     package init(limits: ReaderLimits = ReaderLimits()) { self.limits = limits }
 
-    /// Determines the frame at the front of the bytes. The caller then drops this frame and passes the rest. For a
-    /// complete message `head` is set; otherwise it is unchanged.
+    /// Finds the message or keep-alive at the front of the bytes. The caller then drops the message or keep-alive, and
+    /// passes the bytes that follow. For a complete message, `head` is set; otherwise `head` stays unchanged.
     package mutating func next(in bytes: Span<UInt8>, head: inout MessageHead?) -> Frame {
         if let length { return finish(length, bytes) }
         if scanned == 0, !bytes.isEmpty, bytes[0] == UInt8(ascii: "\r") || bytes[0] == UInt8(ascii: "\n") {
             return lineEnds(bytes)
         }
-        // Fast path: nearly every head arrives in one piece, and parsing it shows where it ends.
+        // Fast path: nearly every head arrives in one piece, and parsing it shows where the head ends.
         if scanned == 0 {
             let read = MessageHead(bytes, limits)
             if read.index.hasEnd { return headEnded(at: read.index.bodyStart, read, bytes, &head) }
@@ -44,7 +46,7 @@ package struct StreamFramer: Sendable {
         while scanned < end {
             let place = bytes.nextControl(from: scanned, to: end)
             guard Self.isEmptyLine(bytes, place, end) else {
-                // With fewer than four bytes left, the end of the head may still follow here.
+                // If fewer than four bytes are left, the end of the head may begin in them.
                 scanned = place + 4 > end && bytes.count <= limits.head ? place : place + 1
                 if scanned == place { break }
                 continue
@@ -76,8 +78,8 @@ package struct StreamFramer: Sendable {
             && bytes[place + 2] == UInt8(ascii: "\r") && bytes[place + 3] == UInt8(ascii: "\n")
     }
 
-    /// Reads line ends between messages. After a single CRLF it waits for the next byte, because the CRLF may be half
-    /// of a keep-alive.
+    /// Reads line ends between messages. After a single CRLF, the framer waits for the next byte, because the CRLF may
+    /// be the first half of a keep-alive.
     private func lineEnds(_ bytes: Span<UInt8>) -> Frame {
         let expected: StaticString = "\r\n\r\n"
         for index in 0..<min(bytes.count, 4) where bytes[index] != expected.byte(at: index) {
@@ -97,7 +99,7 @@ package struct StreamFramer: Sendable {
     }
 }
 
-/// The parts of a message that ``StreamFramer`` has parsed. ``MessageReader`` then need not parse them again.
+/// The parts of a message that ``StreamFramer`` has parsed, so that ``MessageReader`` need not parse them again.
 package struct MessageHead: Sendable {
     let index: HeadIndex
     let fields: FieldList
@@ -108,7 +110,7 @@ package struct MessageHead: Sendable {
         self.fields = fields
     }
 
-    /// Whether more than one row or value has this name.
+    /// Whether the message has more than one field or value with this name.
     func isRepeated(_ name: HeaderName) -> Bool {
         var count = 0
         for place in 0..<fields.count where fields[place].name == name { count += 1 }

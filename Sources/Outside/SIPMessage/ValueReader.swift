@@ -4,22 +4,22 @@ import SIPGrammar
 
 /// Reads single values of header fields. For a malformed value the result is `nil`.
 ///
-/// `SIPGrammar` finds the parts of a value in its bytes. A plain value is accepted immediately; libosip2 judges any
-/// other value. libosip2 copies the values that it reads, stops silently at a parameter that it does not accept, and
-/// keeps lists whose cost grows with the square of their length. Therefore parameters are judged here
-/// (``areWellFormed(_:_:_:)``), and values that libosip2 accepts are checked further.
+/// `SIPGrammar` finds the parts of a value in its bytes. A plain value is accepted immediately; libosip2 checks any
+/// other value. However, libosip2 copies the values that it reads, stops silently at a parameter that it does not
+/// accept, and has lists whose cost grows with the square of their length. Therefore this type checks parameters itself
+/// (``areWellFormed(_:_:_:)``), and makes more checks of the values that libosip2 accepts.
 struct ValueReader {
     let memory: ParserMemory
 
     // MARK: URIs
 
-    /// Reads a URI that has neither brackets nor parameters of a field.
+    /// Reads a URI that has no angle brackets and is not followed by header parameters.
     func uri(_ range: Range<Int>) -> SIPURI? {
         guard let uri = SIPURI(memory.slice(range)), uri.isPlain || isAcceptable(uri, range) else { return nil }
         return uri
     }
 
-    /// Whether a URI that is not plain may be accepted from a peer. Both libosip2 and this type must accept it.
+    /// Whether a URI that is not plain may be accepted. Both libosip2 and this type must accept the URI.
     func isAcceptable(_ uri: SIPURI, _ range: Range<Int>) -> Bool {
         let isClean = memory.withBytes { bytes in
             for index in range where !bytes[index].mayStandInURI { return false }
@@ -44,8 +44,8 @@ struct ValueReader {
             guard unsafe osip_uri_init(&parsed) == 0, let parsed = unsafe parsed,
                 unsafe osip_uri_parse(parsed, pointer) == 0,
                 unsafe isHost(parsed.pointee.host, uri.host), unsafe isPort(parsed.pointee.port, uri.port),
-                // libosip2 ignores other characters next to the brackets of an IPv6 address, so the lengths are
-                // compared.
+                // libosip2 ignores other characters next to the brackets of an IPv6 address. A comparison of the
+                // lengths finds such characters.
                 unsafe uri.hostPort.count == uri.host.count + (memory.slice(parsed.pointee.port)?.count ?? -1) + 1
             else { return false }
             let user = unsafe memory.slice(parsed.pointee.username, hidesEscapes: hasEscapes) ?? .empty
@@ -59,8 +59,8 @@ struct ValueReader {
     /// Reads a value of From, To, Contact, Route, Record-Route or Path (RFC 3261 section 20.10).
     ///
     /// - Parameters:
-    ///   - range: The range of the value.
-    ///   - isTagged: Whether the value is a From or To, to which this proxy may append parameters.
+    ///   - range: the range of the value.
+    ///   - isTagged: whether the value is a From or To, to which this proxy may append parameters.
     /// - Returns: `nil` if the value is malformed.
     func nameAddress(_ range: Range<Int>, isTagged: Bool = false) -> NameAddress? {
         guard let address = NameAddress(memory.slice(range), isTagged: isTagged) else { return nil }
@@ -95,7 +95,7 @@ struct ValueReader {
 
     // MARK: Results of libosip2
 
-    /// Whether libosip2 found the same port as `SIPGrammar`, and the port is a valid number.
+    /// Whether libosip2 found the same port as `SIPGrammar`, and this port is a valid number.
     private func isPort(_ text: UnsafeMutablePointer<CChar>?, _ port: UInt16?) -> Bool {
         guard let digits = unsafe memory.slice(text) else { return port == nil }
         return port != nil && digits.decimal() == port

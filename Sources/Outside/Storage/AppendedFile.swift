@@ -1,15 +1,15 @@
 import Glibc
 
-/// A file to which bytes are only appended. Appended bytes are in the kernel. They survive the end of the process, but
-/// not always a power failure.
+/// A file to which bytes are only appended. After `append`, the bytes are in the kernel's cache. The appended bytes
+/// survive the end of the process, but not always a power failure.
 ///
-/// Only the file's owner may read it.
+/// Only the file's owner may read the file.
 package final class AppendedFile {
     private let descriptor: Int32
     /// The size of the file in bytes.
     package private(set) var size = 0
 
-    /// An error of the system, or why a file is refused.
+    /// An error of the system, or the reason why a file is refused.
     package struct Failure: Error, Hashable, Sendable, CustomStringConvertible {
         package let description: String
 
@@ -28,7 +28,8 @@ package final class AppendedFile {
 
     deinit { close(descriptor) }
 
-    /// Appends all of the bytes or, after a failure, none. The next bytes then overwrite a part that was written.
+    /// Appends all of the bytes, or none if the function throws. After a failure, the next call overwrites the bytes
+    /// that were partly written.
     package func append(_ bytes: [UInt8]) throws(Failure) {
         var written = 0
         while written < bytes.count {
@@ -47,8 +48,7 @@ package final class AppendedFile {
 
     /// The contents of a file that only its owner can have written.
     ///
-    /// Anything else with this name is refused. Reading a pipe would block, and a file with holes may be longer than
-    /// its disk.
+    /// Only a plain file is read. Reading a pipe would block, and a file with holes may be longer than its disk.
     package static func contents(of path: String, limit: Int = 64 << 20) throws(Failure) -> [UInt8] {
         let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
         guard descriptor >= 0 else { throw Failure() }
@@ -76,35 +76,35 @@ package final class AppendedFile {
         return bytes
     }
 
-    /// Moves a file. If the other path exists, its file is replaced.
+    /// Moves a file. An existing file at the other path is replaced.
     package static func move(_ path: String, to other: String) throws(Failure) {
         guard unsafe rename(path, other) == 0 else { throw Failure() }
     }
 
     package static func remove(_ path: String) { unsafe unlink(path) }
 
-    /// Creates a folder that only its owner may use, unless the folder exists.
+    /// Creates a folder that only its owner may use. An existing folder stays unchanged.
     package static func makeFolder(_ path: String) throws(Failure) {
         guard unsafe mkdir(path, 0o700) == 0 || errno == EEXIST else { throw Failure() }
     }
 
-    /// Checks an existing folder.
+    /// Checks that only this user and root may create files in an existing folder.
     ///
-    /// - Throws: if others may create files in the folder.
+    /// - Throws: an error if other users may create files in the folder.
     package static func checkFolder(_ path: String) throws(Failure) {
         var status = stat()
         guard unsafe stat(path, &status) == 0, status.st_mode & S_IFMT == S_IFDIR else { return }
         if let fault = fault(of: status) { throw Failure(fault) }
     }
 
-    /// Who may write the file besides this process's user and root, as a complaint; `nil` if nobody may.
+    /// The complaint if other users than this process's user and root may write the file; `nil` if they may not.
     private static func fault(of status: stat) -> String? {
         let own = geteuid()
         if own != 0, status.st_uid != own, status.st_uid != 0 { return "it belongs to another user: \(status.st_uid)" }
         return status.st_mode & (S_IWGRP | S_IWOTH) == 0 ? nil : "others may write it: chmod go-w"
     }
 
-    /// The names in a folder, in any order. Empty if the folder does not exist.
+    /// The names of the files in a folder, in no particular order. The result is empty if the folder does not exist.
     package static func names(in folder: String) -> [String] {
         guard let stream = unsafe opendir(folder) else { return [] }
         defer { unsafe closedir(stream) }

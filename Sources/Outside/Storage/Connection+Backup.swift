@@ -3,7 +3,7 @@ import Glibc
 
 /// Why a backup failed.
 package enum BackupError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// A sentence for the caller.
+    /// A sentence for the operator who ordered the backup.
     case refused(String)
     case sql(SQLError)
     case cancelled
@@ -18,16 +18,16 @@ package enum BackupError: Error, Hashable, Sendable, CustomStringConvertible {
 }
 
 extension Connection {
-    /// Copies the whole database in its current state, while others write to it. The target appears completely or not
-    /// at all: the copy is made in a temporary file beside the target, which then replaces the target. Only the owner
-    /// may read it.
+    /// Copies the whole database in its current state, while other connections may write to it. The copy is made in a
+    /// temporary file in the target's folder. The complete copy then replaces the target, so the target is never
+    /// incomplete. Only the owner of the copy may read it.
     ///
     /// - Parameters:
     ///   - target: an absolute path. An existing plain file is replaced.
-    ///   - database: the path of this connection's file. Neither this file nor its related files may be the target.
-    ///   - isCancelled: called now and then; if it returns true, the copy is cancelled.
+    ///   - database: the path of this connection's file. This file and its related files may not be the target.
+    ///   - isCancelled: called at intervals; if it returns true, the copy is cancelled.
     /// - Returns: the size of the backup in bytes.
-    /// - Throws: the reason of a failure. An existing target is then unchanged.
+    /// - Throws: the reason of a failure. If the backup fails, an existing target stays unchanged.
     @discardableResult
     package func backUp(
         to target: String, database: String, isCancelled: () -> Bool = { false }
@@ -54,8 +54,8 @@ extension Connection {
         }
     }
 
-    /// Copies the pages, some at a time. All copies are in one read transaction; otherwise changes by others would
-    /// restart the copy.
+    /// Copies the pages of the database, some at a time. All pages are copied in one read transaction, because without
+    /// it, a change by another connection would restart the copy.
     private func copyPages(to path: String, _ isCancelled: () -> Bool) throws(BackupError) {
         do throws(SQLError) {
             let copy = try DatabaseHandle(path: path, access: .readWrite)
@@ -72,7 +72,7 @@ extension Connection {
             guard code == SQLITE_DONE, end == SQLITE_OK else {
                 throw copy.error(code == SQLITE_DONE ? end : code, sql: nil)
             }
-            // The journal mode makes the copy a self-contained file. Otherwise readers would look for a write-ahead
+            // This journal mode makes the copy a self-contained file, so that its readers do not look for a write-ahead
             // log.
             let mode = unsafe sqlite3_exec(copy.raw, "PRAGMA journal_mode = DELETE", nil, nil, nil)
             guard mode == SQLITE_OK else { throw copy.error(mode, sql: nil) }
@@ -82,13 +82,14 @@ extension Connection {
     }
 }
 
-/// The paths of a backup: the target, and the temporary file beside it, which replaces it at the end.
+/// The paths of a backup: the target, and a temporary file in the target's folder, which replaces the target at the
+/// end.
 private struct BackupPlace {
     let target: String
     let temporary: String
     private let folder: String
 
-    /// Checks the target.
+    /// Checks that the target may be overwritten.
     ///
     /// - Throws: if the target may not be overwritten.
     init(target: String, database: String) throws(BackupError) {
@@ -112,7 +113,7 @@ private struct BackupPlace {
         temporary = "\(folder == "/" ? "" : folder)/.\(path[path.index(after: slash)...]).\(mark).partial"
     }
 
-    /// Creates the temporary file, if the disk has room for this many bytes.
+    /// Creates the temporary file, if the disk has room for `size` bytes.
     func prepare(for size: Int) throws(BackupError) {
         var room = statvfs()
         if unsafe statvfs(folder, &room) == 0 {
@@ -126,9 +127,9 @@ private struct BackupPlace {
         close(descriptor)
     }
 
-    /// Syncs the temporary file and moves it to the target.
+    /// Syncs the temporary file to the disk, and moves it to the target.
     ///
-    /// - Returns: the size of the persisted file in bytes.
+    /// - Returns: the size of the finished file in bytes.
     func publish() throws(BackupError) -> Int {
         let descriptor = unsafe open(temporary, O_RDWR | O_CLOEXEC)
         guard descriptor >= 0 else { throw failure("cannot open \(temporary)") }
@@ -153,7 +154,7 @@ private struct BackupPlace {
     }
 }
 
-/// The path, with symbolic links resolved in its folder but not in its last part.
+/// The path with symbolic links resolved, except in its last part.
 private func resolvedFolder(of path: String) -> String? {
     guard let slash = path.lastIndex(of: "/") else { return nil }
     let name = path[path.index(after: slash)...]

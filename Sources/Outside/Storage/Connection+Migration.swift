@@ -1,15 +1,16 @@
 extension Connection {
-    /// The version of the file's schema; 0 for a new file.
+    /// The version of the database's schema; 0 for a new file.
     package func schemaVersion() throws(SQLError) -> Int { Int(try integer("PRAGMA user_version") ?? 0) }
 
-    /// Migrates the database to the program's schema.
+    /// Changes the database to the program's schema.
     ///
     /// - Parameters:
-    ///   - scripts: the changes from each schema to the next, beginning with the change to schema 1. Released scripts
-    ///     never change.
+    ///   - scripts: the changes from each schema to the next, beginning with the change to schema 1. Scripts of a
+    ///     released version never change.
     ///   - applicationID: marks the file as a file of this program.
     /// - Returns: the schema before the migration.
-    /// - Throws: if a change fails, or a newer or another program created the file. Such a file is unchanged.
+    /// - Throws: if a change fails, or a newer or another program created the file. A file of another program stays
+    ///   unchanged.
     @discardableResult
     package func migrate(_ scripts: [String], applicationID: Int32) throws(MigrationError) -> Int {
         let found = try checkedVersion(atMost: scripts.count, applicationID: applicationID)

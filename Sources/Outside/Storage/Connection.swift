@@ -4,15 +4,15 @@ import CSQLite
 ///
 /// A committed transaction is persisted: the journal is a write-ahead log, and each commit is followed by a sync
 /// (`synchronous=FULL`). After an error with the code ``SQLResultCode/inputOutput`` or ``SQLResultCode/full``, the
-/// state of the disk is unknown. Then close the connection and open a new one.
+/// state of the disk is unknown: close the connection and open a new one.
 @safe package final class Connection {
     let handle: DatabaseHandle
     private var statements: [String: Statement] = [:]
-    /// Prepared statements whose SQL is fixed in the program, by the address of the SQL.
+    /// The prepared statements whose SQL is a constant of the program, by the memory address of the SQL.
     private var fixed: [UInt: Statement] = [:]
     private static let maximumStatements = 64
 
-    /// Opens the database at `path`. With `:memory:` the database is in memory and ends with the connection.
+    /// Opens the database at `path`. The path `:memory:` means a database in memory, which ends with the connection.
     package init(path: String, options: ConnectionOptions = ConnectionOptions()) throws(SQLError) {
         handle = try DatabaseHandle(path: path, access: options.access)
         let milliseconds = options.busyTimeout / .milliseconds(1)
@@ -30,14 +30,14 @@ import CSQLite
         if options.autoCheckpoint <= 0 { handle.watchLog() }
     }
 
-    /// Runs one or more SQL statements without parameters. Rows are ignored.
+    /// Runs one or more SQL statements without parameters. Rows that the statements return are ignored.
     package func execute(_ sql: String) throws(SQLError) {
         let code = unsafe sqlite3_exec(handle.raw, sql, nil, nil, nil)
         guard code == SQLITE_OK else { throw handle.error(code, sql: sql) }
     }
 
-    /// The prepared statement for this SQL. Repeated calls return the same object, after a reset and without bound
-    /// values.
+    /// The prepared statement for this SQL. Each call for the same SQL returns the same object, after a reset and
+    /// without bound values.
     package func statement(_ sql: String) throws(SQLError) -> Statement {
         if let statement = statements[sql] {
             statement.reset()
@@ -49,8 +49,8 @@ import CSQLite
         return statement
     }
 
-    /// The prepared statement for SQL that is fixed in the program. It is found by the address of the text, which is
-    /// faster than a hash.
+    /// The prepared statement for SQL that is a constant of the program. The statement is found by the memory address
+    /// of the SQL, which is faster than a hash.
     package func statement(fixed sql: StaticString) throws(SQLError) -> Statement {
         let address = unsafe UInt(bitPattern: sql.utf8Start)
         if let statement = fixed[address] {
@@ -62,9 +62,9 @@ import CSQLite
         return statement
     }
 
-    /// Runs `body` in a transaction. All changes are committed, or none if it throws.
+    /// Runs `body` in a transaction. All changes are committed; if `body` throws, no change is committed.
     ///
-    /// The write lock is taken first, so that another writer cannot make the body fail in the middle.
+    /// The write lock is taken first, so that another writer cannot make `body` fail in the middle.
     package func transaction<Result>(_ body: () throws(SQLError) -> Result) throws(SQLError) -> Result {
         try statement(fixed: "BEGIN IMMEDIATE").run()
         do {
@@ -72,7 +72,8 @@ import CSQLite
             try statement(fixed: "COMMIT").run()
             return result
         } catch {
-            // After some errors SQLite has already rolled back. Then this statement fails, which does no harm.
+            // After some errors, SQLite has already rolled the transaction back. The ROLLBACK here then fails, which
+            // does no harm.
             try? execute("ROLLBACK")
             throw error
         }
@@ -86,16 +87,17 @@ import CSQLite
 
 extension Connection {
     package enum CheckpointMode: Hashable, Sendable {
-        /// Copies as much as possible without waiting for readers.
+        /// Copies as many pages as possible without waiting for readers.
         case passive
-        /// Waits for readers, and then truncates the file of the log.
+        /// Waits for readers, copies all pages, and then truncates the log file.
         case truncate
     }
 
-    /// Copies the write-ahead log into the database file.
+    /// Copies pages from the write-ahead log into the database file.
     ///
     /// - Parameter mode: whether to wait for readers.
-    /// - Returns: the number of pages in the log, and how many of them are copied; both are 0 without a log.
+    /// - Returns: the number of pages in the write-ahead log, and how many of these are copied; both are 0 without a
+    ///   log.
     /// - Throws: `busy` if another connection is copying, and errors of the disk.
     @discardableResult
     package func checkpoint(_ mode: CheckpointMode) throws(SQLError) -> (logged: Int, copied: Int) {
@@ -107,11 +109,12 @@ extension Connection {
         return (max(0, Int(logged)), max(0, Int(copied)))
     }
 
-    /// The number of pages in the write-ahead log after this connection's last commit. Valid only if
-    /// ``ConnectionOptions/autoCheckpoint`` is 0. It starts from 1 again when a commit finds all pages copied.
+    /// The number of pages in the write-ahead log after this connection's last commit. The number is valid only if
+    /// ``ConnectionOptions/autoCheckpoint`` is 0. If a commit finds that all pages were copied, the log starts again
+    /// and the number too.
     package var pagesInLog: Int { handle.pagesInLog }
 
-    /// The result of a query for one number, such as a pragma; `nil` if the query returns no row.
+    /// The result of a query that returns one number, such as a pragma; `nil` if the query returns no row.
     package func integer(_ sql: String) throws(SQLError) -> Int64? {
         let query = try statement(sql)
         defer { query.reset() }

@@ -3,21 +3,21 @@ package struct ConnectionOptions: Hashable, Sendable {
     package enum Access: Hashable, Sendable {
         case readOnly
         case readWrite
-        /// Creates the file if it does not exist. Only its owner may read it.
+        /// Creates the file if it does not exist. Only the owner of a new file may read it.
         case readWriteCreate
     }
 
     package var access = Access.readWriteCreate
     /// How long to wait for a lock of another process.
     package var busyTimeout: Duration = .seconds(5)
-    /// The size of a page in bytes. It is used only for a new file.
+    /// The size of a page in bytes, which is used only for a new file.
     package var pageSize = 4096
     /// The size of the page cache in KiB.
     package var cacheSize = 16_384
-    /// The number of pages in the write-ahead log after which a commit copies them into the file. With 0, only
-    /// ``Connection/checkpoint(_:)`` copies them.
+    /// The number of pages in the write-ahead log after which a commit copies them into the file. If the value is 0,
+    /// only ``Connection/checkpoint(_:)`` copies pages.
     package var autoCheckpoint = 1000
-    /// The size in bytes to which the file of the write-ahead log is truncated after copying.
+    /// The size in bytes to which the write-ahead log file is truncated after its pages were copied.
     package var journalSizeLimit = 64 << 20
 
     package init() {}

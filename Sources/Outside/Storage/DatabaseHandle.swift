@@ -1,16 +1,16 @@
 import CSQLite
 import Glibc
 
-/// Sole owner of one `sqlite3`. A connection and its statements share the handle, so that it is closed after the last
-/// of them.
+/// The sole owner of one `sqlite3` object. A connection and its statements share this object, so the database is closed
+/// after the last of them was released.
 @safe final class DatabaseHandle {
     let raw: OpaquePointer
-    /// The number of pages in the log, which SQLite's hook writes after each commit; `nil` while SQLite copies the log
-    /// itself.
+    /// The number of pages in the write-ahead log, which SQLite's hook writes after each commit; `nil` while SQLite
+    /// itself copies the log's pages into the database file.
     private var loggedPages: UnsafeMutablePointer<Int32>?
 
     /// Configures SQLite once in a process, before the first database is opened. If another library has already started
-    /// SQLite, it is only a little slower.
+    /// SQLite, the configuration fails, and SQLite is only a little slower.
     private static let isConfigured = sqlite_count_no_memory() == SQLITE_OK
 
     init(path: String, access: ConnectionOptions.Access) throws(SQLError) {
@@ -22,7 +22,7 @@ import Glibc
             case .readWrite, .readWriteCreate: SQLITE_OPEN_READWRITE
             }
         var raw: OpaquePointer?
-        // Only one thread at a time uses a connection, so SQLite needs no mutex for it.
+        // SQLite needs no mutex for the connection, because only one thread at a time uses it.
         let code = unsafe sqlite3_open_v2(path, &raw, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, nil)
         guard code == SQLITE_OK, let raw = unsafe raw else {
             let message = unsafe raw.map { unsafe String(cString: sqlite3_errmsg($0)) } ?? "out of memory"
@@ -39,7 +39,8 @@ import Glibc
         unsafe loggedPages?.deallocate()
     }
 
-    /// From now on counts the pages of the log. SQLite no longer copies them itself.
+    /// Starts to count the pages of the write-ahead log. From now on, SQLite no longer copies pages from the log into
+    /// the database file itself.
     func watchLog() {
         guard unsafe loggedPages == nil else { return }
         let pages = UnsafeMutablePointer<Int32>.allocate(capacity: 1)
@@ -50,8 +51,8 @@ import Glibc
 
     var pagesInLog: Int { unsafe Int(loggedPages?.pointee ?? 0) }
 
-    /// Creates an empty file that only its owner may read, if it does not exist. SQLite gives its journal files the
-    /// same mode.
+    /// Creates an empty file that only its owner may read, if the file does not exist. SQLite gives its journal files
+    /// the same mode.
     ///
     /// An existing file is never opened here. POSIX locks belong to the process, and closing any descriptor of the file
     /// would release the locks of SQLite's other connections. Another process could then believe that it is the last
@@ -69,7 +70,7 @@ import Glibc
         close(descriptor)
     }
 
-    /// The error of the last call, which returned `code`.
+    /// The error of the last call on this database, which returned `code`.
     func error(_ code: Int32, sql: String?) -> SQLError {
         let isOfSystem = code & 0xFF == SQLITE_IOERR || code & 0xFF == SQLITE_CANTOPEN
         return SQLError(

@@ -3,15 +3,16 @@ import Glibc
 /// A lock file, which only one process at a time can lock. The lock ends when the process releases it or ends, because
 /// the kernel then releases the `flock`.
 ///
-/// The file stays. It contains the number of the process and its activity. It can also contain a mark, which outlives
-/// the process.
+/// The file itself is not removed. The file contains the id of the process, the process's activity, and possibly a
+/// marker word, which stays after the process has ended.
 package final class FileLock: @unchecked Sendable {
     // `@unchecked` because the descriptor is closed only once, by `release()` or by the last owner.
     private var descriptor: Int32
 
-    /// Why the file could not be locked.
+    /// The reason why the file could not be locked.
     package enum Failure: Error, Hashable, Sendable, CustomStringConvertible {
-        /// Another process holds the lock. The file names its activity and, if known, its number.
+        /// Another process holds the lock. The associated values are the other process's id, if known, and its
+        /// activity.
         case held(by: Int32?, activity: String)
         /// The system's error.
         case system(String)
@@ -28,17 +29,18 @@ package final class FileLock: @unchecked Sendable {
     ///
     /// - Parameters:
     ///   - path: the path of the lock file; created if it does not exist.
-    ///   - activity: one word, which a process reads if it finds the file locked.
-    /// - Throws: the holder of the lock, or the system's error.
+    ///   - activity: one word for other processes that find the file locked.
+    /// - Throws: an error that names the holder of the lock, or the system's error.
     package init(path: String, activity: String) throws(Failure) {
         descriptor = try Self.take(path, activity)
     }
 
-    /// Locks the file again, if the path now leads to another file or to none. Otherwise the next process would lock
-    /// that other file.
+    /// Locks the file at the path, if it is not the file that is locked now, because somebody removed or replaced it.
+    /// If this process did not lock the new file, the next process could lock it.
     ///
     /// - Returns: whether a new lock was needed.
-    /// - Throws: the holder of the new file's lock, or the system's error. The old lock stays.
+    /// - Throws: an error that names the holder of the new file's lock, or the system's error. In case of an error, the
+    ///   process keeps its old lock.
     package func renew(path: String, activity: String) throws(Failure) -> Bool {
         guard descriptor >= 0, FileIdentity(path: path) != FileIdentity(descriptor: descriptor) else { return false }
         let renewed = try Self.take(path, activity)
@@ -57,7 +59,7 @@ package final class FileLock: @unchecked Sendable {
                 throw failure
             }
             // The previous holder may have removed the file before this process opened it. A lock on a removed file
-            // keeps nobody out.
+            // does not exclude other processes.
             guard FileIdentity(path: path) == FileIdentity(descriptor: opened) else {
                 close(opened)
                 continue
@@ -73,14 +75,14 @@ package final class FileLock: @unchecked Sendable {
         }
     }
 
-    /// Writes a word into the file, which the next holder can read.
+    /// Writes a marker word into the file, which the next holder of the lock can read.
     ///
     /// - Throws: the system's error.
     package func mark(_ word: StaticString) throws(Failure) {
         try Self.write((Self.words(of: descriptor).prefix(2) + ["\(word)"]).joined(separator: " "), to: descriptor)
     }
 
-    /// Whether the file has this mark. The file need not be locked.
+    /// Whether the file contains this marker word. The file does not have to be locked.
     package static func hasMark(_ word: StaticString, path: String) -> Bool {
         let opened = unsafe open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
         guard opened >= 0 else { return false }
@@ -90,15 +92,15 @@ package final class FileLock: @unchecked Sendable {
 
     deinit { release() }
 
-    /// Releases the lock. A second call has no effect.
+    /// Releases the lock. If the lock is already released, the function does nothing.
     package func release() {
         guard descriptor >= 0 else { return }
         Self.unlock(descriptor)
         descriptor = -1
     }
 
-    /// Unlocks and closes the descriptor. Closing alone is not enough: a child process that was just forked would keep
-    /// the lock until it starts its own program.
+    /// Unlocks and closes the descriptor. Closing alone is not enough, because a child process that was just forked
+    /// would keep the lock until it starts its own program.
     private static func unlock(_ descriptor: Int32) {
         flock(descriptor, LOCK_UN)
         close(descriptor)
@@ -125,13 +127,13 @@ package final class FileLock: @unchecked Sendable {
     private static var reason: String { unsafe String(cString: strerror(errno)) }
 }
 
-/// The identity of the file to which a path leads. Two paths to the same file give the same identity. The file is not
-/// opened.
+/// The identity of the file to which a path leads, found without opening the file. Two paths to the same file give
+/// equal identities.
 package struct FileIdentity: Hashable, Sendable {
     private let device: UInt64
     private let inode: UInt64
 
-    /// Follows symbolic links. The result is `nil` if the file does not exist.
+    /// The identity of the file at the path, after symbolic links; `nil` if the file does not exist.
     package init?(path: String) {
         var status = stat()
         guard unsafe stat(path, &status) == 0 else { return nil }
@@ -150,7 +152,7 @@ package struct FileIdentity: Hashable, Sendable {
     }
 }
 
-/// Resolves the symbolic links in a path. The last part of the path need not exist.
+/// The path with its symbolic links resolved. The last part of the path need not exist.
 ///
 /// - Returns: `nil` if the folder does not exist.
 package func resolvedPath(_ path: String) -> String? {

@@ -1,7 +1,7 @@
 import CSQLite
 import Glibc
 
-/// A result code of SQLite. In a pattern, a primary code matches all of its extended codes.
+/// A result code of SQLite. In a `case` pattern, a primary code matches all its extended codes.
 package struct SQLResultCode: RawRepresentable, Hashable, Sendable {
     package let rawValue: Int32
 
@@ -24,12 +24,12 @@ package struct SQLResultCode: RawRepresentable, Hashable, Sendable {
     package static let readOnly = SQLResultCode(rawValue: SQLITE_READONLY)
 }
 
-/// An error of SQLite. It has the SQL, but never the bound values, which may be secrets.
+/// An error of SQLite. The error contains the SQL, but never the bound values, which may be secrets.
 package struct SQLError: Error, Hashable, Sendable, CustomStringConvertible {
     package let code: SQLResultCode
     package let message: String
     package let sql: String?
-    /// The error that SQLite got from the system: an `errno`, or 0.
+    /// The `errno` that the system gave to SQLite; 0 if there is none.
     package let systemError: Int32
 
     package init(code: SQLResultCode, message: String, sql: String? = nil, systemError: Int32 = 0) {
@@ -39,7 +39,7 @@ package struct SQLError: Error, Hashable, Sendable, CustomStringConvertible {
         self.systemError = systemError
     }
 
-    /// If an operator can act on the error, its cause without the SQL. Otherwise SQLite's message with the SQL.
+    /// The error for people: the cause alone if an operator can act on it, otherwise SQLite's message with the SQL.
     package var description: String {
         if let trouble { return "\(trouble) (SQLite \(code.rawValue): \(message))" }
         return "\(message) (SQLite \(code.rawValue))" + (sql.map { ": \($0)" } ?? "")
@@ -56,7 +56,7 @@ package struct SQLError: Error, Hashable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// Whether the disk or the system caused the failure. Then the statement is not at fault, and may succeed later.
+    /// Whether the disk or the system caused the error. The SQL statement is then not at fault, and may succeed later.
     package var isOfSystem: Bool {
         switch code {
         case .full, .inputOutput, .cannotOpen, .readOnly, .busy, .outOfMemory: true
@@ -67,9 +67,9 @@ package struct SQLError: Error, Hashable, Sendable, CustomStringConvertible {
 
 /// Why a database cannot be migrated to the program's schema.
 package enum MigrationError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// A newer program has migrated the file. This program must not use it.
+    /// A newer version of this program has migrated the database, so this version must not use it.
     case newerSchema(found: Int, known: Int)
-    /// The file belongs to another program.
+    /// Another program created the database.
     case foreignFile(applicationID: Int32)
     case failed(toVersion: Int, SQLError)
 

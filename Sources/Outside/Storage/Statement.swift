@@ -1,15 +1,15 @@
 import CSQLite
 
-/// A prepared statement: bind, step, read, reset.
+/// A prepared SQL statement, which is used in four steps: bind, step, read, reset.
 ///
-/// As in SQLite, parameters count from 1 and columns from 0. Binding never throws; after a failed binding the next
+/// As in SQLite, parameters count from 1 and columns from 0. Binding never throws; if a binding failed, the next
 /// ``step()`` throws. Values stay bound until ``reset()``.
 @safe package final class Statement {
     package let sql: String
     private let handle: DatabaseHandle
     private let raw: OpaquePointer
     private var bindingFailure = SQLITE_OK
-    /// Whether the statement is reset: no values are bound, and no rows remain.
+    /// Whether no values are bound and no rows remain, so that a reset is not needed.
     private var isClean = true
     /// Memory for bound bytes until the reset. Values that do not fit are copied by SQLite, which costs an allocation
     /// for each.
@@ -36,8 +36,8 @@ import CSQLite
 
     /// Advances to the next row.
     ///
-    /// - Returns: whether a row follows. If not, the statement is reset.
-    /// - Throws: SQLite's error. The statement is then reset.
+    /// - Returns: whether there is a next row. If there is no next row, the statement is reset.
+    /// - Throws: SQLite's error. After the error, the statement is reset.
     package func step() throws(SQLError) -> Bool {
         isClean = false
         var code = bindingFailure
@@ -52,7 +52,7 @@ import CSQLite
         return false
     }
 
-    /// Runs the statement to its end. Rows are ignored.
+    /// Runs the statement to its end. Rows that the statement returns are ignored.
     package func run() throws(SQLError) {
         while try step() {}
     }
@@ -77,7 +77,7 @@ import CSQLite
 
     package func bind(_ index: Int, text: String) { bind(index, text: text.utf8.span) }
 
-    /// Binds a text, which may contain any bytes. They are copied, and SQLite does not check that they are UTF-8.
+    /// Binds a text of any bytes. The bytes are copied, and SQLite does not check whether they are UTF-8.
     package func bind(_ index: Int, text: Span<UInt8>) {
         guard let copy = unsafe keep(text) else {
             return unsafe text.withUnsafeBytes { bytes in
@@ -104,8 +104,8 @@ import CSQLite
         note(unsafe sqlite3_bind_blob64(raw, position(index), copy, UInt64(blob.count), nil))
     }
 
-    /// Copies the bytes into memory that stays until ``reset()``. The result is `nil` if they do not fit. It is not
-    /// `nil` for an empty value, because SQLite would take a null pointer for NULL.
+    /// Copies the bytes into memory that is valid until ``reset()``. The result is `nil` if the bytes do not fit. An
+    /// empty value also gives a pointer, because SQLite would read a null pointer as NULL.
     private func keep(_ bytes: Span<UInt8>) -> UnsafeMutableRawPointer? {
         guard bytes.count <= Self.boundCapacity - boundCount else { return nil }
         if unsafe bound == nil { unsafe bound = .allocate(byteCount: Self.boundCapacity, alignment: 1) }
@@ -118,16 +118,16 @@ import CSQLite
         return unsafe copy
     }
 
-    /// Remembers the first failure of a binding for ``step()``.
+    /// Stores the first failure of a binding, so that ``step()`` can throw it.
     private func note(_ code: Int32) {
         isClean = false
         if bindingFailure == SQLITE_OK { bindingFailure = code }
     }
 
-    /// Converts an index. For an invalid index the result is 0, which SQLite refuses.
+    /// Converts an index of a parameter or column. An index out of range becomes 0, which SQLite refuses.
     private func position(_ index: Int) -> Int32 { Int32(exactly: index) ?? 0 }
 
-    /// The constant `SQLITE_TRANSIENT`, which Swift cannot import: SQLite copies the value.
+    /// The constant `SQLITE_TRANSIENT`, which makes SQLite copy a bound value. Swift cannot import this constant.
     private static let copies = unsafe unsafeBitCast(-1, to: sqlite3_destructor_type.self)
 
     // MARK: Columns
@@ -136,8 +136,8 @@ import CSQLite
 
     package func isNull(_ column: Int) -> Bool { unsafe sqlite3_column_type(raw, position(column)) == SQLITE_NULL }
 
-    /// The bytes of a text or blob; empty for NULL. They are in SQLite's memory, and valid only until the next call on
-    /// this statement.
+    /// Passes the bytes of a text or blob to `body`; an empty span for NULL. The bytes are in SQLite's memory, and
+    /// valid only until the next call on this statement.
     package func withBytes<Result>(_ column: Int, _ body: (Span<UInt8>) -> Result) -> Result {
         let start = unsafe sqlite3_column_blob(raw, position(column))
         let count = Int(unsafe sqlite3_column_bytes(raw, position(column)))

@@ -1,32 +1,33 @@
 import Bytes
 import Crypto
 
-/// The server's side of the opening handshake (RFC 6455 section 4): it judges the client's request and computes the
+/// The server's side of the opening handshake (RFC 6455 section 4): checks the client's request and computes the
 /// answer.
 package struct WebSocketHandshake: Hashable, Sendable {
     /// The value of `Sec-WebSocket-Accept`, computed from the client's key.
     package let accept: String
-    /// The subprotocol that both sides use.
+    /// The subprotocol that both sides use from now on.
     package let subprotocol: String
 
-    /// Why a request is refused.
+    /// Why a request for a WebSocket is refused.
     package enum Refusal: Error, Hashable, Sendable {
-        /// The request does not ask for a WebSocket: 426.
+        /// The request does not ask for a WebSocket. The answer is 426 Upgrade Required.
         case notAsked
-        /// The request asks for another version than 13: 426, with the supported version.
+        /// The request asks for another version than 13. The answer is 426 with the supported version.
         case version
-        /// The key is missing, repeated or not 16 bytes long, or the method is not GET: 400.
+        /// The key is missing, repeated or not 16 bytes long, or the method is not GET. The answer is 400.
         case malformed
-        /// The request does not offer the subprotocol: 400.
+        /// The request does not offer the required subprotocol. The answer is 400.
         case subprotocol
-        /// The request comes from a page whose origin is not listed: 403.
+        /// The request comes from a web page whose origin is not allowed. The answer is 403.
         case origin
     }
 
     /// The header fields of a request that the handshake uses.
     package struct Request: Sendable {
         package var isGet = false
-        /// The values of each field in their original order. The values of `Origin` are in lower case.
+        /// The values of the Upgrade field in their received order. The values of the next fields are stored in the
+        /// same way; the values of `Origin` are in lower case.
         package var upgrade: [String] = []
         package var connection: [String] = []
         package var version: [String] = []
@@ -37,12 +38,12 @@ package struct WebSocketHandshake: Hashable, Sendable {
         package init() {}
     }
 
-    /// Judges a request.
+    /// Checks a request for a WebSocket.
     ///
     /// - Parameters:
     ///   - request: the client's request.
     ///   - subprotocol: the subprotocol that the request must offer (RFC 7118: `sip`).
-    ///   - origins: the allowed origins of pages, in lower case; empty for all.
+    ///   - origins: the allowed origins of pages, in lower case; if empty, all origins are allowed.
     /// - Throws: the reason for refusing the handshake.
     package init(_ request: Request, subprotocol: String, origins: Set<String>) throws(Refusal) {
         guard Self.list(request.upgrade).contains("websocket"), Self.list(request.connection).contains("upgrade") else {
@@ -52,7 +53,8 @@ package struct WebSocketHandshake: Hashable, Sendable {
         guard request.isGet, request.key.count == 1, let key = request.key.first,
             Base64.standard.decode(Array(key.utf8).span)?.count == 16
         else { throw .malformed }
-        // Clients other than browsers send no origin. They are accepted, because no access right depends on the page.
+        // Clients that are not browsers send no origin. A client without an origin is accepted, because no access right
+        // depends on the origin.
         guard origins.isEmpty || request.origin.isEmpty || origins.isSuperset(of: request.origin) else { throw .origin }
         guard Self.list(request.subprotocols).contains(subprotocol) else { throw .subprotocol }
         self.subprotocol = subprotocol

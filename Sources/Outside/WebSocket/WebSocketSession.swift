@@ -1,17 +1,17 @@
 import CWSlay
 
-/// The server's side of one WebSocket after its handshake (RFC 6455 section 5). It performs no I/O: received bytes go
-/// in, messages and bytes to send come out.
+/// The server's side of one WebSocket after its handshake (RFC 6455 section 5). The session performs no I/O: it takes
+/// received bytes, and returns messages and bytes to send.
 ///
-/// Pings are answered, and fragments are joined. After a protocol error the session ends with the RFC's close code.
+/// The session answers pings and joins fragments. After a protocol error the session ends with the RFC's close code.
 ///
-/// Messages are assembled here and not in the library wslay. For each frame, wslay would allocate as many bytes as the
-/// frame announces. Here a message uses only as much memory as has arrived, in any number of frames.
+/// The session assembles messages itself instead of the library wslay. wslay would allocate as many bytes as a frame
+/// announces. With this session, a message uses only as much memory as has arrived, in any number of frames.
 ///
-/// - `@unchecked Sendable` because only the owner of the connection uses it.
+/// - The type is `@unchecked Sendable`, because only the owner of the connection uses it.
 @safe
 package final class WebSocketSession: @unchecked Sendable {
-    /// Why the session is closed, with the codes of RFC 6455 section 7.4.1.
+    /// The reason for closing the session, with the codes of RFC 6455 section 7.4.1.
     package enum CloseCode: UInt16, Sendable {
         case goingAway = 1001
         case policyViolation = 1008
@@ -20,7 +20,7 @@ package final class WebSocketSession: @unchecked Sendable {
     private let context: wslay_event_context_ptr
     private let traffic: Traffic
 
-    /// How many bytes are processed at a time. It is the number of bytes that wslay reads ahead.
+    /// How many bytes are processed at a time, the same number that wslay reads ahead.
     private static let chunk = 4096
 
     /// Starts a session.
@@ -62,24 +62,25 @@ package final class WebSocketSession: @unchecked Sendable {
             fatalError("no memory for a WebSocket")
         }
         unsafe context = made
-        // `traffic` assembles the messages and checks their length. The library handles pings and closes.
+        // `traffic` assembles the messages and checks their length. wslay handles pings and closes.
         unsafe wslay_event_config_set_no_buffering(context, 1)
     }
 
     deinit { unsafe wslay_event_context_free(context) }
 
-    /// The input and output of the library. The library holds this object unretained.
+    /// The input and output of wslay, which has an unretained pointer to this object.
     @safe
     private final class Traffic {
-        /// The bytes that are being processed; `nil` between calls.
+        /// The bytes that are being processed; `nil` when no call is active.
         var input: UnsafeBufferPointer<UInt8>?
         var taken = 0
         var messages: [[UInt8]] = []
         var output: [UInt8] = []
         private let messageLimit: Int
-        /// The part of a message that has arrived. Pings and closes may come between the frames of a message.
+        /// The part of the current message that has arrived so far. Ping and close frames may come between the frames
+        /// of a message.
         private var message: [UInt8] = []
-        /// Whether the current frame is part of a message. Pings and closes are not.
+        /// Whether the current frame is part of a message, and not a ping or a close.
         private var isPart = false
 
         init(messageLimit: Int) { self.messageLimit = messageLimit }
@@ -97,13 +98,13 @@ package final class WebSocketSession: @unchecked Sendable {
 
         func take(_ bytes: UnsafeBufferPointer<UInt8>) {
             guard isPart, !bytes.isEmpty else { return }
-            // The capacity grows only by an eighth, because unused memory counts for each connection.
+            // The capacity grows only by an eighth, because every connection would pay for unused memory.
             let needed = message.count + bytes.count
             if message.capacity < needed { message.reserveCapacity(needed + max(needed / 8, 64)) }
             unsafe message.append(contentsOf: bytes)
         }
 
-        /// Called when a message, a ping or a close is complete. Messages are kept.
+        /// Called when a message, a ping or a close is complete. Only messages are kept.
         func end(_ opcode: UInt8) {
             guard isPart, opcode < UInt8(WSLAY_CONNECTION_CLOSE.rawValue) else { return }
             messages.append(message)
@@ -124,7 +125,7 @@ package final class WebSocketSession: @unchecked Sendable {
         }
     }
 
-    /// Processes some of the bytes. ``takeMessages()`` then returns the complete messages.
+    /// Processes a part of the bytes. ``takeMessages()`` then returns the complete messages.
     ///
     /// - Returns: how many bytes were processed; 0 when the session has ended.
     package func receive(_ bytes: Span<UInt8>) -> Int {
@@ -140,14 +141,14 @@ package final class WebSocketSession: @unchecked Sendable {
         return traffic.taken
     }
 
-    /// The messages that were received since the last call, text or binary.
+    /// Returns the messages, text or binary, that became complete since the previous call.
     package func takeMessages() -> [[UInt8]] {
         var messages: [[UInt8]] = []
         swap(&messages, &traffic.messages)
         return messages
     }
 
-    /// Queues one message. Valid UTF-8 is sent as text, anything else as binary, because browsers close a connection on
+    /// Queues one message. Valid UTF-8 is sent as text, other bytes as binary, because browsers close a connection on
     /// invalid text.
     package func send(_ message: [UInt8]) {
         let isText = String(validating: message, as: UTF8.self) != nil
@@ -156,19 +157,19 @@ package final class WebSocketSession: @unchecked Sendable {
 
     package func ping() { queue(WSLAY_PING, []) }
 
-    /// Queues the closing handshake. No message can be sent after it.
+    /// Queues the closing handshake. After ``close(_:)``, no message can be sent.
     package func close(_ code: CloseCode) {
         _ = unsafe wslay_event_queue_close(context, code.rawValue, nil, 0)
         flush()
     }
 
-    /// Whether no more messages follow: the peer closed the session, was asked to close it, or violated the protocol.
+    /// Whether no more messages will arrive: the peer closed the session, got a close frame, or violated the protocol.
     package var isOver: Bool {
         unsafe wslay_event_get_read_enabled(context) == 0 || wslay_event_get_close_sent(context) != 0
             || wslay_event_get_close_received(context) != 0
     }
 
-    /// The bytes to send to the peer. They are removed from the session.
+    /// Returns the bytes that must be sent to the peer, and removes them from the session.
     package func takeOutput() -> [UInt8] {
         var bytes: [UInt8] = []
         swap(&bytes, &traffic.output)
@@ -179,7 +180,7 @@ package final class WebSocketSession: @unchecked Sendable {
         unsafe bytes.withUnsafeBufferPointer { buffer in
             var message = unsafe wslay_event_msg(
                 opcode: UInt8(opcode.rawValue), msg: buffer.baseAddress, msg_length: buffer.count)
-            // The library refuses messages after the closing handshake.
+            // wslay refuses messages after the closing handshake.
             _ = unsafe wslay_event_queue_msg(context, &message)
         }
         flush()

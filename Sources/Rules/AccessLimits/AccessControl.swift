@@ -5,7 +5,7 @@ package import Registration
 package import SIPGrammar
 package import Timekeeping
 
-/// Passwords, limits of sources, refusals and overload: it decides who may use the proxy, and how often.
+/// Decides who may use the proxy, and how often: by passwords, limits for sources, refusals and overload.
 package struct AccessControl {
     package var sources: SourceLimits
     /// Checks passwords.
@@ -21,8 +21,8 @@ package struct AccessControl {
         admission = Admission(limit: settings.limits.queueing)
     }
 
-    /// Checks the digest credentials of a request, as ``DigestAuthenticator`` does. `wait` returns how long to wait before a
-    /// password of that user is checked, by the limits of logins that it gets; `nil` if it may be checked now.
+    /// Checks the digest credentials of a request, as ``DigestAuthenticator`` does. `wait` gets the limits for logins,
+    /// and returns the time to wait before the user's password is checked, or `nil` if it is checked now.
     package mutating func check(
         _ request: SIPRequest, as role: DigestAuthenticator.Role, realm: ByteString, owner: ByteString?, on flow: Flow,
         from holder: NonceHolder, users: UserDirectory, now: Instant,

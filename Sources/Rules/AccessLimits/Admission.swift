@@ -1,31 +1,32 @@
 package import Timekeeping
 
-/// Decides which share of new work is refused under overload, so that the rest is served in time (F7).
+/// Decides which part of new work is refused under overload, so that the rest is served in time (F7).
 ///
 /// The measure of overload is how long work waits: from a message's arrival at the machine until it is read, plus the
-/// time until its changes are persisted. While this wait exceeds ``limit``, the pressure rises; when the wait is
-/// shorter, the pressure falls. The kinds of work are refused in order: the next kind is refused only after the kind
-/// before has reached its maximum share (``Kind/mostRefused``). A lot decides which requests are refused. A sender
-/// keeps the same lot for some seconds, so a request admitted without a password is also admitted when it comes again
-/// with a password.
+/// time until its changes are persisted. While this wait exceeds ``limit``, the pressure rises; otherwise it falls. The
+/// kinds of work are refused in order: a kind is refused only after the previous kind has reached its maximum
+/// (``Kind/mostRefused``).
 ///
-/// This type is pure: each measurement comes with its time.
+/// A random number decides about each request, and a sender keeps its number for some seconds. So a request that was
+/// admitted without a password is also admitted when its sender repeats it with a password.
+///
+/// This type reads no clock: each measurement comes with its time.
 package struct Admission: Sendable {
-    /// The kinds of work that may be refused, in the order of refusal. Requests inside a call are never refused, and
+    /// The kinds of work that may be refused, in the order of refusal. Requests inside dialogs are never refused, and
     /// neither is the REGISTER of a phone that a call waits for.
     package enum Kind: Int, CaseIterable, Sendable {
         /// A REGISTER for a user without a contact.
         case newDevice
         /// A request over HTTP.
         case service
-        /// Any other REGISTER.
+        /// A REGISTER for a user who has a contact.
         case refresh
         /// An INVITE outside a dialog.
         case newCall
 
-        /// The maximum share of this kind that is refused. A refusal itself costs a fifth (REGISTER) or a tenth
-        /// (INVITE) of the time to serve the request. With these maximum shares, even extreme load leaves half of the
-        /// time to serve requests.
+        /// The maximum fraction of the requests of this kind that is refused. A refusal costs a fifth (REGISTER) or a
+        /// tenth (INVITE) of the time for serving the request. With these maximums, even extreme load leaves half of
+        /// the time to serve requests.
         var mostRefused: Double {
             switch self {
             case .newDevice, .service: 1
@@ -35,30 +36,30 @@ package struct Admission: Sendable {
         }
     }
 
-    /// How long work may wait. Zero: nothing is refused, however long work waits.
+    /// How long work may wait before new work is refused. If the value is zero, no work is refused.
     package var limit: Duration
-    /// The daemon is shutting down and begins no new calls.
+    /// Whether the daemon is shutting down and begins no new calls.
     package private(set) var isDraining = false
-    /// When refusals began, and the value of the counter of refusals at that time.
+    /// The time at which refusals began, and the number of refusals before that time.
     private var refusing: (since: Instant, before: UInt64)?
 
-    /// The pressure, between 0 and the number of kinds. The part above a kind's index is the share of that kind that is
-    /// refused.
+    /// The strength of the overload, between 0 and the number of kinds. The fraction of a kind that is refused is the
+    /// pressure minus the kind's index, limited to the range from 0 to 1.
     private(set) package var pressure = 0.0
     private var queue = Measurement()
     private var loss = Measurement()
     private var commit = Measurement()
     private var lastChange: Instant?
-    /// When the wait began to exceed ``limit``. `nil` while the wait is within the limit.
+    /// The time at which the wait began to exceed ``limit``; `nil` while it does not.
     private var excessBegan: Instant?
 
     // MARK: What operators are told
 
     package mutating func drainBegins() { isDraining = true }
 
-    /// Work was refused. `count` is the number of refusals before it.
+    /// Notes that work was refused. `count` is the number of refusals before it.
     ///
-    /// - Returns: whether the overload has begun now.
+    /// - Returns: whether an overload begins with this refusal.
     package mutating func refused(after count: UInt64, now: Instant) -> Bool {
         guard refusing == nil else { return false }
         refusing = (now, count)
@@ -75,17 +76,18 @@ package struct Admission: Sendable {
     }
 
     package enum Relief: Equatable, Sendable {
-        /// Nothing was refused.
+        /// No work was refused, so there is no overload.
         case notBegun
         /// Work is still refused.
         case notYet
-        /// Nothing is refused any more.
+        /// The overload is over. `after` is its duration, and `refused` the number of its refusals.
         case relieved(after: Duration, refused: Int)
     }
 
     // MARK: Measurements
 
-    /// The last measured wait. After its end the measurement counts as zero, since no new work came.
+    /// The last measurement of a wait. After `end` the measurement counts as zero, because no new work has arrived
+    /// since.
     private struct Measurement {
         var wait: Duration = .zero
         var end = Instant.distantPast
@@ -94,42 +96,43 @@ package struct Admission: Sendable {
     }
 
     private static let life: Duration = .milliseconds(100)
-    /// How long the wait must exceed the limit before the pressure rises. A single delay, such as a slow disk write,
-    /// ends before refusals could help anybody.
+    /// How long the wait must exceed the limit before the pressure rises. A single delay, such as a slow disk write, is
+    /// over by then.
     private static let patience: Duration = .milliseconds(100)
     private static let largest = Double(Kind.allCases.count)
-    /// The maximum change of the pressure per second. The pressure reaches its maximum in half a second, and falls to
-    /// zero in two.
+    /// The speed at which ``pressure`` changes, per second. The pressure reaches its maximum in half a second, and
+    /// falls to zero in two seconds.
     private static let rise = 8.0
     private static let fall = 2.0
-    /// The longest time that counts in one step. After a pause of the whole machine, the work that arrives then is not
-    /// refused.
+    /// The longest time that one step of the computation takes into account. Without this limit, a pause of the whole
+    /// machine would cause refusals.
     private static let longestStep: Duration = .milliseconds(50)
-    /// How long a sender keeps the same lot.
+    /// How long a sender keeps the same random number.
     package static let lotTime: Duration = .seconds(8)
 
     package init(limit: Duration) { self.limit = limit }
 
-    /// Whether any work is refused. The other decisions need to be asked only then.
+    /// Whether any kind of work is refused now.
     package var isUnderPressure: Bool { pressure > 0 }
 
     // MARK: Measurements
 
-    /// A message from the network was read, `wait` after its arrival.
+    /// Notes how long a message waited between its arrival and its reading.
     package mutating func looked(after wait: Duration, now: Instant) {
         advance(to: now)
         queue = Measurement(wait: wait, end: now + Self.life)
         measured(at: now)
     }
 
-    /// A change was persisted, `wait` after its commit was ordered.
+    /// Notes how long a change took to be persisted after its commit was ordered.
     package mutating func stored(after wait: Duration, now: Instant) {
         advance(to: now)
         commit = Measurement(wait: wait, end: now + Self.life)
         measured(at: now)
     }
 
-    /// A message was lost because it was not read in time. A loss counts as twice the permitted wait.
+    /// Notes that a message was lost because it was not read in time. A lost message counts as twice the permitted
+    /// wait.
     package mutating func lost(now: Instant) {
         advance(to: now)
         loss = Measurement(wait: limit * 2, end: now + Self.life)
@@ -140,9 +143,11 @@ package struct Admission: Sendable {
 
     // MARK: Decisions
 
+    /// Decides whether work is refused.
+    ///
     /// - Parameters:
     ///   - kind: the kind of the work.
-    ///   - lot: an evenly distributed random number. Requests that belong together have the same lot.
+    ///   - lot: an evenly distributed random number. Requests that belong together have the same number.
     ///   - now: the time.
     /// - Returns: whether the work is refused.
     package mutating func refuses(_ kind: Kind, lot: UInt32, now: Instant) -> Bool {
@@ -174,7 +179,7 @@ package struct Admission: Sendable {
                 pressure = min(Self.largest, pressure + step * Self.rise * min(1, excess))
             }
         } else {
-            // The whole elapsed time counts, so the pressure has fallen if no request asked for a while.
+            // The whole elapsed time counts, so the pressure also falls while no request arrives.
             pressure = max(0, pressure + (now - last) / .seconds(1) * Self.fall * min(0, excess))
         }
         lastChange = pressure > 0 || excessBegan != nil ? now : nil

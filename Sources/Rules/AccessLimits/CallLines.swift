@@ -3,16 +3,18 @@ package import Registration
 import Telemetry
 package import Timekeeping
 
-/// The limit of lines about failed calls at the level `notice`: for each callee, for each caller, and in all.
+/// Limits the log lines about failed calls at the level `notice`: for each callee, for each caller, and in all.
 ///
-/// Neither the calls to one user nor those of one caller use up the lines of others.
+/// Calls to one callee, or from one caller, cannot use up the log lines of other calls.
 package struct CallLines {
     private var perCallee = RateLimit<AddressOfRecord>(perMinute: 6, capacity: 1024)
     private var callers = CallerLines()
 
     package init() {}
 
-    /// - Returns: how many lines were left out before; `nil` when there is to be no line.
+    /// Decides whether the log line of a failed call is written.
+    ///
+    /// - Returns: the number of lines that were suppressed before; `nil` if this line is suppressed too.
     package mutating func admit(to callee: AddressOfRecord, from caller: Caller, now: Instant) -> Int? {
         guard perCallee.wait(for: callee, now: now) == nil else {
             callers.omit()
@@ -24,16 +26,19 @@ package struct CallLines {
     }
 }
 
-/// The limit of lines that callers cause: for each caller, and in all. Thousands of calls fill no disk.
+/// Limits the log lines that callers cause, for each caller and for all together, so that thousands of calls cannot
+/// fill the disk.
 package struct CallerLines {
     private var perCaller = RateLimit<Caller>(perMinute: 12, capacity: 1024)
     private var all = LogRateLimit(burst: 20)
-    /// The lines that were left out since the last line, except by the limit of all callers.
+    /// The number of suppressed lines since the last line, except those above the limit for all callers.
     private var omitted = 0
 
     package init() {}
 
-    /// - Returns: how many lines were left out before; `nil` when there is to be no line.
+    /// Decides whether a log line that the caller causes is written.
+    ///
+    /// - Returns: the number of lines that were suppressed before; `nil` if this line is suppressed too.
     package mutating func admit(_ caller: Caller, now: Instant) -> Int? {
         guard perCaller.wait(for: caller, now: now) == nil else {
             omit()
@@ -45,6 +50,6 @@ package struct CallerLines {
         return suppressed &+ omitted
     }
 
-    /// A line is left out for another reason.
+    /// Counts a line that is suppressed for a reason of the caller of this method.
     mutating func omit() { omitted &+= 1 }
 }

@@ -7,18 +7,18 @@ package import SIPGrammar
 import Telemetry
 package import Timekeeping
 
-/// Limits the log lines and records about refused requests. A sender who causes thousands of refusals neither fills the
-/// log nor hides the refusals of other senders.
+/// Limits the log lines and records about refused requests, so that a sender of thousands of refused requests can
+/// neither fill the log nor hide the refusals of other senders.
 ///
-/// `Refusals` also keeps the calls whose senders were asked for a password a moment ago. A sender who shows no password
-/// in time is reported: perhaps a PBX that is not listed under `trusted`.
+/// The table also keeps calls whose senders were challenged a moment ago. A sender who shows no password in time is
+/// reported, because it may be a PBX that `trusted` does not list.
 package struct Refusals {
     private var challenged = LogRateLimit()
     private var unanswerable = LogRateLimit()
     private var strayed = LogRateLimit()
-    /// How one refusal may be reported: with a log line, with a record, or neither.
+    /// The way to report one refusal: by a log line, a record, both, or not at all.
     package struct Telling: Equatable {
-        /// The number of suppressed lines before this one. `nil` suppresses this line, too.
+        /// The number of log lines that were suppressed before this one; `nil` if this line is suppressed too.
         package let suppressed: Int?
         package let isRecorded: Bool
     }
@@ -27,26 +27,28 @@ package struct Refusals {
     private var records = Dictionary(uniqueKeysWithValues: RefusalShare.allCases.map { ($0, Records($0)) })
 
     private var asked: [AskedSender: Asked] = [:]
-    /// The senders in the order of their deadlines. Some have left `asked` since.
+    /// The senders of ``asked`` calls in the order of their deadlines. Some of these senders may have answered in the
+    /// meantime.
     private var due = Queue<(sender: AskedSender, at: Instant)>()
     private var askedPerSource = RateLimit<IPAddress>(perMinute: 20, capacity: 1024)
 
-    /// How long the sender of a call has to show a password before the call counts as refused.
+    /// How long a challenged sender may take to show a password before the call counts as refused.
     package static let patience: Duration = .seconds(3)
-    /// The maximum number of calls in `asked` at a time.
+    /// The maximum number of calls whose senders are waited for at a time.
     package static let capacity = 512
 
     // MARK: What is told
 
-    /// A REGISTER got a challenge.
+    /// Decides whether to log that a REGISTER was challenged.
     ///
-    /// - Returns: how many lines about this were left out before; `nil` if this line is left out, too.
+    /// - Returns: the number of lines that were suppressed before; `nil` if this line is suppressed too.
     package mutating func challenged(now: Instant) -> Int? { challenged.admit(now: now) }
 
-    /// A peer has sent a challenge in one of our realms. The result is that of ``challenged(now:)``.
+    /// Decides whether to log a peer's challenge in one of our realms. The result is as for ``challenged(now:)``.
     package mutating func challengedUnanswerably(now: Instant) -> Int? { unanswerable.admit(now: now) }
 
-    /// A response has not come from where its request went. The result is that of ``challenged(now:)``.
+    /// Decides whether to log a response from another place than its request was sent to. The result is as for
+    /// ``challenged(now:)``.
     package mutating func strayed(now: Instant) -> Int? { strayed.admit(now: now) }
 
     /// Counts a refused request against the limits, and decides how the refusal is reported.
@@ -56,7 +58,7 @@ package struct Refusals {
             suppressed: suppressed ?? nil, isRecorded: records[share]?.admit(source.source, now: now) ?? false)
     }
 
-    /// The limit of log lines about one group of sources: trusted peers, users, or strangers.
+    /// Limits the log lines about one kind of sender: trusted peers, users, or strangers.
     private struct Lines {
         private var perSource: RateLimit<IPAddress>
         private var all: LogRateLimit
@@ -79,7 +81,7 @@ package struct Refusals {
         }
     }
 
-    /// The limit of timeline records for one share: trusted peers, users or strangers.
+    /// Limits the timeline records about one kind of sender: trusted peers, users, or strangers.
     private struct Records {
         private var perSource: RateLimit<IPAddress>
         private var all: RateLimit<Bool>
@@ -97,7 +99,7 @@ package struct Refusals {
 
     // MARK: Who was asked for a password
 
-    /// A call whose sender was asked for a password.
+    /// A call whose sender was challenged for a password.
     package struct Asked {
         package let call: RefusedCall
         package let source: Endpoint
@@ -108,10 +110,10 @@ package struct Refusals {
         let source: IPAddress
     }
 
-    /// The sender of a call got a challenge because the call came without a password.
+    /// Remembers a call whose sender was challenged, because the call came without a password.
     ///
-    /// - Returns: when ``silent(now:)`` must be called; `nil` if an earlier call of ``silent(now:)`` is due anyway, or
-    ///   the call is not kept.
+    /// - Returns: when ``silent(now:)`` must be called; `nil` if that is already scheduled, or if the call is not
+    ///   kept.
     package mutating func asked(_ call: () -> RefusedCall, callID: ByteString, at source: Endpoint, now: Instant)
         -> Instant?
     {
@@ -127,7 +129,7 @@ package struct Refusals {
         return isFirst ? now + Self.patience : nil
     }
 
-    /// The sender of a call has shown a password, right or wrong, and is no longer waited for.
+    /// Removes a call whose sender has shown a password, right or wrong.
     package mutating func answered(callID: ByteString, at source: IPAddress) {
         guard !asked.isEmpty else { return }
         asked[AskedSender(callID: callID, source: source)] = nil
@@ -135,7 +137,7 @@ package struct Refusals {
 
     /// Removes the calls whose senders showed no password in time.
     ///
-    /// - Returns: these calls, and when the next one is due.
+    /// - Returns: these calls, and when the next call is due.
     package mutating func silent(now: Instant) -> (calls: [Asked], next: Instant?) {
         var calls: [Asked] = []
         while let first = due.first, first.at <= now {
@@ -146,7 +148,7 @@ package struct Refusals {
     }
 }
 
-/// The data that the record of a refused call needs. Nothing else of the message stays in memory.
+/// The data of a refused call that its record needs. All other parts of the message are dropped.
 package struct RefusedCall {
     package let callee: AddressOfRecord
     package let caller: ByteString
@@ -158,7 +160,7 @@ package struct RefusedCall {
         self.callID = callID
     }
 
-    /// The call of a request, whose callee may be known better than by the Request-URI.
+    /// Reads the data of a request. `known` is the callee, if it is known better than by the Request-URI.
     package init(_ request: SIPRequest, to known: AddressOfRecord? = nil) {
         let uri = request.uri
         callee =
@@ -170,8 +172,23 @@ package struct RefusedCall {
         callID = request.callID.shortened()
     }
 
-    /// The maximum length in bytes of each value. The rest is cut off.
+    /// The maximum length in bytes of each value. Longer values are cut off.
     package static let longest = 255
+}
+
+extension RefusedCall {
+    /// Reads the data of an INVITE that could not be parsed as a whole.
+    package init(malformed frame: MessageFrame) {
+        let words = frame.bytes[0..<min(frame.headersStart, frame.bytes.count)].split(at: [UInt8(ascii: " ")])
+        let uri = words.count > 1 ? SIPURI(words[1]) : nil
+        callee = AddressOfRecord(user: uri?.user?.percentDecoded() ?? .empty, host: uri?.host.lowercased() ?? .empty)
+            .shortened()
+        let from = frame.firstValue(of: .from) ?? .empty
+        caller =
+            NameAddress(from).flatMap { AddressOfRecord($0.uri) }.map { ByteString("sip:\($0)").shortened() }
+            ?? from.shortened()
+        callID = (frame.firstValue(of: .callID) ?? .empty).shortened()
+    }
 }
 
 extension AddressOfRecord {

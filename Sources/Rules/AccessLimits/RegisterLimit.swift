@@ -4,8 +4,8 @@ import SIPGrammar
 package import Telemetry
 package import Timekeeping
 
-/// Limits how many REGISTERs one source may send each second (T17.6). A UDP source may be forged, so UDP is counted
-/// apart from connections.
+/// Limits how many REGISTERs one source may send each second (T17.6). The source of a datagram may be forged, so UDP
+/// and connections are counted separately.
 package struct RegisterLimit: Sendable {
     private var rate: SourceRate
     private var logLimit = LogRateLimit(burst: 5, per: .seconds(60))
@@ -21,20 +21,21 @@ package struct RegisterLimit: Sendable {
         return hasher.finalize()
     }
 
-    /// How long a source must wait before its REGISTER is looked at. This counts nothing.
+    /// How long a source must wait before its REGISTER is processed. The REGISTER is not counted here.
     ///
     /// - Parameters:
     ///   - flow: the flow on which the REGISTER came.
-    ///   - showsPassword: whether the REGISTER may prove itself. The limit is stricter for a REGISTER that cannot.
+    ///   - showsPassword: whether the REGISTER has credentials. The limit is stricter for a REGISTER without
+    ///     credentials.
     ///   - now: the time.
-    /// - Returns: how long the source must wait; `nil` if its REGISTER is looked at.
+    /// - Returns: how long the source must wait; `nil` if its REGISTER is processed now.
     package func wait(on flow: Flow, showsPassword: Bool, now: Instant) -> Duration? {
         rate.isOn ? rate.wait(Self.source(of: flow), isProved: showsPassword, now: now) : nil
     }
 
-    /// Counts a REGISTER, which has proved itself or not.
+    /// Counts a REGISTER. `isProved` says whether its sender has authenticated.
     ///
-    /// - Returns: how long the source must wait, if this REGISTER was one too many.
+    /// - Returns: how long the source must wait, if this REGISTER exceeds the limit.
     package mutating func came(on flow: Flow, isProved: Bool, now: Instant) -> Duration? {
         guard rate.isOn else { return nil }
         let source = Self.source(of: flow)
@@ -46,7 +47,7 @@ package struct RegisterLimit: Sendable {
     package mutating func tell(_ log: Log, of flow: Flow, now: Instant) {
         guard let suppressed = logLimit.admit(now: now) else { return }
         log.warning(
-            "too many REGISTERs from one source, they are refused",
+            "too many REGISTERs from one source: further REGISTERs are refused",
             [
                 .source: .described(flow.remote), .status: .number(503), .suppressed: .number(suppressed),
                 .setting: .text("limits.registers-per-source"),

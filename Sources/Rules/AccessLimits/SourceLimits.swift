@@ -1,7 +1,7 @@
 package import ProxyPolicy
 package import Registration
 
-/// Limits on the logins and REGISTERs of one source (T8, T17.6).
+/// The limits for the logins and REGISTERs of each source (T8, T17.6).
 package struct SourceLimits {
     package var logins: LoginLimit
     package var registers: RegisterLimit

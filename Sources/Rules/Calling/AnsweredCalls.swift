@@ -2,15 +2,16 @@ package import Bytes
 import Collections
 package import Timekeeping
 
-/// Answered calls that the journal keeps for another run of the daemon.
+/// The answered calls that the journal still keeps, because a restart could lose their ACK.
 ///
-/// A call is kept for five seconds after its answer, because the ACK may be lost. If no ACK passes within one second, the
-/// call is kept for 32 seconds, as long as a phone repeats its answer (RFC 3261 section 13.3.1.4).
+/// The journal keeps a call for five seconds after its answer. If no ACK passes within one second, the journal keeps
+/// the call for 32 seconds, because a phone repeats its 2xx for that long (RFC 3261 section 13.3.1.4).
 package struct AnsweredCalls {
-    /// How long a call is kept after an answer with an ACK. A phone repeats its answer at most four seconds later (T2).
+    /// How long the journal keeps a call whose ACK came in time. A phone repeats its 2xx after at most four seconds
+    /// (T2).
     private static let moment: Duration = .seconds(5)
-    /// Only an ACK that passes within one second of the answer counts. After a slower ACK, the phone may repeat its
-    /// answer later than ``moment``.
+    /// The longest time between an answer and an ACK that is in time. After a slower ACK, the phone may repeat its 2xx
+    /// later than ``moment``.
     private static let quick: Duration = .seconds(1)
 
     private struct Answer {
@@ -19,15 +20,15 @@ package struct AnsweredCalls {
         let answered: Instant
     }
 
-    /// How long an answer without an ACK is kept: 64 times T1.
+    /// How long the journal keeps a call without ACK: 64 times T1.
     private static let patience: Duration = .seconds(32)
-    /// How many answers without an ACK are kept. The oldest are dropped first.
+    /// The maximum number of kept answers without ACK. Above this number, the oldest answers are dropped.
     private let limit: Int
     private var recent = Queue<Answer>()
     private var unacknowledged = Queue<Answer>()
-    /// For each dialog without an ACK, the time of its answer.
+    /// The time of the answer, for each dialog without an ACK. The key is ``dialogKey(_:_:_:)``.
     private var dialogs: [Int: Instant] = [:]
-    /// When the earliest armed timer fires. Timers that are armed for later times are ignored.
+    /// When the earliest armed timer fires. The engine's other timers for the journal are ignored.
     private var due: Instant?
 
     package init(limit: Int = 16_384) { self.limit = limit }
@@ -36,14 +37,17 @@ package struct AnsweredCalls {
 
     // MARK: The timer
 
-    /// The time for which a timer has to be armed; `nil` if an armed timer is early enough.
+    /// The time for which the caller of this method must set a timer; `nil` if the timer that is set fires early
+    /// enough.
     package mutating func timerWanted() -> Instant? {
         guard let end = nextEnd, due.map({ end < $0 }) ?? true else { return nil }
         due = end
         return end
     }
 
-    /// - Returns: whether the timer for ``due`` has fired. A timer that was armed for another time is ignored.
+    /// Handles a timer of the journal. A timer that was set for another time than ``due`` is ignored.
+    ///
+    /// - Returns: whether the timer for ``due`` has fired.
     package mutating func timerFired(now: Instant) -> Bool {
         guard let due, now >= due else { return false }
         self.due = nil
@@ -58,11 +62,11 @@ package struct AnsweredCalls {
 
     // MARK: What happens
 
-    /// A phone has answered, or repeats its answer.
+    /// Notes a 2xx of a phone, or a repeated 2xx.
     ///
     /// - Parameters:
-    ///   - call: the call, which is kept only if the journal has it.
-    ///   - dialog: the hash of ``dialog(_:_:_:)``.
+    ///   - call: the call, which is ignored if the journal does not keep it.
+    ///   - dialog: the hash of ``dialogKey(_:_:_:)``.
     ///   - now: the monotonic clock.
     package mutating func note(_ call: ProxiedRequest, in dialog: Int, now: Instant) {
         switch call.journalling {
@@ -77,20 +81,20 @@ package struct AnsweredCalls {
         recent.append(Answer(call: call, dialog: dialog, answered: now))
     }
 
-    /// Keeps a call that was answered in an earlier run.
+    /// Adds a call that was answered in an earlier run.
     package mutating func resume(_ call: ProxiedRequest, now: Instant) {
         guard call.journalling != .off else { return }
         call.journalKeeps(forAnswers: 1)
         unacknowledged.append(Answer(call: call, dialog: 0, answered: now))
     }
 
-    /// The ACK of an answer has passed.
+    /// Notes that the ACK of a 2xx has passed through the proxy.
     package mutating func acknowledged(_ dialog: Int, now: Instant) {
         guard let answered = dialogs[dialog], now <= answered + Self.quick else { return }
         dialogs[dialog] = nil
     }
 
-    /// The next call that the journal need not keep any more.
+    /// Removes and returns a call that the journal need not keep any longer; `nil` if there is none now.
     package mutating func popDue(now: Instant) -> ProxiedRequest? {
         while let answer = recent.first, now >= answer.answered + Self.moment {
             _ = recent.popFirst()
@@ -110,8 +114,8 @@ package struct AnsweredCalls {
         return nil
     }
 
-    /// The journal need not keep the call for one of its answers any more. Returns true if this was the call's last
-    /// answer.
+    /// Counts an answer of the call as done. Returns true if it was the call's last answer, so that the journal can
+    /// drop the call.
     private func isOver(_ call: ProxiedRequest) -> Bool {
         guard case .answered(let count) = call.journalling else { return false }
         guard count > 1 else { return true }
@@ -119,8 +123,8 @@ package struct AnsweredCalls {
         return false
     }
 
-    /// A hash that an answer and its ACK share. Peers choose the texts, but cannot make them collide since the hash is
-    /// seeded.
+    /// The key of a dialog: a hash that a 2xx and its ACK have in common. Peers choose the texts, but the hash is
+    /// seeded, so peers cannot make two dialogs collide.
     package static func dialogKey(_ callID: ByteString, _ toTag: ByteString?, _ cseq: UInt32) -> Int {
         var hasher = Hasher()
         hasher.combine(callID)

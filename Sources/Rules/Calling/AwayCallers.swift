@@ -1,8 +1,8 @@
 package import Addressing
 import SIPTransactions
 
-/// Calls of an earlier run whose callers lost their connections when that run ended. When a caller connects again, the
-/// responses go to the new connection.
+/// Calls of an earlier run whose callers lost their connections when that run ended. When such a caller connects again,
+/// the responses to its calls are sent on the new connection.
 package struct AwayCallers {
     /// Calls from trusted peers, by the peer's address.
     private var peers: [IPAddress: [ProxiedRequest]] = [:]
@@ -11,7 +11,7 @@ package struct AwayCallers {
 
     package var isEmpty: Bool { peers.isEmpty }
 
-    /// The call was made by a trusted peer.
+    /// Adds a call, if a trusted peer made it.
     package mutating func add(_ call: ProxiedRequest) { peers[call.source.remote.address, default: []].append(call) }
 
     /// Whether the trusted peer that made the call has not connected again yet.

@@ -1,17 +1,17 @@
 package import SIPGrammar
 
-/// Chooses which branch's final response goes upstream (RFC 3261 section 16.7 item 6).
+/// Chooses the final response for the caller from the branches' final responses (RFC 3261 section 16.7 item 6).
 package struct BestResponse: Sendable {
-    /// The status of the fork's final response so far; `nil` while no branch has failed. If ``response`` is `nil`, we
-    /// chose the status.
+    /// The status of the best final response so far; `nil` while no branch has failed. If ``response`` is `nil`, this
+    /// proxy chose the status.
     package private(set) var status: Status?
     private var response: SIPResponse?
     /// Whether the fork itself chose the status, by ``decide(_:)``.
     private var isDecided = false
-    /// Responses 401 and 407 other than the best response. The caller gets their challenges too.
+    /// The 401 and 407 responses besides the best response. Their challenges are added to the final response.
     private var challenges: [SIPResponse] = []
 
-    /// A branch has failed with this status.
+    /// Considers a branch that failed with this status.
     package mutating func consider(_ status: Status, _ response: SIPResponse?) {
         var other = response
         if isBetter(status) {
@@ -23,13 +23,13 @@ package struct BestResponse: Sendable {
         if let other { challenges.append(other) }
     }
 
-    /// The fork's final response has this status, whatever its branches respond.
+    /// Fixes the status of the fork's final response, whatever its branches respond.
     package mutating func decide(_ status: Status) { (self.status, response, isDecided) = (status, nil, true) }
 
-    /// The order for a fork whose branches are all over.
+    /// The order for a fork whose branches have all ended.
     package func order(isInvite: Bool) -> Fork.Order {
         guard let status else { return isInvite ? .respond(.requestTimeout) : .giveUp }
-        // A 503 of a branch concerns one next hop, not this proxy.
+        // A branch's 503 describes one next hop, not this proxy.
         if status == .serviceUnavailable, !isDecided {
             return response.map { .respondInstead(of: $0, .serverError) } ?? .respond(.serverError)
         }
@@ -51,7 +51,8 @@ package struct BestResponse: Sendable {
         status == .unauthorized || status == .proxyAuthenticationRequired
     }
 
-    /// Prefers 6xx to all, then the lowest class. Within 4xx it prefers statuses that tell the caller how to continue.
+    /// Whether a status is better than the best one so far. A 6xx is better than all others; then the lowest class is
+    /// best. Within 4xx, statuses that tell the caller how to continue are preferred.
     private func isBetter(_ status: Status) -> Bool {
         guard let best = self.status else { return true }
         return Self.rank(status) < Self.rank(best)
@@ -63,7 +64,7 @@ package struct BestResponse: Sendable {
         let within: Int
         switch status.code {
         case let code where helpful.contains(code): within = 0
-        // A device's response says more than a time-out, or a device that never woke.
+        // A device's own response says more than a time-out, or than a device that never woke.
         case 408, 480, 487, 503: within = 2
         default: within = 1
         }

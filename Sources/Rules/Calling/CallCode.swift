@@ -2,33 +2,33 @@
 package struct CallCode: Hashable, Sendable, CustomStringConvertible {
     /// Whether the INVITE waited for a phone.
     package enum Hold: String, Hashable, Sendable, CaseIterable {
-        /// At least one phone was waited for.
+        /// At least one phone was asleep, and the call waited for it.
         case held = "H"
-        /// The same, and a phone that had the INVITE was lost and waited for again.
+        /// The call waited for a phone, and waited again because a phone with the INVITE was lost.
         case again = "M"
         /// All phones got the INVITE at once.
         case atOnce = "N"
         /// A phone made the call, through the upstream.
         case outgoing = "O"
-        /// The call was refused before any phone was called.
+        /// No phone was called: the call was refused at once, or the user has no contact.
         case none = "-"
     }
 
-    /// The best that happened to the pushes of its phones.
+    /// The best result among the pushes to the call's phones.
     package enum Push: String, Hashable, Sendable, CaseIterable {
-        /// A provider accepted one.
+        /// A provider accepted a push.
         case accepted = "A"
-        /// One was sent, and its provider had not answered.
+        /// A push was sent, and its provider had not answered yet.
         case sent = "S"
-        /// One waited for its turn, for a credential or for another try.
+        /// The caller got 180 before any phone rang.
         case queued = "Q"
-        /// All failed.
+        /// All pushes failed.
         case failed = "F"
-        /// None was sent: the provider is paused.
+        /// No push was sent, because the provider is paused.
         case paused = "P"
-        /// None was sent: a limit was reached.
+        /// No push was sent, because a limit was reached.
         case limited = "L"
-        /// None was needed.
+        /// The call needed no push.
         case none = "-"
     }
 
@@ -38,37 +38,37 @@ package struct CallCode: Hashable, Sendable, CustomStringConvertible {
         case registered = "R"
         /// A phone showed life on the flow of its registration.
         case showedLife = "K"
-        /// Nobody came.
+        /// No phone woke.
         case nobody = "N"
-        /// Nobody was waited for.
+        /// The call did not wait for any phone.
         case none = "-"
     }
 
     package enum End: String, Hashable, Sendable, CaseIterable {
         case answered = "A"
-        /// Another phone than ours answered, as the caller's CANCEL says.
+        /// The call was answered on a phone outside this proxy, as the caller's CANCEL says.
         case answeredElsewhere = "E"
         /// The caller gave up.
         case callerGaveUp = "C"
-        /// A phone or the upstream refused it.
+        /// A phone or the upstream refused the call.
         case refused = "R"
         /// A phone or the upstream had the INVITE and gave no final response.
         case noAnswer = "N"
-        /// The INVITE could not be sent.
+        /// The INVITE could not be sent to any phone.
         case unreachable = "U"
-        /// No phone came in time.
+        /// No phone registered within the waiting time.
         case timeOver = "T"
-        /// The pushes failed, so that no phone was waited for any longer.
+        /// The pushes failed, so the call stopped waiting for phones.
         case pushFailed = "P"
-        /// The phones signed out, or their tokens were dead.
+        /// The phones signed out, their tokens were dead, or the user has no contact.
         case phonesGone = "G"
-        /// It was forwarded, and the destination answered.
+        /// The call was forwarded, and the destination answered.
         case forwarded = "F"
         /// The caller was redirected.
         case redirected = "X"
-        /// An operator ended it.
+        /// An operator ended the call.
         case endedByOperator = "O"
-        /// This daemon refused it at once.
+        /// This daemon refused the call at once.
         case denied = "D"
     }
 
@@ -84,26 +84,39 @@ package struct CallCode: Hashable, Sendable, CustomStringConvertible {
         self.end = end
     }
 
-    /// A call that was refused before any phone was called.
+    /// The code of a call that was refused before any phone was called.
     package static let denied = CallCode(.none, .none, .none, .denied)
 
     package var description: String { hold.rawValue + push.rawValue + wake.rawValue + end.rawValue }
 
-    /// Whether the cause is the daemon, a push provider, the network or the upstream, and no person.
+    /// Whether the call failed because of the daemon, a push provider, the network or the upstream, and not because of
+    /// a person.
     package var isFailure: Bool {
         switch end {
         case .timeOver, .pushFailed, .noAnswer, .unreachable: true
-        case .forwarded, .redirected: wake == .nobody
+        case .forwarded, .redirected: wake == .nobody || hold == .none
+        case .phonesGone: hold == .none
         case .callerGaveUp:
             wake == .nobody
                 && (push == .failed || push == .sent || push == .queued || push == .paused || push == .limited)
-        case .answered, .answeredElsewhere, .refused, .phonesGone, .endedByOperator, .denied: false
+        case .answered, .answeredElsewhere, .refused, .endedByOperator, .denied: false
+        }
+    }
+}
+
+extension CallCode {
+    /// The way in which the call ended, in words for log lines.
+    package var words: StaticString {
+        switch (hold, end) {
+        case (.none, .forwarded): "the user has no contact, the call was forwarded"
+        case (.none, .phonesGone): "the user has no contact, and the forward failed"
+        default: end.words
         }
     }
 }
 
 extension CallCode.End {
-    /// As log lines say it.
+    /// The end of the call, in words for log lines.
     package var words: StaticString {
         switch self {
         case .answered: "answered"
@@ -123,30 +136,30 @@ extension CallCode.End {
     }
 }
 
-/// The events of a call that its fork does not keep, for the call's line in the log.
+/// Events of a call that its fork does not keep, but that the log line at the end of the call shows.
 package struct CallMarks: OptionSet, Sendable {
     package let rawValue: UInt16
 
     package init(rawValue: UInt16) { self.rawValue = rawValue }
 
-    /// A phone was waited for, or was lost and waited for again.
+    /// The call waited for a phone, or waited again for a phone that was lost.
     package static let held = CallMarks(rawValue: 1)
     package static let heldAgain = CallMarks(rawValue: 2)
     package static let pushAsked = CallMarks(rawValue: 4)
     package static let pushFailed = CallMarks(rawValue: 8)
     package static let pushLimited = CallMarks(rawValue: 16)
     package static let pushPaused = CallMarks(rawValue: 32)
-    /// A phone that was waited for has registered, or has shown life.
+    /// A phone has registered or shown life while the call waited for it.
     package static let registered = CallMarks(rawValue: 64)
     package static let showedLife = CallMarks(rawValue: 128)
-    /// The time to wait for phones was over.
+    /// The time limit for waiting was reached.
     package static let timeOver = CallMarks(rawValue: 256)
     /// The caller got 180 although no phone rang.
     package static let rungForPush = CallMarks(rawValue: 512)
     /// The caller was redirected.
     package static let redirected = CallMarks(rawValue: 1024)
-    /// A phone that was waited for has signed out, or its token was dead.
+    /// A phone signed out, or its token was dead, while the call waited for it.
     package static let phonesGone = CallMarks(rawValue: 4096)
-    /// Its line was written.
+    /// The call's log line was written.
     package static let told = CallMarks(rawValue: 2048)
 }

@@ -2,7 +2,8 @@ package import Bytes
 import Registration
 import SIPGrammar
 
-/// Reads and writes the Reason header field (RFC 3326). A CANCEL's Reason may say that somebody else has answered.
+/// Reads and writes the Reason header field (RFC 3326). The Reason of a CANCEL may say that the call was answered
+/// elsewhere.
 package enum CallReason {
     static let completedElsewhere = ByteString("SIP;cause=200;text=\"Call completed elsewhere\"")
 
@@ -12,12 +13,12 @@ package enum CallReason {
         values(of: field).contains { $0 == ("sip", 200) || $0 == ("q.850", 26) }
     }
 
-    /// Whether the Reason has `SIP;cause=200`. Phones know this value, but not `Q.850;cause=26`.
+    /// Whether the field has `SIP;cause=200`. Phones understand this value, but not `Q.850;cause=26`.
     static func saysCompletedElsewhere(_ field: ByteString) -> Bool {
         values(of: field).contains { $0 == ("sip", 200) }
     }
 
-    /// Protocol and cause of each value in the field, the protocol in lower case. Values without a cause are left out.
+    /// The protocol, in lower case, and the cause of each value in the field. Values without a cause are left out.
     private static func values(of field: ByteString) -> [(String, Int)] {
         field.split(at: [UInt8(ascii: ",")]).compactMap { value in
             let parts = value.split(at: [UInt8(ascii: ";")])
@@ -34,10 +35,10 @@ package enum CallReason {
 }
 
 extension Fork.CancelReason {
-    /// The values of the CANCEL's Reason header field.
+    /// The values of the Reason header field for a CANCEL with this reason.
     package func fields(callerReasons: [ByteString]) -> [ByteString] {
         switch self {
-        // The caller may have sent `Q.850;cause=26` only, which phones do not understand.
+        // The caller may have sent only `Q.850;cause=26`, which phones do not understand.
         case .answeredElsewhere:
             callerReasons.contains(where: CallReason.saysCompletedElsewhere)
                 ? callerReasons : [CallReason.completedElsewhere] + callerReasons

@@ -10,58 +10,58 @@ package import Timekeeping
 
 /// A request that is being proxied, with its state: the response context of RFC 3261 section 16.7.
 ///
-/// ``Calls`` owns all calls. A call is a class, so that the engine's extensions change it in place. Many calls are
-/// kept, so the properties are packed, in an order that leaves no gaps.
+/// ``Calls`` owns all these requests. The type is a class, so that the engine's extensions change it in place. The
+/// daemon keeps many calls, so the properties are packed, in an order that leaves no gaps.
 package final class ProxiedRequest {
     /// The kind of request, with the state that only this kind has.
     package enum Purpose {
-        /// A request that the proxy only passes on.
+        /// A request without special treatment.
         case plain
         /// An INVITE from a phone to the upstream.
         case outgoing(OutgoingCall)
         /// An INVITE to one of our users.
         case userCall(UserCall)
-        /// A stored message that is being sent to one device.
+        /// The delivery of a stored message to one device.
         case delivery(MessageDelivery)
         /// A request inside a dialog, to a phone that a push can wake.
         case dialog(DialogRequest)
     }
 
     package let id: ForkID
-    /// The index of the call in ``Calls``.
+    /// The slot index of the call in ``Calls``.
     package let place: UInt32
     /// The timer that ends the wait for devices.
     package private(set) var deadline = DeadlineID.none
-    /// The shares of caller and callee that count this request. The shares get the amount back when the request's bytes
-    /// are dropped.
+    /// The entries of ``HeldShares`` that count this request for its caller and callee, until the request's bytes are
+    /// dropped.
     fileprivate(set) var claim = HeldShares.Claim()
     /// Whether the request came from a trusted peer.
     package let isTrusted: Bool
-    /// The call is over, and events of its last transactions change nothing any more.
+    /// Whether the call is over, so that late events of its transactions change nothing.
     package fileprivate(set) var isForgotten = false
     package var fork: Fork
-    /// The transaction that gets the responses; `nil` for a stored message that is being sent to one device.
+    /// The server transaction that gets the responses; `nil` for a stored message that is being sent to one device.
     @PackedOptional package private(set) var server: ServerTransactionID?
     package private(set) var purpose: Purpose
     /// The flow that the request came on.
     package let source: Flow
-    /// The Max-Breadth that each branch may use: a part of the request's (RFC 5393).
+    /// The Max-Breadth for each branch: a part of the Max-Breadth of the request (RFC 5393).
     package let breadth: UInt16
-    /// How many devices that know of the call were reported to the bucket of missed calls.
+    /// The number of devices with knowledge of the call that the engine has reported to the bucket of missed calls.
     private var toldKnowing: UInt8 = 0
     /// Whether the bucket of missed calls knows that the call was answered.
     package private(set) var wasAnswered = false
-    /// Events that the line at the call's end tells, as far as the fork does not keep them.
+    /// Events that the log line at the end of the call shows, and that the fork does not keep.
     package private(set) var marks: CallMarks = []
     /// The status of the final response that the caller got; 0 before that.
     package private(set) var finalStatus: UInt16 = 0
-    /// Whether the journal keeps the call.
+    /// Whether and how long the journal keeps the call.
     package private(set) var journalling = Journalling.off
     private var shownUser = BoxedOptional<AddressOfRecord>()
-    /// The request's bytes, for branches that start later and for a final response of our own. Dropped with the final
-    /// response.
+    /// The request's bytes, for branches that start later and for a final response of this proxy. The bytes are kept
+    /// until the final response.
     package fileprivate(set) var request: KeptRequest
-    /// The parsed request. Only the latest calls keep it: the others parse their bytes again.
+    /// The parsed request. Only the newest calls keep it; the bytes of older calls are parsed again.
     package fileprivate(set) var recent: SIPRequest?
     /// The Reason header fields of the caller's CANCEL (RFC 3326).
     package private(set) var callerReasons: [ByteString] = []
@@ -84,51 +84,55 @@ package final class ProxiedRequest {
 
     // MARK: What happened
 
-    /// The engine has set this timer for the end of the wait for devices.
+    /// Stores the timer that ends the wait for devices.
     package func waits(until deadline: DeadlineID) { self.deadline = deadline }
 
-    /// - Returns: the timer for the end of the wait, which is no longer needed.
+    /// Removes the timer that ends the wait for devices.
+    ///
+    /// - Returns: the timer, which the caller of this method may cancel.
     package func stopsWaiting() -> DeadlineID {
         defer { deadline = .none }
         return deadline
     }
 
-    /// The request turned out to be of this kind.
+    /// Sets the purpose, which became known after the request was kept.
     package func turned(into purpose: Purpose) { self.purpose = purpose }
 
-    /// Something that the line at the call's end tells.
+    /// Notes an event for the log line at the end of the call.
     package func saw(_ mark: CallMarks) { marks.insert(mark) }
 
-    /// Takes from the journal as much as it has of what the line at the call's end tells. The line of a call whose caller has
-    /// the final response was written by the earlier run.
+    /// Restores the events for the log line at the end of the call, as far as the journal has them. If the caller has
+    /// the final response, the earlier run has already written the line.
     package func resumed(from stored: StoredCall) {
         if !stored.final.isEmpty || fork.wasAnswered { saw(.told) }
         if stored.branches.contains(where: { $0.stage == .waiting || $0.code != nil }) { saw(.held) }
     }
 
-    /// The caller got this final response. Only the first counts.
+    /// Stores the status of the final response that the caller got. Later responses are ignored.
     package func answered(with status: Status) { if finalStatus == 0 { finalStatus = status.code } }
 
-    /// The caller's CANCEL gave these reasons.
+    /// Stores the Reason values of the caller's CANCEL.
     package func cancelled(for reasons: [ByteString]) { if !reasons.isEmpty { callerReasons = reasons } }
 
-    /// The journal keeps the call from now on.
+    /// Notes that the journal keeps the call.
     package func journalBegan() { journalling = .open }
 
-    /// The call was answered. The journal keeps the call for this number of answers.
+    /// Notes that the call was answered, and how many answers the journal must keep it for.
     func journalKeeps(forAnswers count: UInt8) { journalling = .answered(count) }
 
-    /// The call has left the journal, or will never be in it.
+    /// Notes that the journal no longer keeps the call, or will never keep it.
     package func journalEnded() { journalling = .off }
 
-    /// News of the call for the bucket of missed calls.
+    /// A change of a call that concerns the bucket of missed calls.
     package enum BucketNews {
         case answered
-        /// Devices that know of the call, and perhaps the call's end.
+        /// More devices know of the call, or the call has ended (`isOver`).
         case knowing(isOver: Bool)
     }
 
-    /// - Returns: the news since the last call of this method; `nil` if there are none, or the bucket knows of the answer.
+    /// Returns the change since the last call of this method, for the bucket of missed calls.
+    ///
+    /// - Returns: the change; `nil` if there is none, or if the bucket knows that the call was answered.
     package func takeBucketNews() -> BucketNews? {
         guard !wasAnswered else { return nil }
         if fork.isAnswered {
@@ -144,7 +148,7 @@ package final class ProxiedRequest {
     /// The user who has shown a password for the request.
     package var sender: AddressOfRecord? { shownUser.value }
 
-    /// The offer, if the request is an INVITE to one of our users.
+    /// The data of the user's call, if the request is an INVITE to one of our users.
     package var userCall: UserCall? { if case .userCall(let userCall) = purpose { userCall } else { nil } }
     package var outgoing: OutgoingCall? { if case .outgoing(let outgoing) = purpose { outgoing } else { nil } }
     package var delivery: MessageDelivery? { if case .delivery(let delivery) = purpose { delivery } else { nil } }
@@ -154,27 +158,27 @@ package final class ProxiedRequest {
 /// Whether the journal keeps a call as a ``StoredCall``, and for how long.
 package enum Journalling: Equatable, Sendable {
     case off
-    /// The call is written, or is about to be.
+    /// The journal keeps the call until its caller has acknowledged the end.
     case open
-    /// The call was answered. The journal keeps the call for this number of answers, see ``AnsweredCalls``: several phones may
-    /// answer.
+    /// The call was answered, and the journal keeps it for a short time. The number counts the answers without ACK,
+    /// because several phones may answer: see ``AnsweredCalls``.
     case answered(UInt8)
 }
 
 /// An INVITE for one of our users, from its arrival to its end.
 ///
-/// An offer is a class because the call, its branches, its records and the work after its end share it.
+/// The type is a class because the call, its branches, its records and the work after its end share it.
 package final class UserCall: Sendable {
     package let ref: CallRef
     package let key: UserCallKey
     package let receivedAt: UnixTime
-    /// A push for the call is useless after this time: the end of the hold (A12, A26).
+    /// The time after which a push for the call is useless: the end of the hold (A12, A26).
     package let pushDeadline: UnixTime
     /// The end of the hold, by the monotonic clock.
     package let holdUntil: Instant
-    /// The caller whose share of the limits the call uses.
+    /// The caller to whose share of the limits the call counts.
     package let caller: Caller
-    /// Whether the caller may have phones woken (T11.2).
+    /// Whether phones may be woken for this caller (T11.2).
     package let mayPush: Bool
 
     package var aor: AddressOfRecord { key.aor }
@@ -194,31 +198,31 @@ package final class UserCall: Sendable {
     }
 }
 
-/// State of an INVITE from a phone to the upstream.
+/// The state of an INVITE from a phone to the upstream.
 package final class OutgoingCall {
     package let since: Instant
-    /// The upstream has sent a response of more than 100.
+    /// Whether the upstream has sent a response above 100.
     package private(set) var isHeard = false
     package private(set) var isCounted = false
 
     package init(since: Instant) { self.since = since }
 
-    /// The upstream has sent a response of more than 100.
+    /// Notes a response above 100 of the upstream.
     ///
-    /// - Returns: whether it is the first.
+    /// - Returns: whether it is the first such response.
     package func heard() -> Bool {
         defer { isHeard = true }
         return !isHeard
     }
 
-    /// The call is in the counters now.
+    /// Notes that the call was counted.
     package func counted() { isCounted = true }
 }
 
-/// Two INVITEs with equal keys are the same call for one user: the caller's fork arrived twice (RFC 3261 section
-/// 8.2.2.2).
+/// The key of a call for one user. Two INVITEs with equal keys are the same call, which arrived twice because a proxy
+/// forked it before (RFC 3261 section 8.2.2.2).
 ///
-/// The key outlives the INVITE, so its texts have their own memory block.
+/// The key is kept longer than the INVITE, so its texts have their own memory block.
 package struct UserCallKey: Equatable {
     package let hash: UInt32
     package let aor: AddressOfRecord
@@ -239,26 +243,26 @@ package struct UserCallKey: Equatable {
     }
 }
 
-/// All requests that are being proxied. A call is found by its number, its server transaction, or its ``UserCallKey``.
-/// ``WakeDesk`` finds calls by their devices.
+/// All requests that are being proxied. A call is found by its id, its server transaction, or its ``UserCallKey``.
+/// ``WakeDesk`` finds a call by the devices that the call waits for.
 package struct Calls: ~Copyable {
-    /// Answered calls that are still in the journal for another run of the daemon.
+    /// Answered calls that are still in the journal, in case the daemon restarts.
     package var answered = AnsweredCalls()
-    /// Callers of an earlier run whose connections ended with that run.
+    /// Callers whose connections ended with an earlier run of the daemon.
     package var away = AwayCallers()
     private var calls: [ProxiedRequest?] = []
     private var vacant: [UInt32] = []
-    /// Calls by server transaction, until the transaction ends: a CANCEL names the transaction.
+    /// The calls by server transaction, until the transaction ends, because a CANCEL names the transaction.
     private var byServer = TransactionNotes<ServerTransactionID, ProxiedRequest>()
     private var userCalls = SlotIndex()
     package private(set) var shares = HeldShares()
     package private(set) var limits: HeldShares.Limits
-    /// Calls that are over, for phones that were woken for them and have not registered yet.
+    /// Calls that are over, for phones that got a push for them and have not registered yet.
     package var ended = EndedCalls()
     private var lastID: UInt64 = 0
-    /// The calls that keep their parsed request. Most phones wake within a few seconds, and parsing an INVITE again
-    /// costs nearly as much as sending it. But the parsed request takes nearly as much memory as the rest of a waiting
-    /// call. So older calls keep packed bytes only.
+    /// The latest calls, which keep their parsed request. Most phones wake within a few seconds, and parsing an INVITE
+    /// again costs nearly as much as sending it. But a parsed request takes nearly as much memory as the rest of a
+    /// waiting call, so older calls keep only packed bytes.
     private var recent = Queue<(place: UInt32, id: ForkID)>()
     private static let recentLimit = 1024
     private var packer: RequestPacker
@@ -273,13 +277,13 @@ package struct Calls: ~Copyable {
     package var count: Int { calls.count - vacant.count }
     /// The number of INVITEs to our users without a final response.
     package var offered: Int { userCalls.count }
-    /// The number of bytes of requests that are kept.
+    /// The number of bytes of all kept requests.
     package var bytes: Int { shares.all.bytes + ended.bytes }
 
-    /// Finds a call by its number. For operators only: this searches all calls.
+    /// Finds a call by its id. The function searches all calls, so only commands of operators use it.
     package subscript(id: ForkID) -> ProxiedRequest? { calls.first { $0?.id == id } ?? nil }
 
-    /// The call with that ``ProxiedRequest/place``.
+    /// The call in the given slot, see ``ProxiedRequest/place``.
     package func call(at place: UInt32) -> ProxiedRequest? { calls[Int(place)] }
 
     package func call(of server: ServerTransactionID) -> ProxiedRequest? { byServer[server] }
@@ -292,7 +296,7 @@ package struct Calls: ~Copyable {
 
     // MARK: Beginning and end
 
-    /// Continues a call of an earlier run with its state and number. Later calls get higher numbers.
+    /// Continues a call of an earlier run with its state and id. Calls that begin later get higher ids.
     package mutating func resume(
         _ stored: StoredCall, _ incoming: IncomingRequest, _ server: ServerTransactionID, userCall: UserCall?,
         parties: HeldShares.Parties
@@ -307,7 +311,7 @@ package struct Calls: ~Copyable {
         return call
     }
 
-    /// Starts to keep a request.
+    /// Begins to keep a request that is proxied.
     package mutating func begin(
         _ incoming: IncomingRequest, _ server: ServerTransactionID?, branches: [ForkBranch],
         purpose: ProxiedRequest.Purpose = .plain, parties: HeldShares.Parties = .nobody
@@ -339,16 +343,17 @@ package struct Calls: ~Copyable {
         call.recent = request
         recent.append((call.place, call.id))
         guard recent.count > Self.recentLimit, let oldest = recent.popFirst() else { return }
-        // Another call may have the place by now.
+        // Another call may use this slot by now.
         guard let call = calls[Int(oldest.place)], call.id == oldest.id else { return }
         call.recent = nil
         packer.pack(&call.request)
     }
 
-    /// The final response was sent: the request's bytes are dropped, and an INVITE with the same ``UserCallKey`` is
-    /// accepted again.
+    /// Drops the request's bytes after the final response. From now on, an INVITE with the same ``UserCallKey`` is a
+    /// new call.
     package mutating func finish(_ call: ProxiedRequest) {
-        // A late CANCEL may finish a call twice. By then a newer call may have the same key, and must stay listed.
+        // A late CANCEL may finish a call a second time. A newer call may have the same key by then, and must stay
+        // listed.
         guard !call.isForgotten else { return }
         if let userCall = call.userCall { userCalls.remove(hash: userCall.key.hash, slot: call.place) }
         if !call.request.isEmpty {
@@ -364,7 +369,7 @@ package struct Calls: ~Copyable {
         forgetIfDone(call)
     }
 
-    /// Forgets a call when nothing can refer to it any more: all its branches and its server transaction are over.
+    /// Removes a call when nothing can refer to it any more: its branches and its server transaction have ended.
     package mutating func forgetIfDone(_ call: ProxiedRequest) {
         guard !call.isForgotten, call.fork.phase == .ended,
             call.server.map({ byServer[$0] == nil }) ?? true
@@ -376,7 +381,7 @@ package struct Calls: ~Copyable {
 
     // MARK: For operators
 
-    /// The calls for our users that match, in no order.
+    /// The calls for our users for which `matches` returns true, in no order.
     package func offered(where matches: (UserCallKey, ProxiedRequest) -> Bool) -> [ProxiedRequest] {
         calls.compactMap { call in
             guard let call, let userCall = call.userCall, !call.request.isEmpty else { return nil }
@@ -384,9 +389,9 @@ package struct Calls: ~Copyable {
         }
     }
 
-    /// The oldest calls after this number, in order.
+    /// The oldest calls with higher ids than `id`, in order.
     ///
-    /// The page is sorted and cut whenever it has twice its size. With 200,000 calls, a page takes one millisecond.
+    /// The page is sorted and cut off whenever it has twice its size. With 200,000 calls, a page takes one millisecond.
     package func page(after id: UInt64, limit: Int) -> [ProxiedRequest] {
         var page: [ProxiedRequest] = []
         var last = UInt64.max
@@ -405,6 +410,6 @@ package struct Calls: ~Copyable {
 }
 
 extension ProxiedRequest {
-    /// The share that the call takes while its request is kept.
+    /// The calls and bytes that a kept request takes from the limits of its caller and callee.
     fileprivate var share: HeldShares.Share { HeldShares.Share(calls: fork.isInvite ? 1 : 0, bytes: request.count) }
 }

@@ -3,17 +3,17 @@ package import Routing
 package import SIPDialogs
 package import Timekeeping
 
-/// A request inside a dialog to a phone that a push can wake, as its call keeps it.
+/// A request inside a dialog to a phone that a push can wake.
 package final class DialogRequest {
     package let pass: DialogPass
     package let next: RouteSet.Next
     package let device: DeviceID
-    /// The caller in whose share the request counts.
+    /// The caller to whose share of the limits the request counts.
     package let caller: Caller
     package let isBye: Bool
     /// Whether the phone was woken for this request.
     package private(set) var hasWoken = false
-    /// When the wait ends, if it began in an earlier run of the program.
+    /// The time at which the wait ends, if it began in an earlier run of the program.
     package private(set) var waitsUntil: Instant?
 
     package init(_ pass: DialogPass, _ next: RouteSet.Next, to device: DeviceID, from caller: Caller, isBye: Bool) {
@@ -24,9 +24,9 @@ package final class DialogRequest {
         self.device = device
     }
 
-    /// A push was sent to the phone for this request.
+    /// Notes that a push was sent to the phone for this request.
     package func wokePhone() { hasWoken = true }
 
-    /// The request waits until then, because its wait began in an earlier run.
+    /// Sets the end of the wait, which began in an earlier run.
     package func waits(until end: Instant) { waitsUntil = end }
 }

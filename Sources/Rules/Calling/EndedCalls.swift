@@ -4,17 +4,17 @@ import Collections
 package import SIPTransactions
 package import Timekeeping
 
-/// A call that is over, kept for phones that were woken for it and have not registered yet.
+/// A call that is over, kept for phones that got a push for it and have not registered yet.
 package final class EndedCall {
     package let userCall: UserCall
     /// The INVITE's bytes.
     package let request: KeptRequest
     package let source: Flow
     package let until: Instant
-    /// The devices that learn of the call when they register, each with the Reason values of its CANCEL.
+    /// The devices that get INVITE and CANCEL when they register, each with the Reason values for the CANCEL.
     package private(set) var reasons: [DeviceID: [ByteString]]
-    /// Transactions by which phones may still ring although their connections have ended. Such a phone gets only a
-    /// CANCEL, no INVITE.
+    /// The transactions by which phones may still ring although their connections have ended. A phone that may still
+    /// ring gets only a CANCEL when it registers.
     package private(set) var rings: [DeviceID: [ClientTransactionID]]
 
     package init(
@@ -29,14 +29,15 @@ package final class EndedCall {
         self.reasons = reasons
     }
 
-    /// The device has another number from now on.
+    /// Replaces the id of a device by the id of another of its bindings.
     package func renamed(_ device: DeviceID, to heir: DeviceID) {
         if let values = reasons.removeValue(forKey: device) { reasons[heir] = values }
         if let clients = rings.removeValue(forKey: device) { rings[heir] = clients }
     }
 }
 
-/// The calls that are over, each kept for one minute. ``WakeDesk`` finds them by the devices that learn of them.
+/// The calls that are over, each kept for one minute. ``WakeDesk`` finds these calls by the devices that must be
+/// notified of them.
 package struct EndedCalls: ~Copyable {
     private var calls = Queue<EndedCall>()
     /// The total bytes of the calls' requests.
@@ -50,7 +51,7 @@ package struct EndedCalls: ~Copyable {
         bytes += call.request.count
     }
 
-    /// Forgets the oldest call.
+    /// Removes the oldest call.
     package mutating func dropOldest() -> EndedCall? {
         guard let oldest = calls.popFirst() else { return nil }
         bytes -= oldest.request.count

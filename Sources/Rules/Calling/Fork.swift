@@ -6,42 +6,43 @@ package import Routing
 package import SIPGrammar
 package import SIPTransactions
 
-/// Names one fork. A number is never used twice in a process.
+/// The id of a fork. No id is used twice.
 package struct ForkID: SerialID, Sendable {
     package let rawValue: UInt64
     package init(_ number: UInt64) { rawValue = number }
 }
 
-/// The response context of one proxied request (RFC 3261 section 16.7): the branches, and which response goes upstream.
+/// The response context of one proxied request (RFC 3261 section 16.7): its branches, and the choice of the response
+/// that is sent upstream, to the caller.
 ///
-/// A fork does no input or output. The methods of a fork take what happened to a branch, and return orders for the
-/// engine.
+/// A fork performs no input or output. Its methods take an event of a branch, and return orders for the engine.
 package struct Fork: Sendable {
     package enum Phase: Hashable, Sendable {
-        /// No final response was sent upstream. Next: any other phase.
+        /// No final response was sent upstream. The next phase can be any other phase.
         case proceeding
-        /// A branch declined for all devices of the user (6xx). The other branches are being cancelled. Next:
-        /// `answered`, `ended`.
+        /// A branch declined with 6xx for all devices of the user, and the other branches are being cancelled. The next
+        /// phase is `answered` or `ended`.
         case declined
-        /// The caller sent CANCEL. Next: `answered` by a 2xx that crossed the CANCEL; `ended`.
+        /// The caller has sent CANCEL. The next phase is `answered` (by a 2xx that crossed the CANCEL) or `ended`.
         case cancelled
-        /// An operator ended the call. The caller has its final response, and the phones are being cancelled. Next:
-        /// `ended`.
+        /// An operator ended the call. The caller has its final response, and the requests to phones are being
+        /// cancelled. The next phase is `ended`.
         case endedByOperator
-        /// A 2xx went upstream. Later 2xx of other branches go upstream too. Next: `ended`.
+        /// The 2xx of a branch was sent upstream, and each later 2xx of another branch is sent upstream too. The next
+        /// phase is `ended`.
         case answered
-        /// The final response went upstream, and no branch is left.
+        /// The final response was sent upstream, and every branch has ended.
         case ended
     }
 
-    /// Why a branch is cancelled. The reason becomes the CANCEL's Reason header field (RFC 3326).
+    /// The reason why a branch is cancelled, for the Reason header field of the CANCEL (RFC 3326).
     package enum CancelReason: Hashable, Sendable {
         case answeredElsewhere
         case declinedElsewhere(Status)
         case callerCancelled
         /// An operator ended the call.
         case endedByOperator(Status)
-        /// The device gets the request by another flow.
+        /// The device gets the request on another of its flows.
         case moved
     }
 
@@ -51,29 +52,29 @@ package struct Fork: Sendable {
         /// Send this challenge upstream together with the challenges of other branches: the caller can answer them all
         /// (RFC 3261 section 16.7 item 7).
         case relayChallenge(SIPResponse, others: [SIPResponse])
-        /// Send a response of our own upstream.
+        /// Send the caller a response of this proxy.
         case respond(Status)
-        /// Send a final response of our own instead of this response, which concerns only one next hop.
+        /// Send the caller a final response of this proxy instead of this response, which concerns only one next hop.
         case respondInstead(of: SIPResponse, Status)
-        /// Nobody was found: send the request to one further destination.
+        /// Forward the request to the destination in the settings, because no phone was found.
         case forward
-        /// Send nothing: no branch answered a non-INVITE (RFC 4320 section 4.2).
+        /// Send no final response, because no branch answered a request other than INVITE (RFC 4320 section 4.2).
         case giveUp
         case cancel(ClientTransactionID, CancelReason)
-        /// The branch no longer waits for its device. A push that was not sent yet is dropped.
+        /// End the branch's wait for its device. If the branch's push was not sent yet, drop the push.
         case stopWaiting(branch: Int)
-        /// The device answered after the caller got a refusal: acknowledge the answer and send BYE.
-        case hangUp(SIPResponse, branch: Int)
+        /// Acknowledge this 2xx and send BYE, because the phone answered after the caller had got a refusal.
+        case hangUp(SIPResponse, branch: Int, ClientTransactionID?)
     }
 
-    /// Who answered the call. Unlike ``phase``, this stays when the fork ends.
+    /// Who answered the call. Unlike ``phase``, this value stays when the fork ends.
     private enum Taker: UInt8 {
         case nobody
-        /// A branch answered: its 2xx went upstream.
+        /// A branch answered, and its 2xx was sent upstream.
         case branch
-        /// The destination of a forward answered. For the called user it is a missed call.
+        /// The destination of a forward answered. For the called user, the call counts as missed.
         case forward
-        /// Somebody outside this proxy answered, as the Reason of the caller's CANCEL said.
+        /// Somebody outside this proxy answered, as the Reason of the caller's CANCEL says.
         case elsewhere
     }
 
@@ -82,21 +83,22 @@ package struct Fork: Sendable {
     private var taker = Taker.nobody
     package private(set) var branches: [ForkBranch]
     private var best = BestResponse()
-    /// Whether the request goes to one further destination if no phone is found. That happens at most once.
+    /// Whether the request may be forwarded to one further destination if no phone is found. A fork forwards its
+    /// request at most once.
     package var mayForward = false
-    /// The destination of the forward rings or has answered.
+    /// Whether the destination of the forward rings or has answered.
     private var forwardStands = false
-    /// The branch of the forward; negative before there is one.
+    /// The index of the branch to the forward's destination; negative while no forward has begun.
     private var forwardBranch: Int16 = -1
 
-    /// A fork whose request was not sent yet on any branch.
+    /// Creates a fork whose request was not sent yet on any branch.
     package init(isInvite: Bool, branches: [ForkBranch]) {
         self.isInvite = isInvite
         self.branches = branches
     }
 
-    /// Continues the fork of an INVITE of an earlier run. The INVITE was not sent in this run yet. The store has only
-    /// the status codes of earlier responses.
+    /// Continues the fork of an INVITE of an earlier run. In this run, the INVITE has not been sent yet. The store has
+    /// only the status codes of earlier responses.
     package init(resuming stored: StoredCall) {
         let isAnswered = !stored.final.isEmpty
         self.init(isInvite: true, branches: stored.branches.map(ForkBranch.init))
@@ -135,22 +137,25 @@ package struct Fork: Sendable {
         }
     }
 
-    /// All branches of the earlier run continue now, or have ended.
+    /// Ends the fork if all its branches ended in the earlier run. The engine has continued the other branches by now.
     package mutating func resumed() -> [Order] { closeIfDone() }
 
-    /// The fork has left the phase `proceeding`: branches that are still in progress get a CANCEL.
+    /// Ends the fork or forwards its request, because the called user has no device.
+    package mutating func hasNoDevice() -> [Order] { closeIfDone() }
+
+    /// Whether the fork has left the phase `proceeding`, so that requests in progress get a CANCEL.
     package var isClosing: Bool { phase != .proceeding }
 
-    /// Somebody answered the call, here or elsewhere.
+    /// Whether somebody answered the call, through this proxy or elsewhere.
     package var isAnswered: Bool { taker == .branch || taker == .elsewhere }
 
-    /// A 2xx of a branch went upstream. Unlike ``phase``, this stays when the fork ends.
+    /// Whether the 2xx of a branch was sent upstream. Unlike ``phase``, this value stays when the fork ends.
     package var wasAnswered: Bool { taker == .branch || taker == .forward }
 
-    /// Whether branches may still be started: no final response was chosen yet.
+    /// Whether new branches may be started, because no final response was chosen yet.
     package var acceptsBranches: Bool { phase == .proceeding }
 
-    /// The branch that waits for this device.
+    /// The index of the branch that waits for this device.
     package func waitingBranch(of device: DeviceID) -> Int? {
         branches.firstIndex { $0.device == device && $0.isWaiting }
     }
@@ -158,12 +163,12 @@ package struct Fork: Sendable {
     /// Whether at least one branch waits for its device.
     package var isWaiting: Bool { branches.contains(where: \.isWaiting) }
 
-    /// How many branches have a device that knows of the call.
+    /// The number of branches whose devices have shown that they know of the call.
     package var knowingDevices: Int { branches.count(where: \.deviceKnows) }
 
     // MARK: Sending
 
-    /// Adds a branch for a device that registered while the call is offered.
+    /// Adds a branch for a device that registered after the call's begin.
     ///
     /// - Returns: the index of the new branch.
     package mutating func added(_ device: DeviceID) -> Int {
@@ -191,7 +196,8 @@ package struct Fork: Sendable {
     /// See ``ForkBranch/resolving(_:)``.
     package mutating func resolving(_ branch: Int, _ ticket: ResolutionTicket) { branches[branch].resolving(ticket) }
 
-    /// No response has come to the request: the branch waits for its device. A late answer of the device still counts.
+    /// Lets the branch wait for its device, because no response to the request has come. If the device answers later,
+    /// its answer still counts.
     package mutating func fellSilent(_ branch: Int) { branches[branch].fellSilent() }
 
     /// See ``ForkBranch/sent(as:on:)``.
@@ -206,19 +212,19 @@ package struct Fork: Sendable {
 
     package mutating func pushAsked(_ branch: Int, _ push: PushID) { branches[branch].pushAsked(push) }
 
-    /// The push was sent to the provider.
+    /// Notes that the push was sent to the provider.
     package mutating func pushLeft(_ branch: Int) { branches[branch].pushLeft() }
 
-    /// The provider has refused the push, which counts as not sent. The push may be retried.
+    /// Notes that the provider has refused the push, so that the engine may send it again.
     package mutating func pushRefused(_ branch: Int) { branches[branch].pushRefused() }
 
-    /// The provider's final result for the push has come.
+    /// Notes the provider's final result for the push.
     package mutating func pushFinished(_ branch: Int, isAccepted: Bool) {
         _ = branches[branch].takePush()
         if isAccepted { branches[branch].pushTaken() }
     }
 
-    /// The provider has accepted a push that the branch no longer waited for: the phone may ring.
+    /// Notes that the provider has accepted a push that the branch no longer waited for, so that the phone may ring.
     ///
     /// - Returns: whether the branch is still active, so that the result matters.
     package mutating func pushTaken(_ branch: Int) -> Bool {
@@ -236,26 +242,26 @@ package struct Fork: Sendable {
     /// See ``ForkBranch/takeRecord()``.
     package mutating func takeRecord(_ branch: Int) -> RecordID? { branches[branch].takeRecord() }
 
-    /// The store has the branch's present state.
+    /// Notes that the store has the branch's present state.
     package mutating func wasWritten(_ branch: Int) { branches[branch].wasWritten() }
 
-    /// The call is listed under the branch's device from now on, see ``WakeDesk``.
+    /// Notes that ``WakeDesk`` lists the call under the branch's device.
     package mutating func wasListed(_ branch: Int) { branches[branch].wasListed() }
 
     package mutating func wasUnlisted(_ branch: Int) { branches[branch].wasUnlisted() }
 
     // MARK: Responses and ends
 
-    /// A response of 101 to 199 came.
+    /// Handles a response of 101 to 199.
     package mutating func provisionalReceived(_ response: SIPResponse, on branch: Int) -> [Order] {
         if isForward(branch) { return forwardRang(response, on: branch) }
         noteDevice(branch, response.status)
         return phase == .proceeding ? [.relay(response)] : []
     }
 
-    /// A 2xx came. Every 2xx to an INVITE goes upstream (RFC 3261 section 16.7 item 5).
+    /// Handles a 2xx. Every 2xx to an INVITE is sent upstream (RFC 3261 section 16.7 item 5).
     ///
-    /// If the 2xx belongs to a former transaction, from before the device moved, the present transaction is cancelled.
+    /// If the 2xx came in an earlier transaction, from before the device moved, the present transaction is cancelled.
     package mutating func successReceived(
         _ response: SIPResponse, on branch: Int, from client: ClientTransactionID? = nil
     ) -> [Order] {
@@ -263,7 +269,7 @@ package struct Fork: Sendable {
         noteDevice(branch, response.status)
         let state = branches[branch].state
         branches[branch].succeeded(by: client, isRefused: phase == .endedByOperator)
-        let orders = relayed(response, on: branch)
+        let orders = relayed(response, on: branch, from: client)
         switch state {
         case .calling(let present), .takingBack(let present), .cancelled(let present, _):
             return client == nil || present == client ? orders : orders + [.cancel(present, .moved)]
@@ -273,7 +279,9 @@ package struct Fork: Sendable {
         }
     }
 
-    private mutating func relayed(_ response: SIPResponse, on branch: Int) -> [Order] {
+    private mutating func relayed(
+        _ response: SIPResponse, on branch: Int, from client: ClientTransactionID?
+    ) -> [Order] {
         switch phase {
         case .proceeding, .declined, .cancelled:
             phase = .answered
@@ -281,20 +289,20 @@ package struct Fork: Sendable {
             return [.relay(response)] + endOthers(.answeredElsewhere) + closeIfDone()
         case .answered:
             return (isInvite ? [.relay(response)] : []) + closeIfDone()
-        case .endedByOperator: return [.hangUp(response, branch: branch)] + closeIfDone()
+        case .endedByOperator: return [.hangUp(response, branch: branch, client)] + closeIfDone()
         case .ended:
             // The device sends its 2xx again until it gets the caller's ACK.
             return isInvite ? [.relay(response)] : []
         }
     }
 
-    /// A branch failed with a final response of 300 or more. `response` is `nil` if we chose the status.
+    /// Ends a branch that failed with a status of 300 or more. `response` is `nil` if this proxy chose the status.
     package mutating func failed(_ branch: Int, with status: Status, response: SIPResponse?) -> [Order] {
         guard branches.indices.contains(branch), !branches[branch].isEnded else { return [] }
         if isForward(branch) { return forwardFailed(branch, response == nil ? .gaveUp(status) : .failed(status)) }
         if response != nil { noteDevice(branch, status) }
         var orders: [Order] = []
-        // The INVITE may still reach a silent device: the INVITE is cancelled, but a 2xx counts.
+        // The INVITE may still reach a silent device. Therefore the INVITE is cancelled, and a later 2xx still counts.
         if isInvite, case .silent(let client) = branches[branch].state { orders = [.cancel(client, .moved)] }
         branches[branch].ended(response == nil ? .gaveUp(status) : .failed(status))
         best.consider(status, response)
@@ -305,22 +313,25 @@ package struct Fork: Sendable {
         return orders + closeIfDone()
     }
 
-    /// The branch's target cannot be reached, and the caller gets 503. After other failures, a 503 becomes 500.
+    /// Ends a branch whose target cannot be reached, so that the caller gets 503. A 503 that came from a next hop is
+    /// sent to the caller as 500.
     package mutating func givenUp(_ branch: Int) -> [Order] {
         if phase == .proceeding { best.decide(.serviceUnavailable) }
         return failed(branch, with: .serviceUnavailable, response: nil)
     }
 
-    /// A branch ended without any response that may be passed on: a non-INVITE that timed out.
+    /// Ends a branch without any response that could be forwarded: the branch of a request other than INVITE that timed
+    /// out.
     package mutating func silenced(_ branch: Int) -> [Order] {
         guard branches.indices.contains(branch), !branches[branch].isEnded else { return [] }
         branches[branch].silenced()
         return closeIfDone()
     }
 
-    /// The caller's CANCEL came. The CANCEL's Reason may say that the call was answered elsewhere.
+    /// Handles the caller's CANCEL. `answeredElsewhere` means that its Reason says that the call was answered
+    /// elsewhere.
     ///
-    /// The fork believes such a Reason even after a branch declined with 6xx, or when the CANCEL crossed the final
+    /// The fork believes this Reason even after a branch declined with 6xx, or when the CANCEL crossed the final
     /// response.
     package mutating func cancelReceived(answeredElsewhere: Bool = false) -> [Order] {
         if answeredElsewhere, taker == .nobody { taker = .elsewhere }
@@ -329,7 +340,7 @@ package struct Fork: Sendable {
         return endOthers(answeredElsewhere ? .answeredElsewhere : .callerCancelled) + closeIfDone()
     }
 
-    /// An operator ends the call: the caller gets this status immediately, and phones that have the INVITE are
+    /// Ends the call for an operator: the caller gets this status immediately, and phones that have the INVITE are
     /// cancelled.
     package mutating func endedByOperator(with status: Status) -> [Order] {
         guard phase == .proceeding else { return [] }
@@ -337,7 +348,7 @@ package struct Fork: Sendable {
         return [.respond(status)] + endOthers(.endedByOperator(status)) + closeIfDone()
     }
 
-    /// The time to wait for devices is over (R18).
+    /// Ends the wait for devices at its time limit (R18).
     package mutating func deadlineReached() -> [Order] {
         if forwardsNow { return goesForward() }
         return endWaits()
@@ -352,19 +363,19 @@ package struct Fork: Sendable {
 
     // MARK: Devices that move
 
-    /// The device has moved, or its connection has ended: the branch waits for its device again. A late 2xx of the
-    /// former transaction still counts.
+    /// Lets the branch wait for its device again, because the device has moved or its connection has ended. A late 2xx
+    /// in the earlier transaction still counts.
     package mutating func recalled(_ branch: Int) { branches[branch].recalled() }
 
-    /// A cancelled branch ends without its final response, because its device cannot be reached now. A late 2xx still
-    /// counts.
+    /// Ends a cancelled branch without its final response, because its device cannot be reached now. A late 2xx of the
+    /// device still counts.
     package mutating func abandoned(_ branch: Int) -> [Order] {
         guard branches[branch].abandoned() else { return [] }
         best.consider(.requestTerminated, nil)
         return closeIfDone()
     }
 
-    /// A former transaction got a response other than a 2xx, or failed without any response.
+    /// Handles an earlier transaction of a branch that got a response other than a 2xx, or failed without a response.
     package mutating func formerSpoke(_ status: Status, _ client: ClientTransactionID, of branch: Int) {
         noteDevice(branch, status)
         if status.isFinal { formerEnded(client, of: branch) }
@@ -374,14 +385,15 @@ package struct Fork: Sendable {
         branches[branch].formerEnded(client)
     }
 
-    /// A 482 came. The branch waits for its device again, unless the 482 is final.
+    /// Handles a 482 of a branch. The branch waits for its device again, unless the 482 is final.
     package mutating func loopReported(on branch: Int) -> ForkBranch.Loop {
         phase == .proceeding ? branches[branch].loopReported() : .isFinal
     }
 
-    /// A transaction of the branch ended without a 2xx.
+    /// Handles a transaction of the branch that ended without a 2xx.
     ///
-    /// - Returns: whether the branch was taking a transaction back. If not, the transaction's result counts.
+    /// - Returns: whether the branch was in the state `takingBack`. In any other state, the transaction's result
+    ///   counts.
     package mutating func takenBack(_ branch: Int, _ client: ClientTransactionID) -> Bool {
         branches[branch].takenBack(client)
     }
@@ -409,6 +421,8 @@ package struct Fork: Sendable {
     private mutating func closeIfDone() -> [Order] {
         guard phase != .ended, branches.allSatisfy(\.isEnded) else { return [] }
         if forwardsNow { return goesForward() }
+        // The called user has no device, and the destination of the forward has refused.
+        if best.status == nil, branches.indices.allSatisfy(isForward) { best.consider(.temporarilyUnavailable, nil) }
         defer { phase = .ended }
         switch phase {
         case .answered, .endedByOperator, .ended: return []
@@ -420,15 +434,15 @@ package struct Fork: Sendable {
 
 // MARK: A forward
 
-/// A call for which no phone is found can go to one further destination. Until that destination rings or answers, the
-/// phones are still waited for.
+/// Forwards a call to one further destination if no phone is found. Until this destination rings or answers, the call
+/// still waits for the phones.
 extension Fork {
-    /// The request was forwarded, or is being forwarded.
+    /// Whether the request was forwarded, or is being forwarded.
     package var hasForward: Bool { forwardBranch >= 0 }
 
     package func isForward(_ branch: Int) -> Bool { branch == Int(forwardBranch) }
 
-    /// The forward was begun, and its destination neither rings nor has failed.
+    /// Whether the request was forwarded, and the destination has neither rung nor failed yet.
     package var isForwardPending: Bool {
         guard forwardBranch >= 0, !forwardStands, phase == .proceeding else { return false }
         switch branches[Int(forwardBranch)].state {
@@ -437,13 +451,13 @@ extension Fork {
         }
     }
 
-    /// The destination of the forward answered.
+    /// Whether the destination of the forward answered.
     package var wasForwarded: Bool { taker == .forward }
 
-    /// Somebody answered, here, elsewhere, or at the destination of a forward.
+    /// Whether somebody answered: a phone, somebody elsewhere, or the destination of a forward.
     package var isAnsweredOrForwarded: Bool { taker != .nobody }
 
-    /// Each phone was waited for in vain, or could not be reached.
+    /// Whether the wait for every phone has ended without success. A phone that could not be reached counts.
     package var foundNobody: Bool {
         branches.indices.allSatisfy { isForward($0) || branches[$0].end == .gaveUp(.temporarilyUnavailable) }
     }
@@ -451,7 +465,8 @@ extension Fork {
     /// Whether the request is forwarded as soon as the wait for all phones is over.
     package var forwardsNow: Bool { forwardsAfter(nil) }
 
-    /// The same, if the wait for this branch alone is over.
+    /// Whether the request is forwarded as soon as the wait for this branch is over; for `nil`, the wait for all
+    /// branches.
     package func forwardsAfter(_ branch: Int?) -> Bool {
         guard mayForward, phase == .proceeding else { return false }
         return branches.indices.allSatisfy { index in
@@ -465,30 +480,30 @@ extension Fork {
         return [.forward]
     }
 
-    /// Adds the branch of the forward.
+    /// Adds a branch for the destination of the forward.
     package mutating func forwarded() -> Int {
         branches.append(ForkBranch(device: nil))
         forwardBranch = Int16(clamping: branches.count - 1)
         return branches.count - 1
     }
 
-    /// The request cannot be forwarded any more.
+    /// Ends the fork, because the request cannot be forwarded any more.
     package mutating func forwardImpossible() -> [Order] { endWaits() + closeIfDone() }
 
-    /// The wait for one device is over before that for the others.
+    /// Ends the wait for one device before the wait for the other devices ends.
     package mutating func waitIsOver(_ branch: Int) -> [Order] {
         guard branches[branch].isWaiting else { return [] }
         if forwardsAfter(branch) { return goesForward() }
         return [.stopWaiting(branch: branch)] + failed(branch, with: .temporarilyUnavailable, response: nil)
     }
 
-    /// A phone has come before the destination rang: the forward is cancelled.
+    /// Cancels the forward, because a phone has registered before the forward's destination rang.
     package mutating func forwardWithdrawn() -> [Order] {
         guard isForwardPending else { return [] }
         return branches[Int(forwardBranch)].cancelled(.moved).client.map { [.cancel($0, .moved)] } ?? []
     }
 
-    /// The destination was silent for too long.
+    /// Ends the forward, because its destination was silent for too long.
     package mutating func forwardTimedOut() -> [Order] { forwardWithdrawn() + endWaits() + closeIfDone() }
 
     private mutating func forwardRang(_ response: SIPResponse, on branch: Int) -> [Order] {
@@ -505,14 +520,15 @@ extension Fork {
         forwardStands = true
         branches[branch].succeeded(by: client, isRefused: phase == .endedByOperator)
         guard phase == .proceeding || phase == .declined || phase == .cancelled else {
-            return waits + relayed(response, on: branch)
+            return waits + relayed(response, on: branch, from: client)
         }
         phase = .answered
         taker = .forward
         return waits + [.relay(response)] + endOthers(.declinedElsewhere(.temporarilyUnavailable)) + closeIfDone()
     }
 
-    /// The destination has refused. The caller does not get that response, because the caller called somebody else.
+    /// Handles a refusal by the forward's destination. The caller does not get this response, because the caller called
+    /// somebody else.
     private mutating func forwardFailed(_ branch: Int, _ end: ForkBranch.End) -> [Order] {
         branches[branch].ended(end)
         let isOver = phase == .proceeding && branches.allSatisfy { $0.isEnded || $0.isWaiting }

@@ -8,8 +8,8 @@ import Routing
 package import SIPGrammar
 import Timekeeping
 
-/// How many of the held calls and bytes belong to each caller and callee (T11.3, T32.2). Requests that wait for a final
-/// response are held.
+/// Counts the held requests of each caller and callee: their number and bytes (T11.3, T32.2). A request is held while
+/// it waits for a final response.
 package struct HeldShares: ~Copyable, Sendable {
     package struct Share: Sendable {
         package fileprivate(set) var calls = 0
@@ -26,7 +26,7 @@ package struct HeldShares: ~Copyable, Sendable {
         }
     }
 
-    /// The caller and the callee whose shares count a request.
+    /// The caller and the callee to whom a request counts.
     package struct Parties: Sendable {
         /// The caller; `nil` for a request that no caller is responsible for.
         package fileprivate(set) var caller: Caller?
@@ -40,11 +40,11 @@ package struct HeldShares: ~Copyable, Sendable {
 
         package static let nobody = Parties(caller: nil, callee: nil)
 
-        /// The key in ``HeldShares/shares`` for requests from callers who are not trusted to this callee.
+        /// The key in ``HeldShares/shares`` for the requests to this callee from callers who are not trusted.
         fileprivate static func untrusted(at callee: UInt64) -> UInt64 { ~callee }
     }
 
-    /// The places in ``HeldShares/shares`` that count a request.
+    /// The slot indexes in ``HeldShares/shares`` at which a request is counted.
     package struct Claim: Sendable {
         @PackedOptional fileprivate var caller: Int32?
         @PackedOptional fileprivate var callee: Int32?
@@ -52,14 +52,14 @@ package struct HeldShares: ~Copyable, Sendable {
         @PackedOptional fileprivate var pair: Int32?
     }
 
-    /// The number of INVITEs without a final response, and the bytes of all held requests.
+    /// The number of all INVITEs without a final response, and the bytes of all held requests.
     package private(set) var all = Share()
     /// The part of ``all`` that belongs to callers who are not trusted.
     package private(set) var untrusted = Share()
-    /// The share of each caller, each callee and each pair, by a hash. Empty shares are removed.
+    /// The counts of each caller, each callee and each pair of both, by a hash. A count of zero is not stored.
     private var shares = PlacedTable<UInt64, Share>(empty: Share())
 
-    /// The share that counts all requests to this callee.
+    /// The count of all requests to this callee.
     package subscript(callee callee: UInt64) -> Share { shares[callee] ?? Share() }
     package subscript(caller caller: Caller) -> Share { shares[caller.rawValue] ?? Share() }
     package subscript(untrustedAt callee: UInt64) -> Share { shares[Parties.untrusted(at: callee)] ?? Share() }
@@ -68,7 +68,7 @@ package struct HeldShares: ~Copyable, Sendable {
     package mutating func take(_ share: Share, for parties: Parties) -> Claim {
         all += share
         var claim = Claim()
-        // A trusted peer brings the calls of many callers. So a trusted caller has no share of the total.
+        // A trusted peer sends the calls of many callers, so its requests are not counted for one caller.
         if let caller = parties.caller, !caller.isTrusted {
             untrusted += share
             claim.caller = take(share, for: caller.rawValue)
@@ -105,19 +105,19 @@ package struct HeldShares: ~Copyable, Sendable {
 
     // MARK: Limits
 
-    /// Why a new request has no room.
+    /// The reason why a new request cannot be held.
     package enum Refusal: Hashable, Sendable {
-        /// The proxy holds too much, or the rest is reserved for trusted peers.
+        /// The proxy holds too many requests. Some room is reserved for trusted peers.
         case proxyFull
-        /// The proxy holds too much of this caller.
+        /// The proxy holds too many requests of this caller.
         case callerFull
-        /// The proxy holds too much for this callee, or too much of this caller for this callee.
+        /// The proxy holds too many requests for this callee, from all callers or from this caller.
         case calleeFull
     }
 
-    /// The limits of held bytes and INVITEs, copied from the settings, which are large.
+    /// The limits for held bytes and INVITEs, copied from the settings, which are large.
     package struct Limits: Sendable {
-        /// The limits of the total. For a trusted peer, only the whole of `bytes` counts.
+        /// The limits for all held requests together. Requests of trusted peers are limited only by the total of bytes.
         fileprivate let bytes, calls: FairShare
         /// The limits for one callee.
         fileprivate let bytesAtCallee, callsAtCallee: FairShare
@@ -131,7 +131,7 @@ package struct HeldShares: ~Copyable, Sendable {
         }
     }
 
-    /// Why a request of this size has no room; `nil` if the request has room.
+    /// The reason why a request of this size cannot be held; `nil` if it can.
     package func refusal(of size: Int, isInvite: Bool, for parties: Parties, _ limits: Limits) -> Refusal? {
         guard let caller = parties.caller else { return all.bytes + size > limits.bytes.whole ? .proxyFull : nil }
         func refusal(_ amount: Int, _ share: FairShare, _ all: Int, _ untrusted: Int, _ own: Int) -> FairShare.Refusal?
@@ -141,8 +141,8 @@ package struct HeldShares: ~Copyable, Sendable {
                 isTrusted: caller.isTrusted)
         }
         if caller.isTrusted {
-            // A trusted peer brings the calls of many callers, so only the total of bytes is checked here. `userCall`
-            // checks the number of calls to our users. Calls to the PBX have no total limit.
+            // A trusted peer sends the calls of many callers, so only the total of bytes is checked here. Calls to our
+            // users are checked in `userCall`, and the number of calls to the PBX has no total limit.
             if all.bytes + size > limits.bytes.whole { return .proxyFull }
         } else {
             let own = self[caller: caller]
@@ -167,7 +167,7 @@ package struct HeldShares: ~Copyable, Sendable {
 // MARK: - Who answers for a request
 
 extension Caller {
-    /// A caller who is a user and has shown a password.
+    /// Creates the caller for a user who has shown a password.
     package init(user: AddressOfRecord) {
         var hash = FNV1a()
         hash.mix(1)
@@ -176,8 +176,8 @@ extension Caller {
         self.init(hash: hash.value, isTrusted: false)
     }
 
-    /// The caller that a trusted peer names in P-Asserted-Identity, or else in From. An anonymous caller counts as the
-    /// peer itself.
+    /// Creates the caller that a trusted peer names in P-Asserted-Identity, or else in From. An anonymous caller counts
+    /// as the trusted peer itself.
     package init(namedIn request: SIPRequest, by peer: IPAddress) {
         let asserted = request.frame.firstValue(of: .pAssertedIdentity).flatMap(CallerIdentity.uri(of:))
             .flatMap { SIPURI($0) }
@@ -198,7 +198,7 @@ extension Caller {
 }
 
 extension AddressOfRecord {
-    /// The user's number in the table of shares.
+    /// A 64-bit hash of the user, the key in ``HeldShares``.
     package var shareNumber: UInt64 {
         var hash = FNV1a()
         hash.mix(3)

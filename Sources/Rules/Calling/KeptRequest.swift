@@ -3,7 +3,7 @@ package import Bytes
 /// The bytes of a request that waits for its answer.
 ///
 /// A waiting call needs most of its memory for its INVITE. INVITEs from one PBX differ only in a few names and numbers.
-/// So older calls keep only the difference to an earlier INVITE, see ``RequestPacker``.
+/// Therefore older calls store only the difference from an earlier INVITE (see ``RequestPacker``).
 package struct KeptRequest {
     /// The request's bytes, or their packed form.
     package private(set) var bytes: ByteString
@@ -29,38 +29,40 @@ package struct KeptRequest {
     package mutating func compact() { if !isPacked { bytes = bytes.compacted() } }
 
     fileprivate mutating func pack(by sample: RequestSample, _ packing: RequestPacking) {
-        // Packing that saves less than an eighth is not worth the unpacking.
+        // If packing saves less than an eighth, it is not worth the time of unpacking.
         guard let packed = packing.pack(bytes, sample.bytes, count - count / 8) else { return compact() }
         bytes = packed
         self.sample = sample
     }
 
-    /// The request's bytes.
+    /// The request's bytes in their original form.
     package func unpacked(_ packing: RequestPacking) -> ByteString {
         guard let sample else { return bytes }
         return packing.unpack(bytes, sample.bytes, count) ?? .empty
     }
 }
 
-/// A request that other requests are packed with. The sample stays in memory as long as one of those requests.
+/// A request relative to which other requests are compressed. The sample stays in memory as long as any request that
+/// was packed with it.
 private final class RequestSample: Sendable {
     let bytes: ByteString
 
     init(_ bytes: ByteString) { self.bytes = bytes }
 }
 
-/// Packs requests, each with a sample that came a little earlier.
+/// Packs each request as its difference from a sample, which is a request that came a little earlier.
 package struct RequestPacker {
     private let packing: RequestPacking
     private var sample: RequestSample?
     private var uses = 0
 
-    /// How many requests one sample packs. A later sample is more like the requests of its time.
+    /// The number of requests that are packed with one sample. After so many requests, a newer sample is more similar
+    /// to new requests.
     static let usesOfSample = 1024
 
     package init(_ packing: RequestPacking) { self.packing = packing }
 
-    /// Packs the request if it is like the sample, to save memory.
+    /// Packs the request if it resembles the present sample, to save memory.
     package mutating func pack(_ request: inout KeptRequest) {
         guard !request.isPacked, !request.isEmpty else { return }
         guard let sample, uses < Self.usesOfSample else {

@@ -1,7 +1,7 @@
 package import Addressing
 package import Timekeeping
 
-/// An order of a fork that carries a message to a phone.
+/// The end of a delivery of a message to a phone, with the last order of the delivery's fork.
 package struct EndedDelivery {
     package let delivery: MessageDelivery
     package let call: ProxiedRequest
@@ -14,12 +14,12 @@ package struct EndedDelivery {
     }
 }
 
-/// Marks a ``ProxiedRequest`` that delivers a message to one device. It is a class, so that its place in every other call is
-/// small.
+/// Marks a ``ProxiedRequest`` that delivers a message to one device. The type is a class, so that it takes little
+/// memory in calls that deliver no message.
 package final class MessageDelivery {
     package let message: UInt64
     package let device: DeviceID
-    /// When the message was sent on the flow that is tried now.
+    /// The time at which the message was last sent.
     package private(set) var triedAt: Instant
 
     package init(message: UInt64, device: DeviceID, triedAt: Instant) {
@@ -28,6 +28,6 @@ package final class MessageDelivery {
         self.triedAt = triedAt
     }
 
-    /// The message was sent again, on another flow.
+    /// Notes that the message was sent again, on another flow.
     package func tried(at instant: Instant) { triedAt = instant }
 }

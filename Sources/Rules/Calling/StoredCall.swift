@@ -4,12 +4,14 @@ package import PushDelivery
 package import Registration
 package import Timekeeping
 
-/// An INVITE as a value. Another run of the daemon continues the call from this value, and operators see it.
+/// A proxied INVITE in the form in which the journal keeps it. The next run of the daemon continues the call from this
+/// value, and operators can list it.
 package struct StoredCall: Hashable, Sendable {
-    /// The call's number in the journal, for pages of lists and for ``ProxyEngine/callEndedByOperator(_:with:now:)``. Later
-    /// calls have higher numbers.
+    /// The call's id in the journal, for pages of lists and for ``ProxyEngine/callEndedByOperator(_:with:now:)``. Calls
+    /// that begin later have higher ids.
     package let id: UInt64
-    /// The offer, for a call to one of our users. An INVITE to the upstream or inside a dialog has none.
+    /// The called user and the end of the hold, for a call to one of our users; `nil` for an INVITE to the upstream or
+    /// inside a dialog.
     package let userCall: StoredUserCall?
     package let receivedAt: UnixTime
     /// The flow that the INVITE came on; `isTrusted` says whether a trusted peer sent the INVITE.
@@ -17,10 +19,9 @@ package struct StoredCall: Hashable, Sendable {
     package let isTrusted: Bool
     /// The user who has shown a password for the INVITE.
     package let sender: AddressOfRecord?
-    /// The INVITE's bytes; empty for operators.
+    /// The INVITE's bytes; empty in a list for operators.
     package let request: ByteString
-    /// The final response other than 2xx that the caller got and has not acknowledged yet; empty if no such response
-    /// was sent.
+    /// The final response other than 2xx that the caller got and has not acknowledged yet; empty if there is none.
     package var final: ByteString
     package var branches: [Branch]
 
@@ -43,7 +44,7 @@ package struct StoredCall: Hashable, Sendable {
     package struct Branch: Hashable, Sendable {
         package enum Stage: String, Hashable, Sendable {
             case waiting
-            /// The branch has sent the INVITE, or is about to.
+            /// The branch has sent the INVITE, or is about to send it.
             case called
             case ended
         }
@@ -52,17 +53,18 @@ package struct StoredCall: Hashable, Sendable {
         package let device: DeviceID?
         /// See ``ForkBranch/contact``.
         package let contact: DeviceID?
-        /// `wasPushed`: a push was sent to the provider. `wasWoken`: the provider has accepted the push.
+        /// Whether a push was sent to the provider (`wasPushed`), and whether the provider has accepted it
+        /// (`wasWoken`).
         package let wasPushed, wasWoken: Bool
         package let deviceKnows, hasMoved: Bool
         /// The branch's record in the timeline of this run.
         package let record: RecordID?
-        /// The code of the push that the branch waits for. A stored branch keeps the code when the push is over.
+        /// The code of the branch's push. A stored branch keeps this code after the push has ended.
         package let code: PushCode?
         package let end: ForkBranch.End?
-        /// The last INVITE that the branch sent; `nil` in a change after which the stored INVITE stays.
+        /// The last INVITE that the branch sent. In a change, `nil` leaves the stored INVITE as it is.
         package var sent: SentINVITE?
-        /// The Vias of earlier INVITEs, which the phone may still answer. Only stored branches have them.
+        /// The Vias of earlier INVITEs that the phone may still answer. Only stored branches have these values.
         package let former: [ByteString]
 
         package init(
@@ -85,9 +87,9 @@ package struct StoredCall: Hashable, Sendable {
         }
     }
 
-    /// The values that the daemon needs to send an INVITE again unchanged.
+    /// The values that are needed to send an INVITE unchanged in another run.
     package struct SentINVITE: Hashable, Sendable {
-        /// The value of the topmost Via. The phone knows the transaction by the branch parameter in this Via.
+        /// The value of the INVITE's topmost Via, by whose branch parameter the phone identifies the transaction.
         package let via: ByteString
         package let requestURI: ByteString
         /// The values of the Route header fields.
@@ -102,7 +104,7 @@ package struct StoredCall: Hashable, Sendable {
         }
     }
 
-    /// Whether it is a call to a user of ours. Its only branch without a device is that of a forward.
+    /// Whether the call is to one of our users. In a call to a user, only the branch of a forward has no device.
     var isUserCall: Bool { userCall != nil }
 
     /// The devices that the call waits for.
@@ -111,15 +113,15 @@ package struct StoredCall: Hashable, Sendable {
     package var ringing: [DeviceID] { branches.filter { $0.stage == .called }.compactMap { $0.contact ?? $0.device } }
 }
 
-/// The user to whom a call is offered, and how long, see ``UserCall``.
+/// The user to whom a call is offered, and the end of the hold: see ``UserCall``.
 package struct StoredUserCall: Hashable, Sendable {
     package let aor: AddressOfRecord
     package let callRef: CallRef
-    /// Both are empty in the journal, whose reader takes them from the request.
+    /// The Call-ID and the From tag, which are empty in the journal, because its reader takes them from the request.
     package let callID, fromTag: ByteString
-    /// The end of the hold.
+    /// The time at which the call stops waiting for phones.
     package let holdUntil: UnixTime
-    /// Whether the caller may have phones woken (T11.2).
+    /// Whether phones may be woken for the caller (T11.2).
     package let mayPush: Bool
 
     package init(
@@ -135,27 +137,28 @@ package struct StoredUserCall: Hashable, Sendable {
     }
 }
 
-/// A change of a call for the journal. Calls are named by their numbers.
+/// A change of a call for the journal, with the id of its call.
 package indirect enum CallChange: Sendable {
     case begun(StoredCall)
-    /// A branch is new or has changed. If `sent` is `nil`, the stored INVITE of the branch stays.
+    /// A branch is new or has changed. If `sent` is `nil`, the journal keeps the branch's stored INVITE.
     case branch(call: UInt64, number: Int, StoredCall.Branch)
     /// The caller got this final response other than 2xx.
     case final(call: UInt64, [UInt8])
     /// The call leaves the journal: neither caller nor phone needs the call any more.
     case over(call: UInt64)
-    /// A row of missed calls. The store writes the row as well, but perhaps only after the call is over.
+    /// A user's list of missed calls has changed. The store writes this row too, but perhaps only after the call is
+    /// over.
     case missed(StoredBucketChange)
 }
 
 extension StoredCall {
-    /// The call for operators; `nil` if the call has no offer or is over.
+    /// Creates the form for operators; `nil` if the call is over or is not to one of our users.
     package init?(_ call: ProxiedRequest) {
         guard let userCall = call.userCall else { return nil }
         self.init(call, .empty, receivedAt: userCall.receivedAt) { _ in nil }
     }
 
-    /// The call for the journal, with the codes of its pushes; `nil` if the call is over.
+    /// Creates the form for the journal, with the codes of the call's pushes; `nil` if the call is over.
     package init?(_ call: ProxiedRequest, _ request: ByteString, receivedAt: UnixTime, code: (PushID) -> PushCode?) {
         guard call.fork.phase == .proceeding else { return nil }
         self.init(
@@ -192,10 +195,10 @@ extension StoredCall.Branch {
 }
 
 extension StoredCall {
-    /// How many INVITEs before the last one are kept, because a phone may still answer them.
+    /// The maximum number of earlier INVITEs that are kept, because a phone may still answer them.
     private static let longestPast = 8
 
-    /// Applies a later entry of the journal to the call. Entries are applied in the order of the journal.
+    /// Applies a later entry of the journal to the call. The caller of this method applies the entries in their order.
     package mutating func apply(_ change: CallChange) {
         switch change {
         case .branch(_, let number, let branch):
@@ -211,8 +214,7 @@ extension StoredCall {
 }
 
 extension StoredCall.Branch {
-    /// The stored branch after this change: the old INVITE and the old push code stay unless the change brings new
-    /// ones.
+    /// The stored branch after this change. The old INVITE and the old push code stay, unless the change has new ones.
     fileprivate func following(_ old: StoredCall.Branch, keeping limit: Int) -> StoredCall.Branch {
         let past = sent == nil ? old.former : Array(([old.sent?.via].compactMap(\.self) + old.former).prefix(limit))
         return StoredCall.Branch(

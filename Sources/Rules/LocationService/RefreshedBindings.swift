@@ -1,14 +1,14 @@
 package import Addressing
 package import Bytes
 
-/// Bindings whose rows in the store are older than their last refresh: expiry, CSeq, Call-ID and User-Agent. A
-/// restart can lose these values without harm, so they are written late. Each binding is written once, however often
-/// it was refreshed.
+/// The bindings whose rows in the store are older than their last refresh, in expiry, CSeq, Call-ID and User-Agent. A
+/// restart may lose these values without harm, so they are written late, and each binding only once, however often its
+/// phone has refreshed it.
 ///
-/// Phones of one app send the same User-Agent, so each text is kept once. If a text finds no room, the row of its
-/// binding keeps the User-Agent that it had.
+/// Phones with the same app send the same User-Agent, so each text is kept only once. If there is no room for a new
+/// text, the store keeps the older User-Agent of the binding.
 package struct RefreshedBindings {
-    /// The index of each binding's User-Agent in ``agents``, or ``unknown`` if the text found no room.
+    /// The index of each binding's User-Agent in ``agents``, or ``unknown`` if there was no room for the text.
     private var places: [DeviceID: UInt8] = [:]
     private var agents: [ByteString] = []
 
@@ -37,7 +37,7 @@ package struct RefreshedBindings {
         agents.indices.contains(Int(place)) ? agents[Int(place)] : nil
     }
 
-    /// Takes some bindings out, each with the User-Agent of its phone.
+    /// Removes and returns some bindings, each with the User-Agent of its phone.
     package mutating func take(_ limit: Int) -> [(device: DeviceID, agent: ByteString?)] {
         let taken = places.prefix(limit).map { (device: $0.key, agent: agent(at: $0.value)) }
         for entry in taken { places.removeValue(forKey: entry.device) }

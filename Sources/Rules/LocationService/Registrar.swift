@@ -6,36 +6,35 @@ package import Routing
 package import SIPGrammar
 package import Timekeeping
 
-/// The registrar holds users and bindings. It handles the work on each AOR one piece at a time (RFC 3261 section
-/// 10.3).
+/// The users and bindings, and the work that changes them. The work on each AOR is done one piece at a time (RFC 3261
+/// section 10.3).
 ///
 /// A REGISTER is authenticated (`ProxyEngine+Login`), planned (``RegisterProcessor``), committed to the store, and
-/// completed. Completion answers it and releases the held calls. Before authentication, no state is kept for it. An
-/// upstream registrar would be asked between plan and commit. Devices that services report or remove begin with the
-/// plan.
+/// completed: the 200 is sent and held calls are released. The registrar keeps no state for a REGISTER before its
+/// authentication. A report or removal of devices over HTTP begins with the plan.
 package struct Registrar: ~Copyable {
     package var bindings: BindingTable
     package var users: UserDirectory
     private let processor: RegisterProcessor
-    /// The work on each AOR whose plan is being committed.
+    /// The work on each AOR whose plan is being written to the store.
     private var works: [AddressOfRecord: RegistrarQueue] = [:]
     private var commits: [CommitTicket: AddressOfRecord] = [:]
     private var lastCommit: UInt64 = 0
     /// Bindings whose expiry and CSeq are not persisted yet.
     package private(set) var refreshedLately = RefreshedBindings()
     private var dateField = DateField()
-    /// Numbers the answers that list bindings. The numbers start at the mark of this run, so that names in these
-    /// answers differ from the names of the last run.
+    /// The number of the next answer to a REGISTER. The numbers begin at a random value, so that the sealed names in
+    /// the answers differ from the names of earlier runs.
     private var answers: UInt32 = 0
     /// Push providers that are switched on.
     package private(set) var enabledProviders: Set<PushProvider>
-    /// Whether the log has said that push tokens come unprotected.
+    /// Remembers whether the log has reported push tokens without TLS.
     package var unprotectedTokens = UnprotectedTokens()
-    /// The position of the walk for contacts that need a refresh push.
+    /// The position in the repeated search for contacts that expire soon.
     private var refreshCursor: UInt32 = 0
-    /// Whether the next step of this walk is scheduled.
+    /// Whether the next step of this search is scheduled.
     private var isWalkingForRefresh = false
-    /// How many stored contacts have each problem, for ``takeUnfit()``.
+    /// The number of stored contacts with each problem, for ``takeUnfit()``.
     private var unfit: [TokenProblem: Int] = [:]
 
     package init(
@@ -47,14 +46,14 @@ package struct Registrar: ~Copyable {
         bindings = BindingTable(enabled: ProviderSet(enabled), startedAt: date)
     }
 
-    /// The answers that list bindings are numbered from here on.
+    /// Sets the number of the next answer to a REGISTER.
     package mutating func numbersAnswers(from first: UInt32) { answers = first }
 
     // MARK: Providers
 
-    /// The provider was switched off.
+    /// Switches a provider off.
     ///
-    /// - Returns: the contacts that the provider alone could wake, and which have ended.
+    /// - Returns: the contacts that have ended, because only this provider could wake them.
     package mutating func switchedOff(_ provider: PushProvider, now: Instant) -> [BindingTable.Ended] {
         enabledProviders.remove(provider)
         return bindings.providerDisabled(provider, now: now)
@@ -67,7 +66,9 @@ package struct Registrar: ~Copyable {
 
     // MARK: The walk for contacts that need a refresh push
 
-    /// - Returns: whether the walk starts now. An active walk does not start again.
+    /// Begins the repeated search for contacts that expire soon.
+    ///
+    /// - Returns: whether the search begins now. An active search does not begin again.
     package mutating func walkStarts() -> Bool {
         defer { isWalkingForRefresh = true }
         return !isWalkingForRefresh
@@ -75,9 +76,9 @@ package struct Registrar: ~Copyable {
 
     package mutating func walkPaused() { isWalkingForRefresh = false }
 
-    /// The walk goes on with the next contacts: it visits all of them in this number of steps.
+    /// Finds contacts that expire soon, among the next contacts. This number of steps visits all contacts.
     ///
-    /// - Returns: the contacts that end within `lead`.
+    /// - Returns: the contacts that expire within `lead`.
     package mutating func walked(steps: Int, lead: Duration, now: Instant) -> [DeviceID] {
         bindings.dueForRefresh(
             from: &refreshCursor, count: bindings.walkLength / steps + 1, lead: lead, now: now)
@@ -88,7 +89,7 @@ package struct Registrar: ~Copyable {
     /// Plans the work, or queues it behind earlier work on the same AOR.
     package mutating func begin(_ work: RegistrarWork, for aor: AddressOfRecord, now: Moment) -> RegistrarStep {
         guard !works.isEmpty, let queue = works[aor] else { return plan(work, for: aor, now: now) }
-        // The queue has a place for each device and some for other work, because all devices may wake at once.
+        // The queue has room for each device, because all devices may wake at once, and for some other work.
         guard queue.waiting.count < processor.settings.maxContacts + Self.reserve else { return .busy }
         works[aor]?.waiting.append(work)
         return .queued
@@ -121,9 +122,10 @@ package struct Registrar: ~Copyable {
         }
     }
 
-    /// The store has committed a plan, or failed to.
+    /// Handles the result of a commit. `succeeded` is false if the store could not write the plan.
     ///
-    /// - Returns: the plan's work and the work queued behind it. The caller begins the queued work again, in order.
+    /// - Returns: the plan's work, and the work queued behind it, which the caller of this method must begin again,
+    ///   in order.
     package mutating func committed(_ ticket: CommitTicket, succeeded: Bool) -> (
         aor: AddressOfRecord, queue: RegistrarQueue
     )? {
@@ -134,7 +136,7 @@ package struct Registrar: ~Copyable {
         return (aor, queue)
     }
 
-    /// Makes a plan take effect.
+    /// Applies a plan to the bindings.
     package mutating func complete(_ plan: RegisterPlan) { bindings.apply(plan) }
 
     package mutating func complete(_ refresh: ContactRefresh) { bindings.apply(refresh) }
@@ -161,9 +163,9 @@ package struct Registrar: ~Copyable {
 
     // MARK: Bookkeeping
 
-    /// Notes that a phone has refreshed these bindings, and its User-Agent.
+    /// Notes that a phone has refreshed these bindings, with its User-Agent.
     ///
-    /// - Returns: whether these are the first unwritten bindings since all were written.
+    /// - Returns: whether these are the first refreshed bindings that wait to be written.
     package mutating func noteRefreshed(_ devices: some Collection<DeviceID>, saying agent: ByteString) -> Bool {
         guard !devices.isEmpty else { return false }
         let isFirst = refreshedLately.isEmpty
@@ -171,14 +173,15 @@ package struct Registrar: ~Copyable {
         return isFirst
     }
 
-    /// Takes some of the rows that were refreshed lately, so that calls do not wait until all of them are written.
+    /// Removes and returns the rows of some bindings that were refreshed lately, so that calls need not wait until all
+    /// rows are written.
     package mutating func refreshedRows(limit: Int, now: Moment) -> (rows: [StoredBinding], hasMore: Bool) {
         let rows = refreshedLately.take(limit)
             .compactMap { bindings.stored($0.device, userAgent: $0.agent, now: now) }
         return (rows, !refreshedLately.isEmpty)
     }
 
-    /// Restores a binding from the store at start-up. Returns false if its row must be deleted.
+    /// Restores a binding from the store at start-up. If the result is false, the caller must delete the row from the store.
     package mutating func restore(_ row: StoredBinding, now: Moment) -> Bool {
         switch bindings.restore(row, settings: processor.settings, now: now) {
         case .dropped: return false
@@ -189,7 +192,8 @@ package struct Registrar: ~Copyable {
         }
     }
 
-    /// Returns once, after a start, how many stored contacts have tokens that are no longer accepted, by problem.
+    /// The numbers of stored contacts whose tokens are no longer accepted, by problem. Only the first call after a
+    /// start returns them.
     package mutating func takeUnfit() -> [(problem: TokenProblem, count: Int)] {
         defer { unfit = [:] }
         return TokenProblem.allCases.compactMap { problem in unfit[problem].map { (problem, $0) } }
@@ -203,22 +207,22 @@ package enum RegistrarWork {
     case removal(DeviceSelection, ReportTicket)
 }
 
-/// The registrar's decision about a piece of work.
+/// The result of planning a piece of work.
 package enum RegistrarStep {
-    /// The work waits for earlier work.
+    /// The work waits for earlier work on the same AOR.
     case queued
-    /// Too much work waits already.
+    /// Too much work already waits for this AOR.
     case busy
     case rejected(Status, [AddedField], TokenProblem?)
-    /// A push contact is refreshed, and nothing must be persisted first.
+    /// The REGISTER only refreshes a push contact, and nothing must be persisted first.
     case refreshed(ContactRefresh)
-    /// A plan may take effect, and nothing must be persisted first.
+    /// The plan may be applied now, because nothing must be persisted first.
     case planned(RegisterPlan)
-    /// The changes of the plan go to the store with this ticket.
+    /// The changes of the plan must be written to the store, with this ticket.
     case committing(RegisterPlan, CommitTicket)
 }
 
-/// The work on one AOR. The current work waits for its commit, and the other work waits for its turn.
+/// The work on one AOR: the current work, which waits for its commit, and the work that waits for its turn.
 package struct RegistrarQueue {
     package let current: RegistrarWork
     package let plan: RegisterPlan

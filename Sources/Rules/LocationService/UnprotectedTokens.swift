@@ -1,14 +1,14 @@
 package import Addressing
 
-/// Reports once in each run that push tokens come from the internet where others can read them: over UDP, TCP or
-/// WebSocket without TLS. RFC 8599 section 13 wants TLS there.
+/// Remembers whether this run has reported push tokens that came over the internet without TLS, so that others could
+/// read them. RFC 8599 section 13 requires TLS for push tokens.
 package struct UnprotectedTokens: Sendable {
     package private(set) var isTold = false
 
-    /// A push contact was accepted. Contacts from trusted peers do not count, because the transport between a phone
-    /// and an edge is unknown here.
+    /// Notes an accepted push contact. A contact from a trusted peer is not counted, because the transport between the
+    /// phone and the edge is unknown here.
     ///
-    /// - Returns: whether the contact is the first of this run that came unprotected.
+    /// - Returns: whether it is the first contact of this run whose token came without TLS.
     package mutating func contactAccepted(on flow: Flow, isTrusted: Bool) -> Bool {
         guard !isTold, !flow.transport.isSecure, !isTrusted, !flow.remote.address.isLoopback,
             flow.remote.address.isPublic

@@ -7,19 +7,19 @@ package import SIPGrammar
 package import SIPTransactions
 package import Timekeeping
 
-/// A request that waits for phones, as its row in the store.
+/// A request that waits for phones, in the form of its row in the store.
 package struct StoredMessage: Hashable, Sendable {
-    /// Later messages have higher numbers.
+    /// The id of the message. Messages that arrive later have higher ids.
     package let id: UInt64
     package let aor: AddressOfRecord
-    /// The account in whose limits the message counts (T25.2).
+    /// The account to whose limits the message counts (T25.2).
     package let sender: ByteString
     /// The flow on which the request came.
     package let source: Flow
     package let receivedAt: UnixTime
     package let expiresAt: UnixTime
-    /// The devices that have not got the message. It is empty if all of them are gone. The next device that registers
-    /// for the user then gets the message.
+    /// The devices that have not got the message. If they were all removed, the list is empty, and the next device of
+    /// the user that registers gets the message.
     package var devices: [DeviceID]
     package let request: ByteString
 
@@ -46,8 +46,9 @@ package enum MessageChange: Hashable, Sendable {
     case delete(UInt64)
 }
 
-/// Identifies a request, so that it is recognised when its sender missed the answer and sends it again. The proved
-/// sender is part of the key. So a stranger who guesses a Call-ID cannot suppress another sender's messages (T25.7).
+/// The key of a request, by which a copy is recognised when the sender missed the response and sends the request again.
+/// The authenticated sender is part of the key, so a stranger who guesses a Call-ID cannot suppress another sender's
+/// messages (T25.7).
 package struct MessageKey: Hashable {
     package let sender: ByteString
     package let callID, fromTag: ByteString
@@ -63,23 +64,23 @@ package struct MessageKey: Hashable {
         branch = (request.via.branch ?? .empty).compacted()
     }
 
-    /// Whether both are the same request, received on different paths (RFC 3261 section 8.2.2.2).
+    /// Whether both keys belong to one request that arrived by different paths (RFC 3261 section 8.2.2.2).
     func isMerged(with other: MessageKey) -> Bool {
         sender == other.sender && callID == other.callID && fromTag == other.fromTag && cseq == other.cseq
     }
 }
 
-/// A request outside dialogs that is sent to the phones of a user (RFC 8599 section 5.6.2).
+/// A request outside dialogs for the phones of a user (RFC 8599 section 5.6.2).
 ///
-/// It is a class, because deliveries, queue and timers refer to it. Only ``HeldMessages`` changes it.
+/// The type is a class, because deliveries, queue and timers refer to it. Only ``HeldMessages`` changes a message.
 package final class HeldMessage {
-    /// How far the message is persisted, and what its sender waits for.
+    /// Whether the message is persisted, and which response its sender waits for.
     package enum Keeping {
-        /// The sender waits for a phone's answer.
+        /// The message is not stored, and its sender waits for a phone's response.
         case passing
-        /// The row is being written. The sender gets 202 after that.
+        /// The store is writing the message. The sender gets 202 when this is done.
         case committing
-        /// The row is on disk. The sender gets 202.
+        /// The message is on disk, and the sender has got 202.
         case stored
     }
 
@@ -96,27 +97,27 @@ package final class HeldMessage {
     package let aor: AddressOfRecord
     package let key: MessageKey
     package let sender: ByteString
-    /// The caller in whose share the message counts.
+    /// The caller to whose share of the limits the message counts.
     package let caller: Caller
     package let source: Flow
     package let receivedAt: UnixTime
-    /// When the message is dropped, if it is stored.
+    /// The time at which a stored message is dropped.
     package let expiresAt: UnixTime
-    /// When the message is given up, if it is not stored.
+    /// The time at which a message that is not stored is given up.
     package let holdUntil: Instant
     /// Whether phones are woken for the message.
     package let wakes: Bool
-    /// Whether the message may be stored.
+    /// Whether the message may be written to the store.
     package let mayBeStored: Bool
 
     package internal(set) var request: ByteString
     package internal(set) var keeping: Keeping
     package internal(set) var recipients: [Recipient]
-    /// The sender's transaction that waits for an answer; `nil` once it was answered.
+    /// The transaction of a sender who waits for a response; `nil` after the response.
     package internal(set) var server: ServerTransactionID?
-    /// A phone's refusal. It goes to the sender if no other phone accepts the message.
+    /// The refusal of a phone, which the sender gets if no other phone accepts the message.
     package internal(set) var refusal: SIPResponse?
-    /// Whether some device has got the message.
+    /// Whether at least one device has got the message.
     package internal(set) var hasBeenDelivered = false
     /// Whether the message has waited for a device that was asleep or did not answer.
     package internal(set) var hasWaited = false
@@ -169,13 +170,15 @@ package final class HeldMessage {
             devices: recipients.map(\.device), request: request)
     }
 
-    /// Whether all devices of a stored message are gone. The next device that registers then gets it.
+    /// Whether a stored message has no devices left, so that the next device that registers gets it.
     var isForAnybody: Bool { recipients.isEmpty && keeping == .stored }
 
-    /// The engine has set this timer for the message.
+    /// Stores the message's timer.
     package func waits(until deadline: DeadlineID) { self.deadline = deadline }
 
-    /// - Returns: the timer of the message, which is no longer needed, or has fired.
+    /// Removes the message's timer, which has fired or is no longer needed.
+    ///
+    /// - Returns: the timer.
     package func stopsWaiting() -> DeadlineID? {
         defer { deadline = nil }
         return deadline

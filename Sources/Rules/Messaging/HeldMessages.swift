@@ -9,7 +9,7 @@ import Timekeeping
 
 /// All messages that wait for phones, with their recipients, order and limits.
 ///
-/// It sends nothing and knows no flows. The engine reports events to it and asks for the next message.
+/// The table sends no messages and knows no flows. The engine reports events to it, and asks it for the next message.
 package struct HeldMessages: ~Copyable {
     /// The messages for each user, oldest first.
     private var queues: [AddressOfRecord: [HeldMessage]] = [:]
@@ -17,20 +17,22 @@ package struct HeldMessages: ~Copyable {
     private var senderBytes: [ByteString: Int] = [:]
     private var commits: [CommitTicket: HeldMessage] = [:]
     package private(set) var bytes = 0
-    /// The bytes of messages from senders that are not trusted peers.
+    /// The bytes of all messages from senders that are not trusted peers.
     private var untrustedBytes = 0
     private var lastID: UInt64
     private var lastCommit: UInt64 = 0
-    /// The rows of an earlier run, until the bindings are restored.
+    /// The messages in the store from an earlier run of the daemon, until the bindings are restored.
     private var stored: [StoredMessage]
 
+    /// Creates the table.
+    ///
     /// - Parameter stored: the rows of an earlier run.
     package init(restoring stored: [StoredMessage] = []) {
         self.stored = stored
         lastID = stored.map(\.id).max() ?? 0
     }
 
-    /// Returns the rows of an earlier run, oldest first. A second call returns none.
+    /// Returns the rows of an earlier run, oldest first. A second call returns no rows.
     package mutating func takeStored() -> [StoredMessage] { exchange(&stored, with: []).sorted { $0.id < $1.id } }
 
     package var isEmpty: Bool { byID.isEmpty }
@@ -40,20 +42,20 @@ package struct HeldMessages: ~Copyable {
 
     package func queue(of aor: AddressOfRecord) -> [HeldMessage] { queues[aor] ?? [] }
 
-    /// Messages of all users with numbers above `id`, oldest first.
+    /// The messages of all users with ids above `id`, oldest first.
     package func page(after id: UInt64, limit: Int) -> [HeldMessage] {
         byID.keys.filter { $0 > id }.sorted().prefix(limit).compactMap { byID[$0] }
     }
 
-    /// The answer to a request that waits already; `nil` for a new request. A stored request that is sent again gets
-    /// 202. A request that is not stored, and comes again on another path, gets 482.
+    /// The response to a copy of a request that already waits; `nil` for a new request. If the request is stored, its
+    /// copy gets 202. If the request is not stored, a copy that arrives by another path gets 482.
     package func answer(to request: SIPRequest, from sender: ByteString, for aor: AddressOfRecord) -> Status? {
         guard let queue = queues[aor] else { return nil }
         let key = MessageKey(request, from: sender)
         for message in queue where message.key.isMerged(with: key) {
             guard message.keeping == .stored else { return .loopDetected }
-            // The message is stored for the phone, so 202 is right (RFC 3428 section 7). The first 202 was lost with
-            // the last run.
+            // The message is stored for the phone, so 202 is right (RFC 3428 section 7). The end of the earlier run
+            // lost the first 202.
             if message.key == key { return Self.accepted }
         }
         return nil
@@ -64,13 +66,13 @@ package struct HeldMessages: ~Copyable {
     // MARK: Limits (T25.2)
 
     package enum Refusal {
-        /// The user's messages have no room for another.
+        /// The user already has the maximum number or size of waiting messages.
         case userFull
-        /// The sender's share is used up, or the limit for all messages.
+        /// The sender's share of the limits, or the limit for all messages, is used up.
         case senderFull
     }
 
-    /// Why a message of this size has no room; `nil` if it has.
+    /// The reason why a message of this size cannot be kept; `nil` if it can.
     package func refusal(
         of size: Int, from sender: ByteString, _ caller: Caller, to aor: AddressOfRecord, _ settings: ProxySettings
     ) -> Refusal? {
@@ -134,7 +136,9 @@ package struct HeldMessages: ~Copyable {
 
     // MARK: The sender
 
-    /// - Returns: the transaction that waits for an answer; `nil` if it was answered already.
+    /// Removes the transaction of a sender who waits for a response.
+    ///
+    /// - Returns: the transaction; `nil` if it was already answered.
     package func takeServer(of message: HeldMessage) -> ServerTransactionID? {
         defer { message.server = nil }
         return message.server
@@ -148,7 +152,7 @@ package struct HeldMessages: ~Copyable {
 
     // MARK: The store
 
-    /// Begins to store the message, with these bytes.
+    /// Begins to store the message. `request` has the bytes to store.
     ///
     /// - Returns: the ticket of the commit.
     package mutating func commits(_ message: HeldMessage, as request: ByteString) -> CommitTicket {
@@ -169,8 +173,8 @@ package struct HeldMessages: ~Copyable {
 
     // MARK: Devices
 
-    /// The next message for a device: the oldest that it has not got. The result is `nil` while a delivery to it is in
-    /// flight. A device that is never woken needs no order, so its next message does not wait for earlier answers.
+    /// The oldest message that a device has not got; `nil` while a delivery to the device is in flight. If `inOrder` is
+    /// false, because no push wakes the device, the next message does not wait for the responses to earlier ones.
     package func next(for device: DeviceID, of aor: AddressOfRecord, inOrder: Bool) -> HeldMessage? {
         let next = queue(of: aor).first { message in
             message.recipient(device).map { inOrder || $0.delivery == nil } ?? false
@@ -178,7 +182,7 @@ package struct HeldMessages: ~Copyable {
         return next?.recipient(device)?.delivery == nil ? next : nil
     }
 
-    /// The delivery in flight to a device.
+    /// The delivery in flight to a device, with its message.
     package func delivery(to device: DeviceID, of aor: AddressOfRecord) -> (message: HeldMessage, call: ProxiedRequest)?
     {
         for message in queue(of: aor) {
@@ -187,12 +191,13 @@ package struct HeldMessages: ~Copyable {
         return nil
     }
 
-    /// Whether a message is for the device.
+    /// Whether a message waits for the device.
     package func hasMessage(for device: DeviceID, of aor: AddressOfRecord) -> Bool {
         queue(of: aor).contains { $0.recipient(device) != nil }
     }
 
-    /// A device returned. If a push can wake it, it also gets the messages whose devices are gone.
+    /// Handles a device that has registered again. If a push can wake the device, it also gets the messages whose
+    /// devices were all removed.
     ///
     /// - Returns: the changes for the store.
     package mutating func returned(_ device: DeviceID, of aor: AddressOfRecord, isPush: Bool) -> [MessageChange] {
@@ -203,12 +208,12 @@ package struct HeldMessages: ~Copyable {
         }
     }
 
-    /// The device sleeps: its messages wait.
+    /// Notes that the messages of a device wait, because the device sleeps.
     package func fellAsleep(_ device: DeviceID, of aor: AddressOfRecord) {
         for message in queue(of: aor) where message.recipient(device) != nil { message.hasWaited = true }
     }
 
-    /// A contact gets the messages of devices that were only reported.
+    /// Gives the messages of devices that were reported over HTTP to a contact of the same user.
     package mutating func takenOver(by contact: DeviceID, of aor: AddressOfRecord, where isReported: (DeviceID) -> Bool)
         -> [MessageChange]
     {
@@ -230,18 +235,18 @@ package struct HeldMessages: ~Copyable {
         }
     }
 
-    /// A delivery did not reach the device.
+    /// Handles a delivery that did not reach the device.
     ///
-    /// - Returns: whether the message was tried often enough to give it up.
+    /// - Returns: whether the message was tried so often that it must be given up.
     package func came(back message: HeldMessage, from device: DeviceID) -> Bool {
         change(message, device) { $0.delivery = nil }
         return (message.recipient(device)?.tries ?? 0) >= Self.mostTries
     }
 
-    /// The number of tries after which a message is given up, so that it does not hold up later messages.
+    /// The number of tries after which a message is given up, so that later messages need not wait for it.
     private static var mostTries: Int { 8 }
 
-    /// The device has got the message, or will not get it.
+    /// Removes a device from a message's recipients, because it has got the message or will not get it.
     package func done(_ message: HeldMessage, with device: DeviceID) {
         message.recipients.removeAll { $0.device == device }
     }

@@ -8,7 +8,8 @@ package import Timekeeping
 
 /// Decides whether a waiting request wakes a phone, and writes the push that announces it.
 package enum MessageWords {
-    /// Whether a person wrote the request. Typing notices, receipts and non-urgent requests wake nobody.
+    /// Whether a person wrote the request, so that it may wake phones. Typing notices, receipts and non-urgent requests
+    /// wake no phone.
     package static func wakesPhones(_ request: SIPRequest) -> Bool {
         if let type = request.frame.firstValue(of: .contentType) {
             let kind = type[0..<(type.firstIndex(of: UInt8(ascii: ";")) ?? type.count)].trimmed()

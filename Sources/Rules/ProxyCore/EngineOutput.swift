@@ -11,7 +11,7 @@ struct EngineOutput {
     var actions: [ProxyAction] = []
     var counters = CounterSet()
     var timers = DeadlineQueue<EngineTimer>()
-    /// The limit of log lines about failed calls.
+    /// Limits the number of log lines about failed calls.
     var callLines = CallLines()
 }
 

@@ -10,48 +10,52 @@ package import Timekeeping
 
 /// An order of the engine to the shell. The shell performs the actions in the order in which the engine returned them.
 package enum ProxyAction: Sendable {
-    /// Write bytes to a flow. If `connection` is 0 on a stream flow, any connection to that remote will do, and the
-    /// shell opens one if none exists. The shell reports a failure to ``ProxyEngine/sendFailed(on:now:)``.
+    /// Write the bytes to a flow, and report a failure to ``ProxyEngine/sendFailed(on:now:)``. If the connection number
+    /// of a stream flow is 0, the shell may use any connection to the remote endpoint, or opens one.
     case send([UInt8], on: Flow)
-    /// The peer of this connection is proved (T17), perhaps not for the first time. `account` is the user whose
-    /// password the peer has shown. Without an account, an accepted REGISTER is the only proof.
+    /// Note that the peer of this connection has proved its identity (T17). `account` stands for the user whose
+    /// password the peer has shown. If `account` is `nil`, only an accepted REGISTER proves the peer. The engine may
+    /// report one connection several times.
     case flowProved(Flow, account: Int?)
-    /// Requests to that endpoint may use this connection, which the peer has opened (RFC 5923).
+    /// Note that requests to the endpoint may use this connection, which the peer has opened (RFC 5923).
     case reuse(Flow, as: Endpoint, ServerNumber)
-    /// The peer was asked to send something on its connection at least this often.
+    /// Close the connection if the peer sends nothing for a longer time than this. The peer was asked to send
+    /// keep-alives.
     case expectLife(Flow, every: Duration)
     /// Commit these changes in one transaction, then call ``ProxyEngine/committed(_:succeeded:now:)`` with the ticket.
     case commit([EngineChange], CommitTicket)
-    /// Write this change before any other action of the same batch. The change then survives the end of the process,
+    /// Write this change to the journal before any later action. A journaled change survives the end of the process,
     /// but perhaps not a power failure.
     case journal(CallChange)
-    /// Write these changes soon. Nobody waits for them. They are lost only if the process ends before.
+    /// Write these changes to the store soon. The engine does not wait for the write. If the process ends before the
+    /// write, the changes are lost.
     case record([EngineChange])
-    /// Write these rows of bindings when the store is idle. Their loss does no harm.
+    /// Write these refreshed bindings when the store is idle. If this write is lost, no harm is done.
     case refresh([StoredBinding])
-    /// Write these records into the timeline, unless too many others wait.
+    /// Write these records into the timeline, unless too many records already wait to be written.
     case trace([TimelineChange])
-    /// Report the result to the HTTP client that reported a device or its removal.
+    /// Send the result to the HTTP client that reported a device or asked to remove devices.
     case reported(ReportTicket, ReportResult)
     /// Send a push to its provider. Report the result to ``ProxyEngine/pushHappened(_:now:)``.
     case push(PushDispatcher.Transmission)
     /// Make a credential for a provider. Report the credential to ``ProxyEngine/pushHappened(_:now:)``.
     case makeCredential(PushCredentials.Order)
-    /// Report to the client of a dry run whether its token can be pushed.
+    /// Report whether a push can be sent to the token that a client wanted to check.
     case dryRunEnded(DryRunTicket, canBePushed: Bool)
-    /// Report to the operator what became of a test push.
+    /// Report the result of a test push to the operator.
     indirect case testPushEnded(TestPushTicket, TimelineRecord)
-    /// Look a host name up. Report the addresses to ``ProxyEngine/resolved(_:to:now:)``.
+    /// Look up the addresses of a host name. Report the addresses to ``ProxyEngine/resolved(_:to:now:)``.
     case resolve(NextHop, ResolutionTicket)
 }
 
-/// A row that the store must write or delete for the engine.
+/// A change that the engine wants in the store: a row to write or to delete.
 package enum EngineChange: Sendable {
     case binding(BindingChange)
     case bucket(StoredBucketChange)
     indirect case message(MessageChange)
-    /// A dead token. The daemon never reads this row back; application servers do.
+    /// Record in the store that a push token is dead. Only application servers read this row; the daemon never reads it back.
     case deadToken(DeadToken)
-    /// Requests inside this dialog have moved its expiry to the given time.
+    /// Write the new expiry of a dialog, which a request inside the dialog has moved. The number is a hash of the
+    /// dialog token.
     case dialogRenewed(UInt64, until: UnixTime)
 }

@@ -16,16 +16,16 @@ import Telemetry
 package import Timekeeping
 import Waking
 
-/// The entry points of the engine, and the order in which an event is processed.
+/// The entry points that the shell calls, and the order in which an event is processed.
 extension ProxyEngine {
-    /// Takes a binding from the store at start-up. False if the row must be deleted.
+    /// Restores a binding from the store at start-up. If the result is false, the caller must delete the row.
     package func restore(_ row: StoredBinding, now: Moment) -> Bool {
         guard registrar.restore(row, now: now) else { return false }
         if registrar.bindings.isFlow(row.id), row.path.isEmpty { toldFlowTimer([row.id], on: row.flow, now: now) }
         return true
     }
 
-    /// Ends the start-up. The shell calls this once, after ``restore(_:now:)`` of all bindings.
+    /// Ends the start-up. The shell calls this function once, after it has restored all bindings.
     package func restored(now: Moment) {
         armAwayCallers(now: now)
         ledger.started(now: now, into: &output.actions)
@@ -53,7 +53,7 @@ extension ProxyEngine {
         case .cancel(let key, let invite): cancelReceived(incoming.unmatched(key), of: invite, now: now)
         case .endToEndACK: ackReceived(incoming, now: now)
         case .unanswered(let server):
-            // The 100 is built from the kept request, not from the copy: anybody who has seen the branch could send a
+            // The 100 is built from the kept request, not from the copy: anybody who knows the branch could send a
             // copy.
             if let incoming = calls.call(of: server).flatMap(revive) { sendTrying(incoming, now: now) }
         case .acknowledged(let server): journalOver(server)
@@ -64,23 +64,26 @@ extension ProxyEngine {
     }
 
     package func responseReceived(_ response: SIPResponse, on flow: Flow, now: Moment) {
+        var isOurs = false
         if let match = sip.transactions.client(of: response) {
             if sip.transactions.accepts(responseFrom: flow, to: match, by: sender(on: flow, of: match.client)) {
+                isOurs = true
                 sip.responseReceived(response, of: match, now: now.instant)
                 settle(now: now)
             } else {
                 responseRefused(response, on: flow, to: match, now: now)
             }
         }
-        noteLife(on: flow, by: .response, now: now)
+        noteLife(on: flow, by: .response, isProved: isOurs, now: now)
         settle(now: now)
     }
 
-    /// A message that is malformed or too large. Its answer, if any, is sent without a transaction.
+    /// Handles a message that is malformed or too large. If a response is possible, it is sent without a transaction.
     package func unusableReceived(_ message: UnusableMessage, on flow: Flow, now: Moment) {
         output.counters.count(Counter(message.reason))
         guard let answer = message.answer else { return }
         output.counters.count(Counter(answer.status))
+        noteMalformed(answer.frame, answer.status, on: flow, now: now)
         let via = answer.frame.viaAddition(source: flow.remote)
         let bytes = answer.frame.response(answer.status, toTag: sip.tags.next(), viaAddition: via, fields: [])
         guard isTrusted(flow) || bytes.count <= flow.answerLimit(to: answer.frame) else { return }
@@ -124,7 +127,7 @@ extension ProxyEngine {
 
     // MARK: What follows
 
-    /// Carries out the outputs of the transactions and the results of deliveries, until no new ones appear.
+    /// Handles the outputs of the transactions and the results of deliveries, until no further outputs appear.
     func settle(now: Moment) {
         repeat {
             while let output = sip.unsettled.takeOutput() { carryOut(output, now: now) }
@@ -137,7 +140,7 @@ extension ProxyEngine {
         return !ended.isEmpty
     }
 
-    /// Carries out the results of ended pushes. One result may end further pushes.
+    /// Handles the results of ended pushes, including pushes that end while another result is handled.
     private func settlePushes(now: Moment) {
         while let (push, outcome) = ledger.nextOutcome() {
             pushEnded(push, outcome, now: now)
@@ -161,8 +164,9 @@ extension ProxyEngine {
         }
     }
 
-    /// Serves a new request. A trusted peer's request gets its transaction at once. Any other request gets one only
-    /// when it will be served, so that refusals, most often challenges, are stateless (T4.2).
+    /// Handles a new request. A request of a trusted peer gets its transaction immediately. A request of any other
+    /// sender gets a transaction only when it will be served, so that a challenge or another refusal needs no state
+    /// (T4.2).
     func dispatch(_ incoming: IncomingRequest, now: Moment) {
         guard let incoming = incoming.isTrusted ? startTransaction(incoming, now: now) : incoming else { return }
         let request = incoming.request
@@ -188,7 +192,8 @@ extension ProxyEngine {
 
     // MARK: The network
 
-    /// The addresses of a host name were looked up, best first. `hops` is empty if the look-up failed or found none.
+    /// Handles the result of a look-up: the addresses of a host name, the best address first. `hops` is empty if the
+    /// look-up failed or found no address.
     package func resolved(_ ticket: ResolutionTicket, to hops: [ResolvedHop], now: Moment) {
         switch network.lookups.take(ticket) {
         case .branch(let branch, let call, let request, let hop)?:
@@ -206,24 +211,25 @@ extension ProxyEngine {
         settle(now: now)
     }
 
-    /// A keep-alive, or another sign of life, came on the flow.
+    /// Handles a keep-alive, or another sign of life, on the flow.
     package func flowAlive(_ flow: Flow, now: Moment) {
         noteLife(on: flow, by: .keepAlive, now: now)
         settle(now: now)
     }
 
-    /// A stream connection was closed, by either side.
+    /// Handles a stream connection that either side has closed.
     package func flowClosed(_ flow: Flow, now: Moment) {
         connectionEnded(flow, now: now)
         settle(now: now)
     }
 
-    /// Bytes could not be sent, because the remote is unreachable or the connection is closed.
+    /// Handles bytes that could not be sent, because the remote is unreachable or the connection is closed.
     package func sendFailed(on flow: Flow, now: Moment) { flowClosed(flow, now: now) }
 
     // MARK: The store
 
-    /// The store has committed the changes of a ticket, or has failed to.
+    /// Handles the result of a commit that the engine ordered. `succeeded` is false if the store could not write the
+    /// changes.
     package func committed(_ ticket: CommitTicket, succeeded: Bool, now: Moment) {
         switch ticket.owner {
         case .registrar: planCommitted(ticket, succeeded: succeeded, now: now)
@@ -234,23 +240,23 @@ extension ProxyEngine {
 
     // MARK: Providers
 
-    /// The shell reports the result of ``ProxyAction/push(_:)`` or ``ProxyAction/makeCredential(_:)``.
+    /// Handles the result of ``ProxyAction/push(_:)`` or ``ProxyAction/makeCredential(_:)``.
     package func pushHappened(_ event: PushDispatcher.Event, now: Moment) {
         ledger.happened(event, now: now, into: &output.actions)
         settlePushes(now: now)
     }
 
-    /// The keys that make credentials for providers were read again.
+    /// Uses the keys for push providers that were read again from their files.
     package func credentialsChanged(_ credentials: PushCredentials, now: Moment) {
         ledger.credentialsChanged(credentials, now: now, into: &output.actions)
         settlePushes(now: now)
     }
 
-    /// Apple's feedback service has reported these tokens as dead. Tokens have no index, because nothing else needs
-    /// one. All bindings are searched, in steps, so that calls are served in between.
+    /// Handles tokens that Apple's feedback service reports as dead: one step of a search through all bindings. The
+    /// steps let the engine serve calls in between. Tokens have no index, because only this search would use it.
     ///
     /// - Parameters:
-    ///   - dead: each token in lower-case hexadecimal, with the Unix time in seconds since which it is dead.
+    ///   - dead: each token in lower-case hexadecimal, with the Unix time in seconds of its death.
     ///   - cursor: where this step begins.
     ///   - limit: the number of contacts to read in this step.
     ///   - now: the time by both clocks.
@@ -264,15 +270,15 @@ extension ProxyEngine {
 
     // MARK: Services and operators
 
-    /// A client has reported a device over HTTP. The report takes the same path as a REGISTER, and ends with
-    /// ``ProxyAction/reported(_:_:)``.
+    /// Handles a device that a client has reported over HTTP. The report is planned and committed like a REGISTER, and
+    /// ends with ``ProxyAction/reported(_:_:)``.
     package func deviceReported(_ device: ReportedDevice, of aor: AddressOfRecord, _ ticket: ReportTicket, now: Moment)
     {
         begin(.report(device, ticket), for: aor.compacted(), now: now)
         settle(now: now)
     }
 
-    /// An app asks the daemon to remove devices. The request ends with ``ProxyAction/reported(_:_:)``.
+    /// Removes devices that an app has reported over HTTP before. The removal ends with ``ProxyAction/reported(_:_:)``.
     package func devicesWithdrawn(
         _ selection: DeviceSelection, of aor: AddressOfRecord, _ ticket: ReportTicket, now: Moment
     ) {
@@ -280,11 +286,12 @@ extension ProxyEngine {
         settle(now: now)
     }
 
-    /// An operator ends a held or ringing call. Devices that were not notified of the call get it as a missed call.
+    /// Ends a held or ringing call for an operator. The call becomes a missed call for devices that did not learn of
+    /// it.
     ///
     /// - Parameters:
     ///   - id: see ``StoredCall/id``.
-    ///   - status: for the caller; 480, 486, 600 or 603.
+    ///   - status: the final response to the caller: 480, 486, 600 or 603.
     ///   - now: the time by both clocks.
     /// - Returns: whether the call existed.
     package func callEndedByOperator(_ id: UInt64, with status: Status, now: Moment) -> Bool {
@@ -292,14 +299,16 @@ extension ProxyEngine {
         return end(id, with: status, now: now)
     }
 
-    /// A provider was switched off or on (R8c, R9). The caller has persisted the switch before.
+    /// Applies the state to which an operator has switched a provider (R8c, R9). The caller of this method must persist
+    /// the state first.
     package func providerSwitched(_ provider: PushProvider, to state: ProviderState, now: Moment) {
         switchProvider(provider, to: state, now: now)
         settlePushes(now: now)
         settle(now: now)
     }
 
-    /// Operators removed held messages, whose rows are already deleted. A sender who still waits gets 480.
+    /// Forgets held messages that an operator has deleted from the store. If a sender still waits for a response, the
+    /// sender gets 480.
     package func messagesForgotten(_ ids: [UInt64], now: Moment) {
         for id in ids { messages[id].map { giveUp($0, now: now) } }
         settle(now: now)

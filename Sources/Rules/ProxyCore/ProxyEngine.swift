@@ -17,17 +17,18 @@ package import Telemetry
 package import Timekeeping
 import Waking
 
-/// The proxy's decisions for all AORs of one shard: it registers, routes, forks, holds INVITEs, relays, and keeps
-/// buckets.
+/// The SIP proxy of one shard: it decides for each request and event what is registered, routed, forked, held, relayed
+/// or pushed.
 ///
-/// The engine is pure: it uses no socket, clock or disk. The shell reports events through the methods that are named in
-/// the past tense. Then the shell takes the actions with ``takeActions()`` and performs them in order. Only the shard's
-/// thread uses the engine.
+/// The engine performs no input or output: it uses no socket, clock or disk. The shell reports events through the
+/// methods that are named in the past tense. After each event, the shell takes the actions with ``takeActions()`` and
+/// performs them in order. Only the shard's thread uses the engine.
 ///
-/// The engine's machines own the state: the ``registrar``, the ``calls`` with their forks, the transactions (``sip``),
-/// what waits for devices (``wakes``), and the ``ledger`` of pushes. `ProxyEngine+Events` has all entry points. It passes
-/// each event to one extension of the engine, and then carries out the results. `ProxyEngine+Devices` does the same for
-/// devices that come and go. An extension never calls `ProxyEngine+Events`.
+/// The engine's parts own the state: the ``registrar``, the ``calls`` with their forks, the transactions (``sip``), the
+/// work that waits for devices (``wakes``), and the ``ledger`` of pushes. `ProxyEngine+Events` has the entry points
+/// that the shell calls. Each entry point passes its event to one extension of the engine, and then handles the
+/// results. Code outside `ProxyEngine+Events` does not call these entry points. `ProxyEngine+Devices` passes on the
+/// events of devices that register or are removed.
 package final class ProxyEngine {
     package internal(set) var settings: ProxySettings
     package let identity: LocalIdentity
@@ -40,17 +41,17 @@ package final class ProxyEngine {
     var sip: TransactionLayer
 
     var calls: Calls
-    /// Calls, messages and lists that wait for devices.
+    /// The calls, messages and lists of missed calls that wait for devices.
     var wakes = WakeDesk()
-    /// Held requests other than INVITE.
+    /// The requests other than INVITE that wait for a phone.
     var messages: HeldMessages
     package internal(set) var ledger: PushLedger
     package internal(set) var dialogs: Dialogs
 
     var output = EngineOutput()
 
-    /// Starts an engine. `date` is the start of this run. As a number, it is the first binding id, so no id of an
-    /// earlier run is used again.
+    /// Creates an engine. `date` is the start time of this run. The binding ids of this run begin at a number that is
+    /// made from `date`, so they differ from the ids of earlier runs.
     package init(
         settings: ProxySettings, identity: LocalIdentity, functions: ProxyFunctions, log: Log,
         restoring stored: StoredState = StoredState(), startedAt date: UnixTime
@@ -83,18 +84,18 @@ package final class ProxyEngine {
 
     package var upstreamWatch: UpstreamWatch { network.upstream }
 
-    /// Refuses new work under overload.
+    /// The part that refuses requests while the daemon is overloaded.
     package var admission: Admission { access.admission }
 
-    /// The actions since the last call, in the order in which they must be performed.
+    /// Removes and returns the actions since the last call of this method. The shell must perform them in this order.
     package func takeActions() -> [ProxyAction] {
         var taken: [ProxyAction] = []
         takeActions(into: &taken)
         return taken
     }
 
-    /// Moves the actions into an array, as ``takeActions()`` does. The array's former content is dropped and its memory
-    /// is used again.
+    /// Moves the actions since the last call into an array. The former content of the array is dropped, and its memory
+    /// is reused.
     package func takeActions(into taken: inout [ProxyAction]) {
         if !taken.isEmpty { taken.removeAll(keepingCapacity: true) }
         swap(&taken, &output.actions)
@@ -118,37 +119,37 @@ package final class ProxyEngine {
     }
 
     func withTransactions(_ body: (inout TransactionTable, inout [TransactionOutput]) -> Void) {
-        // Bytes to send become actions now. Everything else that the transactions tell waits for `settle`.
+        // Messages to send become actions immediately. All other results of the transactions wait for `settle`.
         sip.change(body) { act(.send($0, on: $1)) }
     }
 }
 
-/// The engine's own timers. Transactions and pushes have separate timers.
+/// The events for which the engine sets a timer. Transactions and pushes keep timers of their own.
 enum EngineTimer: Sendable {
-    /// The hold time of the call at that place of ``Calls`` has ended. The end of the call cancels this timer.
+    /// The hold time ends for the call in this slot of ``Calls``. The end of the call cancels this timer.
     case holdDeadline(place: UInt32)
-    /// Refreshed bindings must be written.
+    /// The engine writes refreshed bindings to the store.
     case bookkeepingDue
-    /// An ended call that was kept for pushed phones may be removed.
+    /// The engine removes ended calls that it kept for phones that had got a push and had not registered yet.
     case endedCallDue
-    /// Answered calls may be removed from the journal.
+    /// The engine removes answered calls from the journal.
     case journalDue
-    /// Callers of an earlier run are not expected any more.
+    /// The engine stops waiting for callers of an earlier run to connect again.
     case awayCallersDue
     case messageDue(UInt64)
-    /// The engine looks for contacts that expire soon.
+    /// The engine looks for contacts that expire soon, and sends refresh pushes to their phones.
     case refreshWalkDue
-    /// A flow may have missed its keep-alive.
+    /// The engine looks for flows whose phones have not sent a keep-alive in time.
     case flowTimersDue
-    /// The overload may have ended.
+    /// The engine checks whether the overload has ended.
     case reliefDue
-    /// A sender may not have answered its challenge in time.
+    /// The engine reports calls whose senders have not answered a challenge in time.
     case refusalsDue
-    /// The request of the call at that place may have got no response. The ``ForkID`` guards against another call at
-    /// that place.
+    /// The engine checks whether the request of the call in this slot has got a response. The ``ForkID`` shows whether
+    /// the slot still has the same call.
     case silence(place: UInt32, ForkID)
-    /// By the record of a phone, the call at that place need not wait for the phone any longer. The id tells whether the
-    /// place still has the same call.
+    /// The call in this slot need not wait any longer for a phone, according to the phone's record of earlier wakes.
+    /// The ``ForkID`` shows whether the slot still has the same call.
     case wakeBound(place: UInt32, ForkID)
 }
 

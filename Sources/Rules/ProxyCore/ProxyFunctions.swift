@@ -8,7 +8,7 @@ package import Registration
 package import SIPDialogs
 package import SIPGrammar
 
-/// Functions that the rules need but must not contain, because they come from libraries or are not deterministic.
+/// Functions that the rules call but do not contain, because they come from libraries or are not deterministic.
 package struct ProxyFunctions {
     package let seal: DialogSeal
     package let random: () -> UInt64
@@ -16,7 +16,7 @@ package struct ProxyFunctions {
     package let reread: (ByteString) -> SIPRequest?
     package let packing: RequestPacking
     package let digest: DigestFunctions
-    /// The code by which an app that got a push names its device to us.
+    /// The code that identifies a device in the daemon's pushes. The app sends this code when it reports to the daemon.
     package let deviceCode: (DeviceID) -> ByteString?
 
     package init(
@@ -33,7 +33,8 @@ package struct ProxyFunctions {
     }
 }
 
-/// The stored state at start-up, without the bindings. ``ProxyEngine/restore(_:now:)`` takes the bindings one by one.
+/// The state that the store has at start-up, except the bindings. ``ProxyEngine/restore(_:now:)`` restores each binding
+/// separately.
 package struct StoredState: Sendable {
     package var users: UserDirectory
     package var bucketEntries: [StoredBucketEntry]

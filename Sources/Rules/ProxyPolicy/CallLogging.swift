@@ -1,9 +1,9 @@
-/// Which calls have their line at the level `notice`. All others have it at `info`.
+/// The calls whose log lines have the level `notice`. The lines of all other calls have the level `info`.
 package enum CallLogging: String, Hashable, Sendable, CaseIterable {
-    /// Calls that failed, within a limit.
+    /// The lines of failed calls have the level `notice`, within a limit.
     case failed
-    /// Each call.
+    /// The lines of all calls have the level `notice`.
     case all
-    /// No call.
+    /// The line of no call has the level `notice`.
     case none
 }

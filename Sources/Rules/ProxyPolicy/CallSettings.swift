@@ -1,18 +1,18 @@
 package import Settings
 import SIPTransactions
 
-/// Settings of how calls reach devices, and how long calls live.
+/// Settings for how calls reach devices, and for how long calls may last.
 package struct CallSettings: SettingsGroup {
     /// The maximum time that an INVITE waits for a sleeping device (A12).
     package var ringTimeout: Duration = .seconds(30)
-    /// How long a phone may ring: Timer C, more than three minutes (RFC 3261 section 16.6 item 11).
+    /// How long a phone may ring: Timer C, which is more than three minutes (RFC 3261 section 16.6 item 11).
     package var ringLimit = TransactionTimers().ringLimit
-    /// A phone that registered within this time gets the INVITE without a push. Zero: each sleeping phone is pushed
-    /// (A9).
+    /// The time after a REGISTER in which a phone gets an INVITE without a push (`call.skip-push-within`). If the value
+    /// is zero, each phone with a push token gets a push (A9).
     package var skipPushWithin: Duration = .zero
     package var ringLiveFlowWithin: Duration = .zero
-    /// Whether a call sends an OPTIONS to the connection of each phone that it pushes, and to the phone's UDP flow. The
-    /// answer shows that the phone is awake.
+    /// Whether a phone that gets a push also gets an OPTIONS, on its connection or on its UDP flow. A response shows
+    /// that the phone is awake.
     package var asksConnections = true
     package var asksDatagrams = false
     /// Whether a request inside a dialog wakes its phone by a push.
@@ -20,7 +20,7 @@ package struct CallSettings: SettingsGroup {
     /// How long a dialog token in our Record-Route is valid for requests inside the dialog (T20.5).
     package var dialogLifetime: Duration = .seconds(43_200)
     package var callerIDFormat = CallerIDFormat.ecss10
-    /// The maximum number of pushes per minute for one phone, and for all calls of one caller (T11). Zero: no limit.
+    /// The maximum number of pushes per minute to one phone, and for all calls of one caller (T11); zero for no limit.
     package var pushesPerDevice = 20
     package var pushesPerCaller = 60
     package var noWake = NoWakeSettings()
@@ -30,7 +30,7 @@ package struct CallSettings: SettingsGroup {
     package static let schema: [Setting<CallSettings>] = [
         .duration(
             "ring-timeout", in: .seconds(1) ... .seconds(180), \.ringTimeout,
-            "How long an INVITE waits for a woken phone before the caller gets 480. A shorter Expires in the INVITE takes precedence."
+            "How long an INVITE waits for a woken phone before the caller gets 480. If the INVITE has a shorter Expires, that time applies."
         ),
         .duration(
             "ring-limit", in: .seconds(181) ... .seconds(3600), \.ringLimit,
@@ -41,7 +41,7 @@ package struct CallSettings: SettingsGroup {
         ),
         .duration(
             "ring-live-flow-within", in: .zero ... .seconds(3600), \.ringLiveFlowWithin,
-            "A phone that sent anything on its flow within this time, even a keep-alive, gets the INVITE immediately, and the push in parallel. If the phone does not answer the INVITE for three seconds, the call is held as for a sleeping phone. 0s: the daemon sends the push, and holds the INVITE until the phone registers or sends something on its flow."
+            "A phone that sent anything on its flow within this time, even a keep-alive, gets the INVITE immediately, and the push in parallel. If the phone does not answer the INVITE for three seconds, the call is held as for a sleeping phone. 0s: the daemon always sends a push, and holds the INVITE until the phone registers or sends something on its flow."
         ),
         .bool(
             "ask-connections", \.asksConnections,
@@ -49,28 +49,28 @@ package struct CallSettings: SettingsGroup {
         ),
         .bool(
             "ask-udp", \.asksDatagrams,
-            "Send the OPTIONS of ask-connections to phones on UDP too. This requires ask-connections. A sleeping phone then gets up to eleven datagrams for each call, and each may wake the phone's radio."
+            "Send the OPTIONS of ask-connections also to phones on UDP. The setting ask-connections must be true. With ask-udp, a sleeping phone gets up to eleven datagrams for each call, and each datagram may wake the phone's radio."
         ),
         .duration(
             "dialog-lifetime", in: .seconds(1) ... .seconds(2_592_000), \.dialogLifetime,
-            "How long requests inside a call are accepted after its start. A request in the second half of this time starts the time again. Set dialog-lifetime to more than twice the session timer of your phones."
+            "How long after the start of a call the daemon accepts requests inside the call. A request in the second half of dialog-lifetime restarts the period. Set dialog-lifetime to more than twice the session timer of your phones."
         ),
         .bool(
             "wake-in-dialogs", \.wakesInDialogs,
-            "Wake a phone by a silent push for a request inside an active call (BYE, re-INVITE, REFER ...), if the phone's connection is closed or the phone does not answer for three seconds. The request is held until the phone registers."
+            "Wake a phone by a silent push for a request inside an active call (BYE, re-INVITE, REFER ...), if the phone's connection is closed or the phone does not answer for three seconds. The daemon holds the request until the phone registers."
         ),
         .choice(
             "caller-id-format", \.callerIDFormat,
-            "The form of the caller in pushes: ecss10 (the URI for a call, the user part in missed calls), uri or user for "
-                + "both."),
+            "The form of the caller in pushes. ecss10: the URI in pushes for calls, and the user part in missed calls. uri: always the URI. user: always the user part."
+        ),
         .integer(
             "pushes-per-device", in: 0...10_000, \.pushesPerDevice,
-            "The maximum number of pushes for calls to one phone in a minute. A call beyond this limit is held, but sends no push. 0: no limit."
+            "The maximum number of pushes for calls to one phone in a minute. A call beyond this limit is held without a push. 0: no limit."
         ),
         .integer(
             "pushes-per-caller", in: 0...1_000_000, \.pushesPerCaller,
-            "The maximum number of pushes in a minute for the calls of one caller that is not trusted, such as a phone. The limit does not apply to the PBX. 0: no limit."
+            "The maximum number of pushes in a minute for the calls of one caller, such as a phone. The limit does not apply to trusted peers such as the PBX. 0: no limit."
         ),
-        .group("no-wake", \.noWake, "The treatment of calls for which no phone wakes (docs/pbx/Nobody-wakes.md)."),
+        .group("no-wake", \.noWake, "How the daemon treats calls for which no phone wakes (docs/pbx/Nobody-wakes.md)."),
     ]
 }

@@ -2,9 +2,10 @@ import Bytes
 package import SIPGrammar
 package import Settings
 
-/// Settings for requests outside dialogs, other than calls, to sleeping phones. Most of these requests are MESSAGE.
+/// Settings for requests outside dialogs, other than INVITE, to sleeping phones. Most of them are MESSAGEs.
 package struct MessageSettings: SettingsGroup {
-    /// The methods that wake a phone. Requests with other methods only go to phones that can be reached.
+    /// The methods of requests that wake a phone. Requests with other methods are sent only to phones that can be
+    /// reached.
     package var methods = ["MESSAGE"]
     package var wait: Duration = .seconds(20)
     package var store = false
@@ -23,7 +24,7 @@ package struct MessageSettings: SettingsGroup {
         ),
         .duration(
             "wait", in: .seconds(1) ... .seconds(25), \.wait,
-            "How long a MESSAGE, or another request of methods, waits for a phone before its sender gets 480. Less than 32 s, because senders give up then."
+            "How long a request with a method in messages.methods waits for a phone before its sender gets 480. wait must be less than 32 s, because senders time out after 32 s."
         ),
         .bool(
             "store", \.store,
@@ -31,22 +32,22 @@ package struct MessageSettings: SettingsGroup {
         ),
         .integer(
             "max-count", in: 1...10_000, \.maximumCount,
-            "The maximum number of stored messages for one user; one sender may use half of it. Further messages get 480."
+            "The maximum number of stored messages for one user. One sender may use half of this number. A MESSAGE beyond the limit gets 480."
         ),
         .integer(
             "max-bytes", in: 65_536...67_108_864, \.maximumBytes,
-            "The maximum size in bytes of the stored messages for one user; one sender may use half of it."),
+            "The maximum size in bytes of the stored messages for one user. One sender may use half of this size."),
         .duration(
             "max-age", in: .seconds(60) ... .seconds(2_419_200), \.maximumAge,
-            "How long a stored message is kept. A shorter Expires in the message takes precedence."),
+            "How long the daemon keeps a stored message. If the MESSAGE has a shorter Expires, that time applies."),
         .integer(
             "max-total-bytes", in: 1_048_576...17_179_869_184, \.totalBytes,
-            "The maximum size in bytes of all stored messages; one sender may use a sixteenth of it. Stored messages are also kept in memory."
+            "The maximum size in bytes of all stored messages. One sender may use a sixteenth of this size. The daemon also keeps stored messages in memory."
         ),
         .bool(
             "show-words", \.showsWords,
-            "Put the sender's name and the text of a plain message into pushes, where the provider can read them. If false, "
-                + "pushes only announce a new message."),
+            "Put the sender's name and the text of a plain message into pushes, where the provider can read them. false: the push only says that a new message has arrived."
+        ),
     ]
 
     package func wakes(for method: Method) -> Bool {
@@ -57,7 +58,7 @@ package struct MessageSettings: SettingsGroup {
 }
 
 extension SettingType<String> {
-    /// A method that starts no call and is allowed outside dialogs.
+    /// The type of the setting for such methods. A method must be allowed outside dialogs and may not start a call.
     fileprivate static let waitingMethod = SettingType<String>.parsed("method") { text throws(SettingComplaint) in
         switch Method(ByteString(text)) {
         case .message, .notify, .refer, .subscribe, .options, .info, .publish: return text

@@ -3,26 +3,26 @@ package import Registration
 import SIPGrammar
 package import Settings
 
-/// The treatment of calls for which no phone wakes.
+/// Settings for the treatment of calls for which no phone wakes.
 package struct NoWakeSettings: SettingsGroup, Equatable {
     package enum Action: String, Hashable, Sendable, CaseIterable {
-        /// The final response ``NoWakeSettings/status``.
+        /// The caller gets the final response ``NoWakeSettings/status``.
         case answer
-        /// A 302 with the URI ``NoWakeSettings/target``.
+        /// The caller gets 302 with the URI ``NoWakeSettings/target``.
         case redirect
-        /// The INVITE goes to ``NoWakeSettings/target`` through the upstream.
+        /// The INVITE is sent to ``NoWakeSettings/target`` through the upstream.
         case forward
     }
 
     package var action = Action.answer
-    /// The final response of ``Action/answer``, and of the other actions where they are not possible.
+    /// The status for ``Action/answer``, and for the other actions if they are not possible.
     package var status: UInt16 = 480
     package var target: NoWakeTarget?
-    /// The caller gets 180 when a provider has accepted a push.
+    /// Whether the caller gets 180 when a provider has accepted a push.
     package var ringsAfterPush = false
-    /// A phone is waited for no longer than its own former wakes took.
+    /// Whether a call waits for a phone only as long as the phone's earlier wakes took.
     package var usesRecord = false
-    /// The differences for domains and users, by `example.net` or `bob@example.net`.
+    /// The settings that differ for some domains and users, by `example.net` or `bob@example.net`.
     package var exceptions: [String: NoWakeSettings] = [:]
 
     package init() {}
@@ -30,27 +30,27 @@ package struct NoWakeSettings: SettingsGroup, Equatable {
     package static let schema: [Setting<NoWakeSettings>] = [
         .choice(
             "action", \.action,
-            "The result of such a call. answer: the final response in status. redirect: 302 with the URI in to, for callers of trusted peers; others get status. forward: the INVITE goes to the URI in to through upstream, and phones are waited for until that destination rings or answers."
+            "The treatment of a call for which no phone wakes, or whose user has no contact at all. answer: the caller gets the final response in status. redirect: a caller of a trusted peer gets 302 with the URI in to, and other callers get status. forward: the daemon sends the INVITE through upstream to the URI in to, and still waits for phones until that destination rings or answers."
         ),
         .value(
             "status", \.status, .noWakeStatus,
-            "The final response for action answer, and for the others if they are not possible or fail: 404, 408, 410, 480, 486, 500, 503, 600, 603 or 604."
+            "The final response to the caller for action answer, and if a redirect or forward is not possible or fails: 404, 408, 410, 480, 486, 500, 503, 600, 603 or 604."
         ),
         .value(
             "to", \.target, NoWakeTarget.settingType, example: "\"sip:vm-{{user}}@pbx.example.net\"",
-            "The SIP URI for redirect and forward, such as a voicemail box. {{user}} stands for the called user. The part after @ is always as it is written here."
+            "The SIP URI for redirect and forward, such as a voicemail box. {{user}} is replaced by the called user. The host after @ is never replaced."
         ),
         .bool(
             "ring-after-push", \.ringsAfterPush,
-            "Send 180 Ringing to the caller when a push provider has accepted the push. Without it, the caller hears ringing only when a phone rings."
+            "Send 180 Ringing to the caller when a push provider has accepted the push. false: the caller hears ringing only when a phone rings."
         ),
         .bool(
             "learn", \.usesRecord,
-            "Wait for a phone only as long as the slowest of its last wakes took (the 99th percentile, at least five seconds, after ten wakes). A phone whose last ten accepted pushes woke nobody is pushed but not waited for, until it registers again. The daemon forgets these times when it stops."
+            "Wait for a phone only as long as the slowest of its last wakes took (the 99th percentile, at least five seconds, after ten wakes). A phone whose last ten accepted pushes woke nobody is pushed but not waited for, until it registers again. The daemon forgets the measured wake times when it stops."
         ),
         .variants(
             "for", \.exceptions, atMost: 10_000, exampleName: "bob@example.net", exampleKeys: ["action", "to"],
-            "Differences for a domain or a user. Each begins as a copy of the settings above. The entry of a user comes before the entry of a domain."
+            "Settings that differ for a domain or a user. Each entry inherits the settings of call.no-wake. The entry of a user takes precedence over the entry of a domain."
         ),
     ]
 
@@ -67,26 +67,27 @@ package struct NoWakeSettings: SettingsGroup, Equatable {
         return found
     }
 
-    /// The settings for a user.
+    /// The settings that apply to a user.
     package func settings(for aor: AddressOfRecord) -> NoWakeSettings {
         guard !exceptions.isEmpty else { return self }
         return exceptions[aor.description] ?? exceptions[aor.host.string] ?? self
     }
 
-    /// Whether each call for which no phone wakes gets 480. This is the default.
+    /// Whether the settings are the default: each call for which no phone wakes gets 480.
     package var isUsual: Bool {
         exceptions.isEmpty && action == .answer && status == 480 && !ringsAfterPush && !usesRecord
     }
 
-    /// Whether any call is forwarded.
+    /// Whether calls are forwarded for at least one user.
     package var forwards: Bool { action == .forward || exceptions.values.contains { $0.action == .forward } }
 
-    /// Whether, for at least one phone, the times of its earlier wakes bound the wait.
+    /// Whether, for at least one user, calls wait only as long as a phone's earlier wakes took.
     package var learns: Bool { usesRecord || exceptions.values.contains(where: \.usesRecord) }
 }
 
 extension SettingType<UInt16> {
-    /// Final responses that tell a caller, and the caller's PBX, that nobody is there.
+    /// The type of the setting for the status: final responses that tell a caller, and its PBX, that no phone can be
+    /// reached.
     fileprivate static let noWakeStatus = SettingType<UInt16>.parsed("status") { text throws(SettingComplaint) in
         let known: [UInt16] = [404, 408, 410, 480, 486, 500, 503, 600, 603, 604]
         guard let status = UInt16(text), known.contains(status) else {
@@ -98,15 +99,19 @@ extension SettingType<UInt16> {
     }
 }
 
-/// The URI to which a call is redirected or forwarded, with a place for the called user.
+/// The URI to which calls are redirected or forwarded, in which the called user can be inserted.
 package struct NoWakeTarget: Hashable, Sendable {
-    /// Before and after the called user. Without a place for the user, the second is empty.
+    /// The parts of the URI before and after the called user. If the URI does not contain the user, the second part is
+    /// empty.
     private let head, tail: String
     private let hasUser: Bool
 
     private static let placeholder = "{{user}}"
 
-    /// - Returns: `nil` unless it is a `sip:` or `sips:` URI without a header part, whose placeholder, if any, is in the user part.
+    /// Parses a URI from the settings.
+    ///
+    /// - Returns: `nil` unless the text is a `sip:` or `sips:` URI without a header part. A placeholder is allowed
+    ///   only in the user part.
     package init?(_ text: String) {
         let parts = text.split(separator: Self.placeholder, omittingEmptySubsequences: false)
         guard parts.count <= 2, let first = parts.first else { return nil }
@@ -123,7 +128,7 @@ package struct NoWakeTarget: Hashable, Sendable {
         if hasUser { guard !head.contains("@"), tail.contains("@") else { return nil } }
     }
 
-    /// The URI for a call to this user. Nothing in the user's name can change another part of the URI.
+    /// The URI for a call to this user, whose name is escaped, so that it cannot change other parts of the URI.
     package func uri(for user: ByteString) -> ByteString {
         guard hasUser else { return ByteString(head) }
         var bytes = Array(head.utf8)

@@ -5,12 +5,12 @@ package import Registration
 package import SIPGrammar
 package import Settings
 
-/// A peer that the daemon trusts, such as a PBX. Its INVITEs reach users without a challenge.
+/// A peer that the daemon trusts, such as a PBX. The INVITEs of a trusted peer reach users without a challenge.
 package enum TrustedPeer: Hashable, Sendable {
     case block(AddressBlock)
-    /// One address with one port, for a PBX that shares its address with phones.
+    /// A peer with one address and one port, for a PBX behind the same address as phones.
     case endpoint(Endpoint)
-    /// A peer whose certificate proves that name. The name is in lower case.
+    /// A peer whose certificate proves this host name, which is in lower case.
     case name(String)
 
     package init?(_ text: String) {
@@ -25,8 +25,8 @@ package enum TrustedPeer: Hashable, Sendable {
         }
     }
 
-    /// Whether the text is a host name. The last label must end with a letter, since anything else is probably a
-    /// mistyped address.
+    /// Whether the text is a valid host name. The last label must end with a letter, because other texts are probably
+    /// mistyped addresses.
     private static func isName(_ text: String) -> Bool {
         text.utf8.count <= 253
             && text.split(separator: ".", omittingEmptySubsequences: false).allSatisfy { label in
@@ -50,10 +50,10 @@ package enum TrustedPeer: Hashable, Sendable {
         }
     }
 
-    /// The name that the peer's certificate must prove. `nil` if the peer is trusted by address.
+    /// The host name that the peer's certificate must prove; `nil` if the peer is trusted by its address.
     package var provedName: String? { if case .name(let name) = self { name } else { nil } }
 
-    /// Whether the peer is one port of that address. Other ports of the address are then not trusted.
+    /// Whether the peer is trusted on a single port of the given address, so that its other ports are not trusted.
     package func isOnePort(of address: IPAddress) -> Bool {
         if case .endpoint(let endpoint) = self { endpoint.address == address } else { false }
     }
@@ -83,7 +83,7 @@ extension SettingType<AddressBlock> {
 package struct ProxySettings: Sendable {
     package var domains: [ByteString] = []
     package var trusted: [TrustedPeer] = []
-    /// Header fields that are removed if they come from an untrusted peer.
+    /// The header fields that are removed from messages of untrusted peers.
     package var stripped = HeaderFilter(names: ["X-*"])
     /// The destination of calls from phones; `nil` lets phones call each other directly.
     package var upstream: NextHop?
@@ -100,25 +100,26 @@ package struct ProxySettings: Sendable {
     package var bucket = BucketSettings()
     package var missedCalls = MissedCallSettings()
     package var messages = MessageSettings()
-    /// Providers that have credentials and an endpoint.
+    /// The providers for which the settings have credentials and an endpoint.
     package var configuredProviders: Set<PushProvider> = []
-    /// The apps, request settings and limits of pushes. These do not change while the program runs.
+    /// The apps, and the settings and limits of their requests. The apps and limits do not change while the program
+    /// runs.
     package var dispatch = DispatchSetup(PushDirectory(PushSettings()))
-    /// The maximum number of notifications per minute to one device. Zero: no limit.
+    /// The maximum number of notifications per minute to one device; zero for no limit.
     package var notificationsPerDevice = 10
-    /// How long a push about missed calls stays useful. After that it is not sent.
+    /// How long after its creation a push about missed calls may still be sent.
     package var missedCallsLife: Duration = .seconds(120)
-    /// The maximum number of open records of the timeline. Zero: the timeline is off.
+    /// The maximum number of open records of the timeline; zero for no timeline.
     package var timelineLimit = 200_000
     /// The maximum number and the maximum age of stored timeline records.
     package var recordsKept = 1_000_000
     package var recordsAge: Duration = .seconds(604_800)
-    /// The maximum number of unread pushes that are counted over all devices, and their maximum age.
+    /// The maximum number of unread pushes that are counted, over all devices, and their maximum age.
     package var unreadLimit = 1_000_000
     package var unreadAge: Duration = .seconds(604_800)
 
     package init() {}
 
-    /// Whether only one port of an address is trusted, because phones have the other ports.
+    /// Whether a single port of an address is trusted, because phones have the other ports.
     package func hasOnePort(_ address: IPAddress) -> Bool { trusted.contains { $0.isOnePort(of: address) } }
 }

@@ -1,6 +1,6 @@
 package import Settings
 
-/// How the daemon checks whether the upstream answers.
+/// Settings for the checks whether the upstream answers.
 package struct UpstreamCheckSettings: SettingsGroup, Equatable {
     package var interval: Duration = .seconds(30)
     package var patience: Duration = .seconds(3)
@@ -17,11 +17,11 @@ package struct UpstreamCheckSettings: SettingsGroup, Equatable {
     package static let schema: [Setting<UpstreamCheckSettings>] = [
         .duration(
             "interval", in: .zero ... .seconds(3600), \.interval,
-            "How often the daemon sends OPTIONS to the upstream. Any response shows that the upstream is alive. While the upstream does not respond, requests of phones get 503 immediately. 0s: the daemon sends no OPTIONS, and a phone waits 32 s for an upstream that is down."
+            "How often the daemon sends OPTIONS to the upstream. Any response to OPTIONS shows that the upstream is alive. While the upstream does not respond to OPTIONS, requests of phones get 503 immediately. 0s: the daemon sends no OPTIONS, and a phone waits 32 s if the upstream is down."
         ),
         .duration(
             "patience", in: .seconds(1) ... .seconds(20), \.patience,
-            "The time limit for the upstream's answer to OPTIONS. If this time passes without an answer, the upstream is down until it answers any request."
+            "The time limit for the upstream's answer to OPTIONS. After patience without an answer, the daemon treats the upstream as down until the upstream answers any request."
         ),
     ]
 }

@@ -1,8 +1,8 @@
-/// Whether pushes go to a provider. An operator decides it, and it survives restarts.
+/// Whether the daemon sends pushes to a provider. An operator decides the state, which survives restarts.
 package enum ProviderState: String, Hashable, Sendable, CaseIterable {
     case on
-    /// Nothing is sent to it. Its contacts stay push contacts.
+    /// The daemon sends no pushes to the provider. The provider's contacts stay push contacts.
     case paused
-    /// It is as if it were not configured (R8c, R9).
+    /// The daemon behaves as if the settings had no such provider (R8c, R9).
     case off
 }

@@ -1,18 +1,20 @@
-/// The push settings that registrations need: which tokens belong to our apps, and the values for the answer to a
+/// The push settings that registrations need: which tokens belong to our apps, and the values for the 200 to a
 /// REGISTER.
 ///
-/// This type does not say whether a provider is switched on, because operators change that while the daemon runs. The
+/// Whether a provider is switched on is not known here, because operators change that while the daemon runs. Each
 /// provider's folder defines the form of its tokens and the rules for its apps.
 package struct PushAcceptance: Equatable, Sendable {
     private let settings: PushSettings
-    /// The rules of each provider's folder, by the provider's number.
+    /// The rules for each provider's tokens, by the provider's number.
     private let services: [any TokenAcceptance]
-    /// The public key (RFC 8292) for which subscriptions must be made, in base64url.
+    /// The public VAPID key (RFC 8292), in base64url, for which devices must make their web push subscriptions.
     package var vapidKey: String?
 
-    /// Accepts the tokens that need no settings.
+    /// Creates rules that accept the tokens that need no settings.
     package init() { self.init(PushSettings()) }
 
+    /// Creates the rules from the settings.
+    ///
     /// - Parameter settings: the push settings, with the projects of the service accounts if these are known.
     package init(_ settings: PushSettings) {
         self.settings = settings
@@ -26,7 +28,7 @@ package struct PushAcceptance: Equatable, Sendable {
 
     subscript(provider: PushProvider) -> any TokenAcceptance { services[Int(provider.number) - 1] }
 
-    /// Why none of our apps can push to the token; `nil` if one can.
+    /// The reason why none of our apps can push to the token; `nil` if an app can.
     package func problem(with token: PushToken) -> TokenProblem? { self[token.provider].problem(with: token) }
 
     package static func == (left: PushAcceptance, right: PushAcceptance) -> Bool {

@@ -1,36 +1,35 @@
 package import Settings
 
-/// The rules of one app at its push service: the form of its requests, and the meaning of answers.
+/// The rules of one app at its push service: how its requests are written, and what answers mean.
 ///
-/// Rules are classes, and ``PushApp`` calls them through this protocol. Each push costs a few such calls, which is
-/// little beside its HTTP request.
+/// Rules are classes, and ``PushApp`` calls them through this protocol. Each push needs a few such calls, which cost
+/// little compared with its HTTP request.
 package protocol PushAppRules: AnyObject, Sendable {
-    /// Writes the request of one try.
+    /// Writes the request for one try of a push.
     func request(_ context: PayloadContext) -> PushRendering
     /// The outcome that an answer means, see ``PushApp/outcome(of:isProven:now:)``.
     func outcome(of answer: ProviderAnswer, _ retryAfter: Duration?, isProven: Bool) -> PushOutcome
 
-    /// Requests that show whether the provider takes our credentials, and that reach no phone.
+    /// The requests that show whether the provider accepts our credentials, and that reach no phone.
     var trials: [CredentialTrial] { get }
     /// The verdict on the answer to a trial.
     func verdict(onTrial answer: ProviderAnswer) -> TrialVerdict
 
     /// The scheme, host and port of the server for all requests; `nil` if each token names its own server.
     var baseURL: String? { get }
-    /// The server that this token names, if the app has no ``baseURL``; `nil` for a token that cannot be pushed.
+    /// The server that a token names, if the app has no ``baseURL``; `nil` for a token to which no push can be sent.
     func origin(of token: PushToken) -> String?
     var connection: PushConnectionSettings { get }
     var limits: ProviderLimits { get }
 
-    /// Whether payloads carry a code. The app names its device by that code when it reports on a push.
+    /// Whether payloads contain a code that identifies the device, which the app sends when it reports about a push.
     var asksForDeviceCode: Bool { get }
-    /// The message for a phone that did not register before the call's end. The settings decide; without a setting, the
-    /// app's type decides.
+    /// The message for a phone that did not register before the call's end, by the settings or else by the kind of app.
     func afterEnd(of token: PushToken) -> AfterEnd
-    /// Whether a call stays in the list of missed calls after a late INVITE. `wish` is the setting, or `nil` for the
-    /// default.
+    /// Whether a call stays in the list of missed calls although the phone got a late INVITE. `wish` is the setting, or
+    /// `nil` for the default.
     func afterLateInvite(_ wish: AfterLateInvite?) -> AfterLateInvite
-    /// Whether a push to that token can carry a list of missed calls (A28).
+    /// Whether a push to a token can carry a list of missed calls (A28).
     func carriesLists(_ token: PushToken) -> Bool
 }
 
@@ -40,16 +39,16 @@ extension PushAppRules {
     package func carriesLists(_ token: PushToken) -> Bool { true }
 }
 
-/// The settings of all connections of an app.
+/// The settings for the connections of an app to its server.
 package struct PushConnectionSettings: Sendable {
-    /// The file with the authority that must have issued the server's certificate; `nil` for the authorities of the
+    /// The file of the authority that must have issued the server's certificate; `nil` for the authorities of the
     /// system.
     package var authorityFile: String?
-    /// The client certificate for connections to the server.
+    /// The file of the client certificate for connections to the server.
     package var certificateFile: String?
     package var keyFile: String?
-    /// How requests reach the server; `nil`: as the setting for all providers says.
+    /// The HTTP proxy for requests to the server; with `nil`, the setting for all providers applies.
     package var proxy: PushProxy?
-    /// The secrets that sign each request: the new secret, and the one that it replaces.
+    /// The secrets that sign each request: the present one, and the old one that it replaces.
     package var secrets: [Secret] = []
 }

@@ -1,27 +1,27 @@
 package import Settings
 
-/// How the requests of an app reach its provider.
+/// The HTTP proxy for the requests of an app to its provider.
 package enum PushProxy: Hashable, Sendable {
-    /// Without a proxy, whatever the setting for all providers says.
+    /// The requests use no HTTP proxy, whatever the setting for all providers says.
     case none
     case http(Address)
 
-    /// An HTTP proxy, which opens a tunnel to the provider (CONNECT).
+    /// The address of an HTTP proxy, which opens a tunnel to the provider (CONNECT).
     package struct Address: Hashable, Sendable, CustomStringConvertible {
-        /// A name, or an address without brackets.
+        /// A host name, or an address without brackets.
         package let host: String
         package let port: UInt16
         package let user: Secret?
         package let password: Secret?
 
-        /// As the setting has it, without user and password.
+        /// The proxy as in the settings, but without user and password.
         package var description: String {
             let server = host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)"
             return user == nil ? "http://\(server)" : "http://(secret)@\(server)"
         }
     }
 
-    /// The proxy of an app: its own setting, else the one for all providers.
+    /// The proxy of an app: its own setting, or else the setting for all providers.
     package static func chosen(_ own: PushProxy?, else general: PushProxy?) -> Address? {
         guard case .http(let address)? = own ?? general else { return nil }
         return address
@@ -29,7 +29,7 @@ package enum PushProxy: Hashable, Sendable {
 }
 
 extension PushProxy {
-    /// Errors do not quote the URL, because it may have a password.
+    /// The type of the setting for an HTTP proxy. Errors do not quote the URL, which may have a password.
     package static let settingType = SettingType<PushProxy>(name: "URL or none") { node throws(SettingMismatch) in
         guard let text = node.text else { throw SettingMismatch(Self.expected, at: node.position) }
         if text == "none" { return .none }
@@ -49,12 +49,15 @@ extension PushProxy {
 }
 
 extension PushProxy.Address {
-    /// Reads `http://user:password@host:port`.
+    /// Parses `http://user:password@host:port`.
     package init(_ text: String) throws(SettingComplaint) {
         guard !text.hasPrefix("https://") else {
             throw SettingComplaint(
                 "expected http://: the proxy itself is reached without TLS, and the provider with TLS through the proxy"
             )
+        }
+        guard !text.hasPrefix("socks") else {
+            throw SettingComplaint("expected http://: a SOCKS proxy cannot be used, only an HTTP proxy with CONNECT")
         }
         guard text.hasPrefix("http://") else { throw SettingComplaint(PushProxy.expected) }
         var rest = text.dropFirst("http://".count)
@@ -105,7 +108,7 @@ extension PushProxy.Address {
 }
 
 extension Setting {
-    /// The proxy of one provider.
+    /// The setting for the HTTP proxy of one provider.
     static func proxy(_ path: SettingPath<Group, PushProxy?>) -> Setting {
         value(
             "proxy", path, PushProxy.settingType, example: "\"http://proxy.example.net:3128\"",

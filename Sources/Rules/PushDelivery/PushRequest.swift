@@ -3,26 +3,27 @@ package import Bytes
 import Collections
 package import Timekeeping
 
-/// Identifies one push. A process never uses the number twice.
+/// Identifies one push. A process uses no number twice.
 package struct PushID: SerialID, Absentable, Sendable {
     package let rawValue: UInt64
     package static var absent: PushID { PushID(rawValue: 0) }
     package init(rawValue: UInt64) { self.rawValue = rawValue }
 
-    /// Written by hand, because the synthesized version uses a witness table in other modules.
+    /// Compares two ids. This function is written by hand, because the synthesized function uses a witness table in
+    /// other modules.
     @inlinable
     package static func == (left: PushID, right: PushID) -> Bool { left.rawValue == right.rawValue }
 }
 
-/// The `call_ref` of ECSS-10, which identifies one call for one user. A reference is never reused, not even after a
+/// The `call_ref` of ECSS-10, which identifies one call for one user. A value is never used twice, not even after a
 /// restart.
 package struct CallRef: Hashable, Absentable, Sendable, CustomStringConvertible {
     package let rawValue: UInt64
-    /// No call has this number, because calls get random numbers other than 0.
+    /// The value that stands for no call. Calls get random numbers other than 0.
     package static var absent: CallRef { CallRef(rawValue: 0) }
     package init(rawValue: UInt64) { self.rawValue = rawValue }
 
-    /// The reference as sixteen hexadecimal digits.
+    /// The value as sixteen hexadecimal digits.
     package var description: String {
         let digits = String(rawValue, radix: 16)
         return String(repeating: "0", count: 16 - digits.count) + digits
@@ -35,12 +36,12 @@ package struct CallRef: Hashable, Absentable, Sendable, CustomStringConvertible 
     }
 }
 
-/// The data of a call in an incoming-call push (R12 to R15).
+/// The data of a call that its push contains (R12 to R15).
 package struct IncomingCall: Hashable, Sendable {
     package let callRef: CallRef
-    /// The caller's URI without parameters. An anonymous caller's URI is not used (A14).
+    /// The caller's URI without parameters. For an anonymous caller, it is not shown (A14).
     package let callerURI: ByteString
-    /// The caller's display name. Empty if missing (A16).
+    /// The caller's display name; empty if there is none (A16).
     package let displayName: ByteString
     /// Whether the caller asked for privacy (A15).
     package let isAnonymous: Bool
@@ -62,19 +63,19 @@ package struct IncomingCall: Hashable, Sendable {
 }
 
 extension IncomingCall {
-    /// Whether the caller has no name to show, because of privacy or a missing name.
+    /// Whether the push shows no caller, because of privacy or a missing URI.
     var isNameless: Bool { isAnonymous || callerURI.isEmpty }
 
-    /// The name for people: the display name or, without one, the URI.
+    /// The caller as people see it: the display name or, if there is none, the URI.
     func shownCaller(anonymous: String) -> ByteString {
         if isNameless { return ByteString(anonymous) }
         return displayName.isEmpty ? callerURI : displayName
     }
 }
 
-/// A call in the list of a missed-calls push (R26).
+/// A call in a push with a list of missed calls (R26).
 package struct MissedCall: Hashable, Sendable {
-    /// The caller's user part. This is the whole URI if it has no user part, or `anonymous` (A14, A15).
+    /// The caller: the user part of its URI, the whole URI if it has no user part, or `anonymous` (A14, A15).
     package let remoteURI: ByteString
     package let date: UnixTime
     package let callRef: CallRef
@@ -86,31 +87,30 @@ package struct MissedCall: Hashable, Sendable {
     }
 }
 
-/// The message of a push.
+/// The content of a push.
 package enum PushMessage: Sendable {
     case incomingCall(IncomingCall)
     /// A list of missed calls, oldest first (R26).
     case missedCalls([MissedCall])
-    /// A push that shows nothing, to test whether the provider accepts the token. Only Apple and Google support such
-    /// pushes.
+    /// A push that shows nothing, to check whether the provider accepts the token. Only Apple and Google support it.
     case silent
-    /// A notification that an application server ordered, or the end of a call.
+    /// A notification that an application server has ordered, or that reports the end of a call.
     indirect case notification(PushNotification)
 }
 
-/// One message for one device.
+/// One push to one device, with all data that its request needs.
 package struct PushRequest: Sendable {
     package let id: PushID
-    /// The code of the push. It is the same in all tries, so that APNs does not show the push twice, and the same for
-    /// all devices of this push.
+    /// The code of the push, which is the same in all tries, so that APNs does not show the push twice, and for all
+    /// devices.
     package let code: PushCode
     /// The device, or ``DeviceID/nobody`` if no known device has this token.
     package let device: DeviceID
     package let token: PushToken
     package let message: PushMessage
-    /// The number of the device's unread pushes, including this one (A18).
+    /// The badge: the number of the device's unread pushes, including this one (A18).
     package let badge: Int
-    /// When the push becomes useless: at the end of the ring time, or at the end of the life of a missed-calls list.
+    /// The time at which the push becomes useless: the end of the ring time, or the expiry of a list of missed calls.
     package let deadline: UnixTime
 
     package init(
@@ -135,15 +135,14 @@ extension PushRequest {
         }
     }
 
-    /// The key by which a repetition replaces an earlier push that the phone has not shown yet.
+    /// The key by which the push replaces an earlier one that the phone has not shown yet.
     ///
-    /// A list of missed calls is named after its oldest call. That call stays the same until the list is accepted, even
-    /// if the list grows. Another list has another name. A call has no key, because it is over before a push could be
-    /// repeated.
+    /// The key of a list of missed calls is made from its oldest call, which stays the same until the list is accepted,
+    /// even if the list grows. A push for a call has no key, because the call is over before a push could be repeated.
     var collapseKey: String? {
         switch message {
         case .incomingCall, .silent: nil
-        // Some providers get their own key: see ``APNsRequest`` and ``WebPushRequest``.
+        // APNs and web push have keys of their own: see ``APNsRequest`` and ``WebPushRequest``.
         case .notification: nil
         case .missedCalls(let calls): calls.first.map { "missed-\($0.callRef)" }
         }

@@ -1,27 +1,27 @@
 package import Bytes
 package import Settings
 
-/// A push service: the settings of its folder, and the data that the other code needs. A new service consists of this
-/// and a ``PushAppRules`` for its apps. docs/Modules.md says how to add one.
+/// A push service: the settings of its folder, and the data that other code needs about it. A new service consists of
+/// such a type and of a ``PushAppRules`` for its apps. docs/Modules.md says how to add a service.
 package protocol PushServiceSettings: SettingsGroup, Equatable {
-    /// The values of `pn-provider` for the service's tokens. A service with several environments has several.
+    /// The values of `pn-provider` for the service's tokens. A service with several environments has several values.
     static var providers: [PushProvider] { get }
     /// The platforms of the service's devices.
     static var platforms: Set<PushPlatform> { get }
-    /// The keys in an app's settings that select the app's tokens. Operators read them in messages.
+    /// The names of the settings that assign tokens to an app, for messages to operators.
     static var tokenKeys: String { get }
-    /// The keys in an app's settings that hold its credentials, each with a full stop before it. Empty if the app has
-    /// no credentials.
+    /// The names of the settings for an app's credentials, each with a full stop before it; empty if the apps have
+    /// none.
     static var credentialKeys: String { get }
 
     var enabled: Bool { get }
-    /// The enabled apps for tokens of that provider. An app without a name comes first.
+    /// The enabled apps for tokens of a provider. The app without a name comes first.
     func apps(of provider: PushProvider) -> [PushAppSettings]
-    /// The rules for which tokens are accepted.
+    /// The rules that decide which tokens are accepted.
     var acceptance: any TokenAcceptance { get }
-    /// The files that the settings of the apps name.
+    /// The files that the settings of the service's apps name.
     var files: [PushFile] { get }
-    /// Warnings about questionable settings that are no errors, one line each.
+    /// Warnings about settings that are questionable but not wrong, one line each.
     var notes: [String] { get }
 }
 
@@ -36,9 +36,9 @@ package enum PushPlatform: Hashable, Sendable, CaseIterable {
     case apple, android, web
 }
 
-/// One app of a service.
+/// The settings of one app of a service.
 package struct PushAppSettings {
-    /// The name of the app; `nil` for the app of all tokens that name none.
+    /// The name of the app; `nil` for the app of all tokens without an app name.
     let name: String?
     /// The values of `pn-param` that select this app.
     let params: [String]
@@ -51,11 +51,11 @@ package struct PushAppSettings {
     }
 }
 
-/// Decides which tokens of one service belong to our apps. Each registration and each push asks this.
+/// Decides which tokens of one service belong to our apps. These rules are asked at each registration and each push.
 package protocol TokenAcceptance: Sendable {
-    /// Why none of our apps can push to the token; `nil` if one can.
+    /// The reason why none of our apps can push to the token; `nil` if an app can.
     func problem(with token: PushToken) -> TokenProblem?
-    /// The app that the token's `pn-param` selects. `apps` are the apps by their values of `pn-param`.
+    /// The app that the token's `pn-param` selects. `apps` are the apps, sorted by their values of `pn-param`.
     func app(of token: PushToken, in apps: [ByteString: PushApp.ID]) -> PushApp.ID?
 }
 
@@ -65,17 +65,17 @@ extension TokenAcceptance {
 
 /// A file that a service's settings name.
 package enum PushFile: Hashable, Sendable {
-    /// The file of a private key on the curve P-256 that signs tokens, and the settings key that names it.
+    /// The file of a private key on the curve P-256 that signs tokens, and the name of the setting for it.
     case signingKey(String, key: String)
-    /// A client certificate, and the file of its private key if that is separate.
+    /// The file of a client certificate, and the file of its private key if that is separate.
     case certificate(String, privateKey: String?)
-    /// The authorities that may issue the service's certificate.
+    /// The file of the authorities that may issue the server's certificate.
     case authorities(String)
     case serviceAccount(String)
 }
 
 extension [PushFile] {
-    /// Lists those of the given files that are set.
+    /// Lists the files that are set.
     static func named(
         signingKey: (String?, key: String) = (nil, key: ""), certificate: String? = nil, privateKey: String? = nil,
         account: String? = nil, authorities: String? = nil
@@ -89,7 +89,7 @@ extension [PushFile] {
 }
 
 extension PushServiceSettings {
-    /// Messages about apps that get no devices, because another app has all their names, too.
+    /// Warnings about apps that can get no devices, because another app has all their values of `pn-param` too.
     static func unreachable(
         _ apps: [(String, [String])], first: [String], _ group: String, _ key: String
     ) -> [String] {

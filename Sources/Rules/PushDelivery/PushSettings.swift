@@ -1,7 +1,7 @@
 package import Addressing
 package import Settings
 
-/// The push providers, and the settings that their messages share.
+/// The settings of all push providers, and the settings that their pushes have in common.
 package struct PushSettings: SettingsGroup, Equatable {
     package var apns = APNsSettings()
     package var fcm = FCMSettings()
@@ -25,7 +25,7 @@ package struct PushSettings: SettingsGroup, Equatable {
         .group("http", \.http, "Your own servers, which get pushes as requests in a form that you define."),
         .duration(
             "invite-ttl-margin", in: .zero ... .seconds(60), \.payload.inviteMargin,
-            "How much earlier than the end of the ring timeout the push for a call expires (time_to_live)."),
+            "How long before the end of call.ring-timeout the push for a call expires (time_to_live)."),
         .duration(
             "missed-calls-ttl", in: .zero ... .seconds(2_419_200), \.payload.missedCallsTTL,
             "How long the provider keeps a push with missed calls for a device that is offline (time_to_live)."),
@@ -34,26 +34,26 @@ package struct PushSettings: SettingsGroup, Equatable {
             "The time limit for a provider's answer to one request."),
         .value(
             "source-address", \.sourceAddress, .address, example: "192.0.2.20",
-            "The source address of pushes, for a firewall or a provider that filters by address. The daemon then reaches providers only over IPv4 or only over IPv6, as this address is. Default: the system chooses."
+            "The source address of pushes, for a firewall or a provider that filters by address. With an IPv4 address here, the daemon reaches providers only over IPv4, and with an IPv6 address only over IPv6. Default: the system chooses the source address."
         ),
         .value(
             "proxy", \.proxy, PushProxy.settingType, example: "\"http://proxy.example.net:3128\"",
-            "The HTTP proxy for all providers, token services included. It must allow CONNECT to them, and looks up their names. User and password may stand in it: http://user:password@host:port, with other characters as %XX. Each provider may have its own proxy. Default: no proxy; environment variables are ignored."
+            "The HTTP proxy for all providers, token services included. The proxy must allow CONNECT to the providers, and resolves their host names. The URL may contain user and password: http://user:password@host:port, with special characters as %XX. The setting proxy of a provider takes precedence. Webhooks use no proxy. Default: no proxy; the daemon ignores environment variables."
         ).taken(.atOnce),
         .bool(
             "try-credentials", \.triesCredentials,
-            "Try the credentials of each app at the start and at SIGHUP, with a request that reaches no phone. `sippushd provider list` shows the result, and the log each failure. The start does not wait for it."
+            "Try the credentials of each app at the start and at SIGHUP, with a request that reaches no phone. `sippushd provider list` shows the result, and each failure leaves a log line. The start does not wait for the result."
         ).taken(.atOnce),
         .group(
             "timeline", \.timeline,
-            "The timeline: the steps for each phone and call, which `sippushd explain` shows. Kept in the store."),
-        .group("texts", \.payload.texts, "Texts that phones show, in payloads with texts (10d, linphone)."),
+            "The timeline: the steps of each call and phone, which `sippushd explain` shows. The daemon keeps the timeline in the store."
+        ),
+        .group("texts", \.payload.texts, "Texts that phones show, in the payload formats with texts (10d, linphone)."),
     ]
 
-    /// All services.
     package var services: [any PushServiceSettings] { [apns, fcm, webPush, acrobits, http] }
 
-    /// The service of this provider's tokens.
+    /// The push service for tokens of a provider.
     package func service(of provider: PushProvider) -> (any PushServiceSettings)? {
         services.first { type(of: $0).providers.contains(provider) }
     }
@@ -63,7 +63,7 @@ package struct PushSettings: SettingsGroup, Equatable {
         Set(services.filter(\.enabled).flatMap { type(of: $0).providers })
     }
 
-    /// The providers for devices of that platform.
+    /// The providers whose devices run on a platform.
     package static func providers(on platform: PushPlatform) -> Set<PushProvider> {
         Set(
             PushSettings().services.filter { type(of: $0).platforms.contains(platform) }.flatMap {
@@ -73,7 +73,7 @@ package struct PushSettings: SettingsGroup, Equatable {
 }
 
 extension SettingType<IPAddress> {
-    /// A source address for connections.
+    /// The type of the setting for the source address of connections.
     package static let address = SettingType<IPAddress>.parsed("address") { text throws(SettingComplaint) in
         guard let address = IPAddress(text), !address.isUnspecified else {
             throw SettingComplaint("expected an address of this machine")
@@ -84,7 +84,7 @@ extension SettingType<IPAddress> {
     }
 }
 
-/// The limits of requests to one provider. Other providers are not affected.
+/// The limits for requests to one provider, which do not affect other providers.
 package struct ProviderLimits: SettingsGroup, Hashable {
     package var requests = 1000
     package var queue = 20_000
@@ -106,10 +106,10 @@ extension BucketSettings: SettingsGroup {
     package static let schema: [Setting<BucketSettings>] = [
         .integer(
             "max-entries", in: 1...10_000, \.maximumEntries,
-            "The maximum number of missed calls for one device. If there are more, the oldest call of the most frequent caller is dropped."
+            "The maximum number of missed calls for one device. If a device has more missed calls, the daemon deletes the oldest missed call of the most frequent caller."
         ),
         .duration(
             "max-age", in: .seconds(60) ... .seconds(31_536_000), \.maximumAge,
-            "How long a missed call is kept for a device that does not register."),
+            "How long the daemon stores a missed call for a device that does not register."),
     ]
 }

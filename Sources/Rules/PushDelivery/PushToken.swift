@@ -1,19 +1,19 @@
 package import Bytes
 
-/// A push service by its `pn-provider` name (RFC 8599 section 14, reading A3).
+/// A push service, by its `pn-provider` name (RFC 8599 section 14, reading A3).
 package enum PushProvider: String, Hashable, Sendable, CaseIterable {
     case apns
     /// Apple's sandbox environment, in Linphone's spelling.
     case apnsDevelopment = "apns.dev"
     case fcm
-    /// A subscription of RFC 8030, whose URL is the token.
+    /// Web push. The token is the URL of a subscription (RFC 8030).
     case webPush = "webpush"
-    /// Acrobits' mediator.
+    /// Acrobits' mediator, which sends pushes to Apple and Google for Acrobits' apps.
     case acrobits
-    /// A server of the operator. `pn-param` names the app in the settings.
+    /// A server of the operator, which the daemon reaches over HTTP. `pn-param` names the app in the settings.
     case http
 
-    /// Parses a `pn-provider` value in any case, or one of the aliases that real clients send. `nil` for an unknown
+    /// Parses a `pn-provider` value in any case, or an alias that real clients send. Returns `nil` for an unknown
     /// value.
     package init?(_ value: ByteString) {
         switch value.string.lowercased() {
@@ -27,7 +27,7 @@ package enum PushProvider: String, Hashable, Sendable, CaseIterable {
         }
     }
 
-    /// A small number for compact records, counted from 1. It is never stored or sent.
+    /// The number of the provider in tables in memory, which is never stored or sent.
     package var number: UInt8 {
         switch self {
         case .apns: 1
@@ -51,7 +51,7 @@ package enum PushProvider: String, Hashable, Sendable, CaseIterable {
         }
     }
 
-    /// Hashes the number. The synthesized version would hash the name for each token.
+    /// Hashes the number. The synthesized function would hash the name for each token.
     package func hash(into hasher: inout Hasher) { hasher.combine(number) }
 }
 
@@ -60,9 +60,10 @@ package enum PushProvider: String, Hashable, Sendable, CaseIterable {
 /// The token is a secret, because its holder can wake the phone. ``description`` is redacted.
 package struct PushToken: Hashable, Sendable, CustomStringConvertible {
     package let provider: PushProvider
-    /// `pn-param`, or `pn-params` of ECSS-10, percent-decoded; empty if the device sent none.
+    /// The value of `pn-param`, or of ECSS-10's `pn-params`, percent-decoded; empty if the device sent none.
     package let param: ByteString
-    /// `pn-prid`, percent-decoded and never empty. For APNs it may contain several `token:service` joined by `&`.
+    /// The value of `pn-prid`, percent-decoded and never empty. For APNs, it may contain several `token:service`,
+    /// joined by `&`.
     package let prid: ByteString
 
     package init(provider: PushProvider, param: ByteString, prid: ByteString) {
@@ -71,7 +72,7 @@ package struct PushToken: Hashable, Sendable, CustomStringConvertible {
         self.prid = prid
     }
 
-    /// The provider, the length of the token and, if it is long, its first four characters.
+    /// The provider, the length of the token and, if the token is long, its first four characters.
     package var description: String {
         "\(provider.rawValue):\(prid.count >= 16 ? prid.string.prefix(4) : "")…(\(prid.count))"
     }

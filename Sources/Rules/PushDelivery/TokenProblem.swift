@@ -1,6 +1,6 @@
-/// Why a contact or a report with push parameters is refused.
+/// The reason why a contact or a report with push parameters is refused.
 ///
-/// ``sentence`` is sent in a Warning, the log, and answers over HTTP. It repeats no text from a phone.
+/// Its ``sentence`` is sent in a Warning, the log, and answers over HTTP. The sentence contains no text from a phone.
 package enum TokenProblem: Hashable, Sendable, CaseIterable {
     /// The service in `pn-provider` is unknown.
     case unknownProvider
@@ -34,7 +34,7 @@ package enum TokenProblem: Hashable, Sendable, CaseIterable {
         }
     }
 
-    /// The remedy for the operator, if contacts that were accepted before have this problem.
+    /// The remedy for the operator, if contacts that were accepted before now have this problem.
     package var cure: StaticString {
         switch self {
         case .unknownProvider: "nothing: this daemon cannot push to it"

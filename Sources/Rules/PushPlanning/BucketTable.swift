@@ -4,10 +4,10 @@ package import PushDelivery
 package import Registration
 package import Timekeeping
 
-/// The buckets of all users. A user without entries has no bucket.
+/// The buckets of all users: each bucket lists the missed calls of one user. A user without missed calls has no bucket.
 package struct BucketTable: Sendable {
     private var buckets = PlacedTable<AddressOfRecord, MissedCallBucket>(empty: MissedCallBucket())
-    /// The number of entries of all users together.
+    /// The number of missed calls of all users together.
     package private(set) var entryCount: Int
     package var settings: BucketSettings
 
@@ -22,8 +22,8 @@ package struct BucketTable: Sendable {
     /// The user's missed calls, oldest first.
     package func entries(of aor: AddressOfRecord) -> [BucketEntry] { buckets[aor]?.entries ?? [] }
 
-    /// Whether the device has missed calls that it was not notified about. Nearly every REGISTER asks, and the answer
-    /// is nearly always no.
+    /// Whether the device has missed calls that it was not notified about. This method runs for nearly every REGISTER,
+    /// and the result is nearly always false.
     package func hasMissedCalls(_ device: DeviceID, of aor: AddressOfRecord) -> Bool {
         buckets.place(of: aor).map { buckets[$0].hasMissedCalls(device) } == true
     }
@@ -32,8 +32,8 @@ package struct BucketTable: Sendable {
         buckets[aor]?.unread(of: device) ?? 0
     }
 
-    /// Devices that have registered since a call that they missed, but whose provider did not accept the list. The
-    /// order is the same each time.
+    /// The devices that have registered since a missed call, but have not got the list, because their provider did not
+    /// accept it. The order of the devices is the same at each call.
     package func owed(isBack: (DeviceID, UnixTime) -> Bool) -> [(device: DeviceID, aor: AddressOfRecord)] {
         var owed: [(device: DeviceID, aor: AddressOfRecord)] = []
         for (aor, bucket) in buckets.all {
@@ -46,7 +46,7 @@ package struct BucketTable: Sendable {
         return owed.sorted { $0.device.rawValue < $1.device.rawValue }
     }
 
-    /// Users with calls that are too old. The search visits all users with missed calls.
+    /// The users with missed calls that are too old. The search visits all users with missed calls.
     func usersWithOld(now: UnixTime) -> [AddressOfRecord] {
         buckets.all.filter { $0.value.hasOld(settings, now: now) }.map(\.key)
     }
@@ -62,8 +62,8 @@ package struct BucketTable: Sendable {
             entryCount += added
             if isEmpty { buckets.remove(at: place) }
         } else {
-            // A user without missed calls has no place in the table. Most events leave the bucket empty, so a place
-            // is made only if the event adds a call.
+            // Most events leave the bucket of a user without missed calls empty, so the table gets a bucket only if the
+            // event adds a call.
             var bucket = MissedCallBucket()
             let (made, added, isEmpty) = Self.tell(&bucket, event, settings)
             changes = made
@@ -73,7 +73,8 @@ package struct BucketTable: Sendable {
         return changes
     }
 
-    /// Takes the bucket as `inout`, because each separate read of a bucket in a table copies the bucket.
+    /// Applies an event to a bucket. The bucket is `inout`, because each separate read of a bucket in a table copies
+    /// it.
     private static func tell(
         _ bucket: inout MissedCallBucket, _ event: (inout MissedCallBucket, BucketSettings) -> [BucketChange],
         _ settings: BucketSettings

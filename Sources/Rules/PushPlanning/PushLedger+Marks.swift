@@ -3,24 +3,26 @@ package import Calling
 package import PushDelivery
 package import Timekeeping
 
-/// Marks on pushes, such as read. Apps report them, and sometimes SIP shows them.
+/// Handles reports about a push, such as that the user has read it. Apps send these reports. In some cases, a SIP
+/// message proves the same fact.
 extension PushLedger {
-    /// An app reports a mark for a push. A report that comes twice, or out of order, changes nothing.
+    /// Notes an app's report about a push. Repeated and late reports have no effect.
     ///
-    /// - Returns: true if the push's record is open. If false, the caller must mark the stored row, if it exists.
+    /// - Returns: true if the push's record is open. If the result is false, the caller of this method must mark the
+    ///   stored row, if the row exists.
     package mutating func marked(_ code: PushCode, _ mark: PushMark, by device: DeviceID, at date: UnixTime) -> Bool {
         if mark == .read { unread.ended(code, of: device) }
         return timeline.marked(code, of: device, mark, at: date)
     }
 
-    /// An app reports that its user has read all pushes.
+    /// Notes an app's report that its user has read all pushes.
     package mutating func allRead(by device: DeviceID, at date: UnixTime) {
         for code in unread.allRead(by: device) {
             _ = timeline.marked(code, of: device, .read, at: date)
         }
     }
 
-    /// The call was answered, so its pushes no longer count in the badge of any phone.
+    /// Removes the pushes about an answered call from the badge of each phone.
     package mutating func answered(_ call: ProxiedRequest, now: Moment, into actions: inout some PushOrders) {
         guard let userCall = call.userCall, unread.count > 0 else { return }
         for branch in call.fork.branches {
@@ -28,7 +30,7 @@ extension PushLedger {
         }
     }
 
-    /// The device's push about the call no longer counts in the badge.
+    /// Removes the device's push about a call from the device's badge.
     package mutating func callIsNoNews(
         _ call: CallRef, for device: DeviceID, now: Moment, into actions: inout some PushOrders
     ) {
@@ -36,15 +38,15 @@ extension PushLedger {
         read([code], by: device, now: now, into: &actions)
     }
 
-    /// The provider accepted a list of missed calls. The pushes of these calls and older lists now count as read,
-    /// because the new list repeats them.
+    /// Notes that the provider has accepted a list of missed calls. The pushes of these calls, and older lists, count
+    /// as read now, because the new list repeats them.
     package mutating func listAccepted(
         _ code: PushCode, _ calls: [CallRef], by device: DeviceID, now: Moment, into actions: inout some PushOrders
     ) {
         read(unread.listAccepted(code, of: calls, by: device), by: device, now: now, into: &actions)
     }
 
-    /// Marks these pushes as read, in their open records, or in their rows if the records are already written.
+    /// Marks these pushes as read, in their open records, or in the store if the records are already written.
     private mutating func read(
         _ codes: [PushCode], by device: DeviceID, now: Moment, into actions: inout some PushOrders
     ) {

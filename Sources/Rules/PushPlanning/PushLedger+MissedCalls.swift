@@ -6,9 +6,9 @@ package import Routing
 import Telemetry
 package import Timekeeping
 
-/// The buckets of missed calls, and the list that a returning device gets (R19 to R27).
+/// Keeps the buckets of missed calls, and sends each device its list when it registers again (R19 to R27).
 extension PushLedger {
-    /// Applies an event to a user's bucket. The changes are journaled, and their rows are written soon.
+    /// Applies an event to a user's bucket. The changes are written to the journal immediately, and to the store soon.
     package mutating func tellBucket(
         of aor: AddressOfRecord, into actions: inout some PushOrders,
         _ event: (inout MissedCallBucket, BucketSettings) -> [BucketChange]
@@ -31,8 +31,8 @@ extension PushLedger {
         }
     }
 
-    /// The call counts as missed for these devices until they are notified. While the call is active, only the
-    /// journal has its entries, and no row is written.
+    /// Adds a call to the missed calls of these devices, until they are notified of it. While the call is active, only
+    /// the journal has this entry, and the store has no row.
     package mutating func callOffered(
         _ userCall: UserCall, from caller: CallerIdentity, at date: UnixTime, to devices: [DeviceID],
         into actions: inout some PushOrders
@@ -44,13 +44,13 @@ extension PushLedger {
         }
     }
 
-    /// Restores the missed calls of a call that an earlier run had begun to offer.
+    /// Restores the missed calls that belong to a call of an earlier run.
     ///
     /// - Parameters:
     ///   - stored: the call from the journal.
-    ///   - userCall: the call of our user, from the journal.
+    ///   - userCall: the user and the call's data, from the journal.
     ///   - caller: the caller that the INVITE names.
-    ///   - broughtBy: the caller in whose share the call counts.
+    ///   - broughtBy: the caller to whose share the call counts.
     ///   - devices: the devices of its branches that can get lists of missed calls.
     ///   - actions: receives orders for the store.
     package mutating func resumed(
@@ -71,12 +71,12 @@ extension PushLedger {
         }
     }
 
-    /// A call of an earlier run is not resumed.
+    /// Notes that a call of an earlier run has ended, because it cannot be resumed.
     package mutating func ended(_ userCall: StoredUserCall, into actions: inout some PushOrders) {
         tellBucket(of: userCall.aor, into: &actions) { bucket, _ in bucket.callEnded(userCall.callRef) }
     }
 
-    /// A device was notified of a call that is over.
+    /// Notes that a device knows of a call that is over, so that the call is not in the device's list.
     package mutating func deviceReached(_ device: DeviceID, by userCall: UserCall, into actions: inout some PushOrders)
     {
         tellBucket(of: userCall.aor, into: &actions) { bucket, _ in bucket.deviceReached(userCall.ref, device) }
@@ -84,7 +84,7 @@ extension PushLedger {
 
     // MARK: The list for a device
 
-    /// Sends a returning device the list of calls that it missed, in one push (R22 to R27).
+    /// Sends a device that has registered again the list of calls that it missed, in one push (R22 to R27).
     package mutating func reportMissedCalls(
         to target: ForkTarget, _ token: PushToken, of aor: AddressOfRecord, life: Duration, now: Moment,
         into actions: inout some PushOrders
@@ -110,8 +110,8 @@ extension PushLedger {
                 deadline: now.date + life), now: now, into: &actions)
     }
 
-    /// The device has missed calls, but its token carries no list of them (A28). The log and the timeline report this
-    /// once for each call. The calls stay for a device that registers with another token, as long as calls are kept.
+    /// Reports a device with missed calls whose token cannot carry a list of them (A28), once for each call, in the log
+    /// and the timeline. The missed calls are kept for a device that registers with another token, until they expire.
     ///
     /// - Returns: the number of calls that were reported now.
     package mutating func listNotCarried(
@@ -126,7 +126,7 @@ extension PushLedger {
         }
         guard !calls.isEmpty else { return 0 }
         log.notice(
-            "missed calls cannot be told to a phone: its token is for calls alone",
+            "a phone cannot be notified of missed calls: its push token is for calls only",
             [
                 .aor: .described(aor), .device: .described(target.id), .count: .number(calls.count),
                 .provider: .text(token.provider.rawValue),
@@ -135,12 +135,13 @@ extension PushLedger {
         return calls.count
     }
 
-    /// Schedules the list of a device that is asked by a farewell first. The list is sent at `instant` at the latest.
+    /// Schedules the list of a device that first gets the INVITE of an ended call. The list is sent at `instant` or
+    /// earlier.
     package mutating func listDue(to device: DeviceID, of aor: AddressOfRecord, at instant: Instant) {
         _ = timers.schedule(.report(device, aor), at: instant)
     }
 
-    /// The provider's final outcome for a list of missed calls.
+    /// Handles the provider's final outcome for a list of missed calls.
     package mutating func reportFinished(
         _ refs: [CallRef], to device: DeviceID, of aor: AddressOfRecord, _ outcome: PushOutcome, now: Moment,
         into actions: inout some PushOrders
@@ -148,7 +149,7 @@ extension PushLedger {
         switch outcome {
         case .accepted, .acceptedWithNewToken: forgetFailedReport(to: device)
         case .retry, .renewCredential, .credentialsRefused, .noConnection: retryReport(to: device, of: aor, now: now)
-        // A retry would end the same way. The calls wait for the device's next REGISTER.
+        // A retry would have the same result, so the missed calls wait for the device's next REGISTER.
         case .tokenDead, .foreignToken, .payloadRefused, .noSuitableToken: forgetFailedReport(to: device)
         }
         tellBucket(of: aor, into: &actions) { bucket, _ in
@@ -158,13 +159,14 @@ extension PushLedger {
         }
     }
 
-    /// Schedules a retry of a list that the provider did not accept. The pauses between retries grow. Retries
-    /// continue until the list is accepted or its calls are too old.
+    /// Schedules a retry of a list that the provider did not accept. Each pause is longer than the one before. Retries
+    /// end when the provider accepts the list or the calls are too old.
     private mutating func retryReport(to device: DeviceID, of aor: AddressOfRecord, now: Moment) {
         let count = (forgetFailedReport(to: device)?.count ?? 0) + 1
         let pauses: [Duration] = [.seconds(60), .seconds(300), .seconds(900), .seconds(3600)]
         let pause = pauses[min(count, pauses.count) - 1]
-        // The pause is spread from 3/4 to 5/4, so that lists that failed together are not retried together.
+        // A random factor from 3/4 to 5/4 changes the pause, so that lists that failed together are not retried
+        // together.
         let chance = Double(random() >> 11) / Double(1 << 53)
         scheduleReport(to: device, of: aor, after: count, at: now.instant + pause * (0.75 + 0.5 * chance))
     }
@@ -176,7 +178,7 @@ extension PushLedger {
         failedReports[device] = FailedReport(count: failures, timer: timer)
     }
 
-    /// Cancels the next retry of a device's list, because the list is settled or the device is gone.
+    /// Cancels the next retry of a device's list, because the list was sent or will not be sent.
     @discardableResult
     mutating func forgetFailedReport(to device: DeviceID) -> FailedReport? {
         guard let report = failedReports.removeValue(forKey: device) else { return nil }
@@ -186,8 +188,7 @@ extension PushLedger {
 
     // MARK: Age
 
-    /// Drops calls that are older than the settings allow, even for users who neither register nor are called any
-    /// more.
+    /// Drops missed calls that are too old, even of users who neither register nor are called.
     package mutating func sweep(now: Moment, into actions: inout some PushOrders) {
         for user in buckets.usersWithOld(now: now.date) {
             tellBucket(of: user, into: &actions) { bucket, settings in bucket.dropOld(settings, now: now.date) }
@@ -199,7 +200,8 @@ extension PushLedger {
 
     // MARK: The start
 
-    /// Schedules the lists that were due when the program ended. Their devices have registered since the calls.
+    /// Schedules the lists of missed calls that an earlier run had not sent, for devices that have registered since the
+    /// calls.
     package mutating func restored(
         now: Moment, into actions: inout some PushOrders, isBack: (DeviceID, UnixTime) -> Bool
     ) {
@@ -207,7 +209,7 @@ extension PushLedger {
         sendOwed(now: now, isBack: isBack)
     }
 
-    /// Lists whose devices have been here since the calls are sent soon, spread over half a minute.
+    /// Schedules the lists of devices that have registered since their missed calls, spread over half a minute.
     package mutating func sendOwed(now: Moment, isBack: (DeviceID, UnixTime) -> Bool) {
         for owed in buckets.owed(isBack: isBack) where failedReports[owed.device] == nil {
             let delay = Duration.milliseconds(Int64(random() % 30_000))
@@ -217,7 +219,7 @@ extension PushLedger {
 
     // MARK: Devices and operators
 
-    /// The device was removed from its AOR.
+    /// Passes the missed calls of a removed device on, and cancels the retry of its list.
     package mutating func deviceRemoved(
         _ device: DeviceID, of aor: AddressOfRecord, into actions: inout some PushOrders
     ) {
@@ -226,14 +228,14 @@ extension PushLedger {
         forgetFailedReport(to: device)
     }
 
-    /// The missed calls of a dead device go to the user's other devices.
+    /// Gives the missed calls of a removed device to other devices of the user.
     package mutating func passOn(
         from device: DeviceID, to heirs: [DeviceID], of aor: AddressOfRecord, into actions: inout some PushOrders
     ) {
         tellBucket(of: aor, into: &actions) { bucket, _ in bucket.deviceDied(device, heirs: heirs) }
     }
 
-    /// An operator deleted missed calls of a user. Their rows are deleted already.
+    /// Forgets missed calls of a user, because an operator has deleted them from the store.
     package mutating func forget(
         _ calls: [BucketEntry], of aor: AddressOfRecord, now: Moment, into actions: inout some PushOrders
     ) {

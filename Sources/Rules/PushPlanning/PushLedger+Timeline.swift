@@ -7,14 +7,15 @@ package import Routing
 import SIPGrammar
 package import Timekeeping
 
-/// The timeline: one record for each device of each call, for each list of missed calls, and for each notification.
+/// Writes the timeline: one record for each device of each call, for each list of missed calls, and for each
+/// notification.
 ///
-/// A branch carries the number of its record until the record knows how the branch ended.
+/// A branch keeps the id of its record until the record has the end of the branch.
 extension PushLedger {
     // MARK: Beginning
 
-    /// Begins the record of a device that is called, whether the device is woken or not. `app` is the name of its
-    /// provider, or empty if no push is asked for. `earlier` is the time at which an earlier run began the call.
+    /// Begins the record of a device that is called, whether or not it is woken. `app` is the name of the app that gets
+    /// the push, or empty if no push is needed. `earlier` is the time at which an earlier run began the call.
     package mutating func began(
         _ branch: Int, of call: ProxiedRequest, _ userCall: UserCall, _ device: DeviceID,
         _ omission: TimelineRecord.Omission?,
@@ -86,7 +87,7 @@ extension PushLedger {
         actions.trace([.record(record)])
     }
 
-    /// Begins the record of a notification.
+    /// Begins the timeline record of a notification.
     package mutating func began(
         _ notification: PushNotification, _ code: PushCode, for device: DeviceID, of aor: AddressOfRecord,
         orderedBy orderer: ByteString = .empty, now: Moment
@@ -99,7 +100,7 @@ extension PushLedger {
 
     // MARK: Records that end immediately
 
-    /// Records why a device gets no notification.
+    /// Records a notification that a device does not get, with the reason.
     package mutating func omitted(
         _ omission: TimelineRecord.Omission, _ notification: PushNotification, _ code: PushCode,
         for device: DeviceID, of aor: AddressOfRecord, orderedBy orderer: ByteString = .empty, now: Moment,
@@ -122,8 +123,8 @@ extension PushLedger {
         return record
     }
 
-    /// Whether the caller's share of records has room for one more record (T32.5). If not, the log says that records
-    /// are left out.
+    /// Whether the caller may cause one more timeline record (T32.5). If the result is false, the log reports that
+    /// records are missing.
     mutating func keepsRecord(from caller: Caller, now: Instant) -> Bool {
         if recordShares.admits(from: caller, now: now) { return true }
         timeline.leftOut()
@@ -133,13 +134,14 @@ extension PushLedger {
 
     // MARK: Later events
 
-    /// A REGISTER came from the device for which the branch waits. The changes of the REGISTER are not persisted yet.
+    /// Notes in the branch's record that the device has sent a REGISTER. At this time, the changes of the REGISTER are
+    /// not persisted yet.
     package mutating func registered(_ branch: ForkBranch, now: Moment) {
         if let id = branch.record { timeline.registered(id, now: now.instant) }
     }
 
-    /// The device showed life on the flow that it registered on. This sign, not a REGISTER, releases the calls that
-    /// wait for the device.
+    /// Notes in the branch's record that the device has shown life on its registered flow. The sign of life, and not a
+    /// REGISTER, releases the call.
     package mutating func showedLife(_ branch: ForkBranch, by sign: TimelineRecord.SignOfLife) {
         if let id = branch.record { timeline.showedLife(id, by: sign) }
     }
@@ -148,7 +150,8 @@ extension PushLedger {
         if let id = branch.record { timeline.invited(id, now: now.instant) }
     }
 
-    /// Ends the record of a branch that is about to end for a reason that the fork does not know.
+    /// Writes into the branch's record an end that the fork does not know. The caller of this method then ends the
+    /// branch.
     package mutating func ended(
         _ branch: Int, of call: ProxiedRequest, _ end: TimelineRecord.End, now: Moment,
         into actions: inout some PushOrders
@@ -157,7 +160,7 @@ extension PushLedger {
         keep(timeline.ended(id, end, now: now.instant), into: &actions)
     }
 
-    /// Updates the records of a fork's branches after an event changed the fork.
+    /// Updates the records of a fork's branches after an event has changed the fork.
     package mutating func changed(_ call: ProxiedRequest, now: Moment, into actions: inout some PushOrders) {
         for index in call.fork.branches.indices {
             guard let id = call.fork.branches[index].record else { continue }
@@ -185,7 +188,8 @@ extension PushLedger {
         }
     }
 
-    /// Begins a new record for a call that an earlier run began. Only the journal says whether its push was accepted.
+    /// Begins a new record for a branch that an earlier run began. `wasAccepted` comes from the journal, which alone
+    /// says whether the earlier push was accepted.
     package mutating func resumed(
         _ branch: Int, of call: ProxiedRequest, _ userCall: UserCall, _ device: DeviceID, _ code: PushCode?,
         app: String,
@@ -204,8 +208,8 @@ extension PushLedger {
         }
     }
 
-    /// When the daemon stops, open records are ended and written. Records of calls are not, because the next run
-    /// resumes calls.
+    /// Ends and writes the open records when the daemon stops. Records of calls stay open, because the next run resumes
+    /// these calls.
     package mutating func stopped(now: Moment, into actions: inout some PushOrders) {
         let records = timeline.stopped(now: now.instant)
         if !records.isEmpty { actions.trace(records.map { .record($0) }) }

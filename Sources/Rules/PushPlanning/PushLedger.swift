@@ -9,25 +9,26 @@ package import Routing
 package import Telemetry
 package import Timekeeping
 
-/// The state of all pushes: active pushes, limits, unread pushes, missed calls and the timeline. The number of unread
-/// pushes makes the badge. The dispatcher decides how pushes reach their providers.
+/// The state of all pushes: active pushes, limits, unread pushes (the badge), missed calls and the timeline. The
+/// dispatcher decides when and how a push is sent to its provider.
 ///
-/// The ledger does no I/O. The engine reports events to it, and the ledger appends orders for the shell to `actions`.
+/// The ledger performs no input or output. The engine reports events to it, and the ledger appends orders for the shell
+/// to `actions`.
 package struct PushLedger: ~Copyable {
     package private(set) var pushes: [PushID: AskedPush] = [:]
     package let dispatcher: PushDispatcher
-    /// A buffer for the dispatcher's orders while they are carried out. It is a property so that its memory is
+    /// A buffer for the dispatcher's orders while they are carried out. The buffer is a property, so that its memory is
     /// reused.
     private var orders: [PushDispatcher.Action] = []
     package internal(set) var timeline: PushTimeline
     package var unread: UnreadPushes
     package var buckets: BucketTable
     package var limits: PushRates
-    /// The limit of log lines about callers whose pushes are refused.
+    /// Limits the number of log lines about callers whose pushes are refused.
     package var lines = CallerLines()
-    /// How many timeline records each caller may cause (T32.5).
+    /// Limits the number of timeline records that each caller may cause (T32.5).
     var recordShares: RecordShares
-    /// Devices whose list of missed calls waits for a retry.
+    /// The devices whose list of missed calls waits for a retry.
     var failedReports: [DeviceID: FailedReport] = [:]
     package internal(set) var timers = DeadlineQueue<LedgerTimer>()
     package let log: Log
@@ -51,8 +52,8 @@ package struct PushLedger: ~Copyable {
 
     // MARK: Names
 
-    /// A new random code, which names a push to its app. An app that shows the code is believed, since nobody else
-    /// can guess it.
+    /// Makes the random code of a new push. An app that shows this code proves that it got the push, since nobody else
+    /// can guess the code.
     package func newCode() -> PushCode { PushCode(high: random(), low: random()) }
 
     mutating func newRecordID() -> RecordID {
@@ -60,7 +61,7 @@ package struct PushLedger: ~Copyable {
         return RecordID(rawValue: lastRecord)
     }
 
-    /// Adds a push that was asked for, and returns its number.
+    /// Adds an active push, and returns its id.
     package mutating func begin(_ push: AskedPush) -> PushID {
         lastPush &+= 1
         let id = PushID(rawValue: lastPush)
@@ -70,7 +71,7 @@ package struct PushLedger: ~Copyable {
 
     // MARK: Sending
 
-    /// Hands the push to the dispatcher. ``nextOutcome()`` returns the outcome, which may be known immediately.
+    /// Passes the push to the dispatcher. ``nextOutcome()`` returns the outcome, possibly immediately.
     package mutating func send(_ request: PushRequest, now: Moment, into actions: inout some PushOrders) {
         dispatcher.pushAsked(request, now: now)
         carryOut(now: now, into: &actions)
@@ -82,13 +83,13 @@ package struct PushLedger: ~Copyable {
         carryOut(now: now, into: &actions)
     }
 
-    /// From now on, the dispatcher fetches credentials before a push needs them.
+    /// Starts the dispatcher, which from now on fetches credentials before a push needs them.
     package mutating func started(now: Moment, into actions: inout some PushOrders) {
         dispatcher.started(now: now)
         carryOut(now: now, into: &actions)
     }
 
-    /// The keys that make credentials for providers were read again.
+    /// Uses the keys for credentials that were read again.
     package mutating func credentialsChanged(
         _ credentials: PushCredentials, now: Moment, into actions: inout some PushOrders
     ) {
@@ -111,8 +112,8 @@ package struct PushLedger: ~Copyable {
 
     // MARK: Outcomes
 
-    /// Returns the next push that has ended, with the provider's final outcome. The push's branch may no longer wait
-    /// for the push. Call this method until it returns `nil`.
+    /// Removes and returns a push that has ended, with the provider's final outcome. The push's branch may no longer
+    /// wait for it. The caller of this method repeats the call until the result is `nil`.
     package mutating func nextOutcome() -> (push: AskedPush, outcome: PushOutcome)? {
         while let (id, outcome) = dispatcher.nextOutcome() {
             guard let push = pushes.removeValue(forKey: id) else { continue }
@@ -122,8 +123,8 @@ package struct PushLedger: ~Copyable {
         return nil
     }
 
-    /// Notes a step in the delivery of a push to its provider. The fork must know whether the push of a call was
-    /// sent, because a phone that is lost later is not woken twice.
+    /// Notes a step in the delivery of a push. The fork must know whether a push was sent, so that a phone that is lost
+    /// later is not woken twice.
     private mutating func noted(_ id: PushID, _ step: PushStep, now: Moment, into actions: inout some PushOrders) {
         guard let push = pushes[id] else { return }
         if case .sent = step { push.hasLeft = true }
@@ -146,14 +147,13 @@ package struct PushLedger: ~Copyable {
         }
     }
 
-    /// Drops the push of a branch that no longer needs the push. A push that was not sent yet is withdrawn. For a
-    /// sent push, the provider's answer still counts for the badge, the record and the token, but the branch ignores
-    /// it.
+    /// Drops the push of a branch that no longer needs it. If the push was not sent yet, it is withdrawn. If the push
+    /// was sent, the provider's answer still counts for the badge, the record and the token, but not for the branch.
     ///
     /// - Parameters:
     ///   - branch: the index of the branch in its fork.
-    ///   - call: the call.
-    ///   - end: an end push for the phone, sent if the provider accepts the dropped push.
+    ///   - call: the call of the branch.
+    ///   - end: the push that tells the phone the end of the call, sent if the provider accepts the dropped push.
     ///   - now: both clocks.
     ///   - actions: receives orders for the shell.
     package mutating func drop(
@@ -174,7 +174,7 @@ package struct PushLedger: ~Copyable {
 
     package func isPaused(_ provider: PushProvider) -> Bool { dispatcher.paused.contains(provider) }
 
-    /// From now on nothing is sent to the provider.
+    /// Stops sending pushes to a provider.
     package mutating func pause(_ provider: PushProvider, now: Moment, into actions: inout some PushOrders) {
         dispatcher.pause(provider, now: now)
         carryOut(now: now, into: &actions)
@@ -184,8 +184,8 @@ package struct PushLedger: ~Copyable {
 
     // MARK: Waking a phone
 
-    /// Sends the incoming-call push for a branch that waits (R11). If an earlier run already asked for this push,
-    /// `old` is the code that it had.
+    /// Sends the push about a call for a branch that waits (R11). If an earlier run already ordered this push, `old` is
+    /// its code.
     package mutating func wake(
         _ target: ForkTarget, _ token: PushToken, for branch: Int, of call: ProxiedRequest, _ userCall: UserCall,
         _ caller: CallerIdentity, again old: PushCode? = nil, now: Moment, into actions: inout some PushOrders
@@ -200,8 +200,8 @@ package struct PushLedger: ~Copyable {
             if let suppressed = lines.admit(userCall.caller, now: now.instant) {
                 log.warning(
                     isOwn
-                        ? "caller has had its share of this phone's pushes, the phone is not woken"
-                        : "phone gets too many pushes, it is not woken",
+                        ? "a caller used up its share of a phone's pushes, so the daemon does not wake the phone"
+                        : "a phone gets too many pushes, so the daemon does not wake it",
                     [
                         .aor: .described(userCall.aor), .device: .described(target.id),
                         .caller: .bytes(caller.remoteURI), .callID: .bytes(userCall.key.callID),
@@ -232,14 +232,13 @@ package struct PushLedger: ~Copyable {
                 deadline: max(userCall.pushDeadline, now.date + Self.shortestCallPush)), now: now, into: &actions)
     }
 
-    /// The shortest time for which a call's push is worth sending, when a phone is woken because it was lost while it
-    /// rang.
+    /// The minimum lifetime of a call's push, for a phone that was lost while it rang.
     private static var shortestCallPush: Duration { .seconds(5) }
 
     // MARK: Timers
 
-    /// When ``timePassed(now:into:)`` and ``due(now:into:)`` must be called. While outcomes wait, that is
-    /// immediately.
+    /// When ``timePassed(now:into:)`` and ``due(now:into:)`` must be called. If outcomes wait, this time is in the
+    /// past.
     package var nextDeadline: Instant? {
         if dispatcher.hasOutcomes { return .distantPast }
         guard let timer = timers.nextDeadline, let dispatch = dispatcher.nextDeadline else {
@@ -254,7 +253,9 @@ package struct PushLedger: ~Copyable {
         carryOut(now: now, into: &actions)
     }
 
-    /// - Returns: the next device whose list of missed calls is due.
+    /// Handles the timers that have fired until one of them is for a list of missed calls.
+    ///
+    /// - Returns: the device whose list is due; `nil` if no timer is left.
     package mutating func due(now: Moment, into actions: inout some PushOrders) -> (
         device: DeviceID, aor: AddressOfRecord
     )? {
@@ -268,19 +269,19 @@ package struct PushLedger: ~Copyable {
     }
 }
 
-/// A push that was asked for and has not ended. It is a class, because each step of the push looks it up and changes
-/// it.
+/// A push that was ordered and has not ended. The type is a class, because each step of the push looks it up and
+/// changes it.
 package final class AskedPush {
-    /// Why the push was asked for.
+    /// The reason for the push.
     package enum Purpose {
         case call(ProxiedRequest, branch: Int)
         case missedCalls([CallRef])
         case notification
-        /// Wakes the phone for messages that wait for it.
+        /// The push wakes the phone for messages that wait for it.
         case message
-        /// Shows whether its provider accepts a token.
+        /// The push shows whether its provider accepts a token.
         case dryRun(DryRunTicket)
-        /// Shows an operator what the provider says.
+        /// The push shows an operator how the provider answers.
         case test(TestPush)
     }
 
@@ -288,15 +289,16 @@ package final class AskedPush {
     package let code: PushCode
     package let device: DeviceID
     package let aor: AddressOfRecord
-    /// The number of the push's timeline record; `nil` if no record is kept.
+    /// The id of the push's timeline record; `nil` if no record is kept.
     package let record: RecordID?
-    /// Whether no branch waits for the push any more.
+    /// Whether the branch no longer waits for the push.
     package internal(set) var isDropped = false
     /// Whether the push was sent to the provider at least once.
     package internal(set) var hasLeft = false
-    /// The push was not sent, because its provider is paused.
+    /// Whether the push was not sent because its provider is paused.
     package internal(set) var isPaused = false
-    /// The end push that the phone gets once the provider has accepted this push. It is set if the call ended before.
+    /// The notice that the call is over, which is pushed to the phone when the provider has accepted this push. The
+    /// value is set only if the call ended before.
     package internal(set) var end: EndedCallNotice?
 
     package init(_ purpose: Purpose, _ code: PushCode, device: DeviceID, aor: AddressOfRecord, record: RecordID?) {
@@ -310,13 +312,13 @@ package final class AskedPush {
 
 /// Limits on the number of pushes (T11.2).
 package struct PushRates {
-    /// Pushes for calls, by device.
+    /// The limit on pushes for calls to one device.
     package private(set) var device: SharedRate<DeviceID>
-    /// Pushes for anything else, by device.
+    /// The limit on pushes to one device for anything but calls.
     private var notification: SharedRate<DeviceID>
-    /// Pushes that one caller may cause, over all devices.
+    /// The limit on pushes that one caller causes, to all devices together.
     private var caller: RateLimit<Caller>
-    /// Test pushes to tokens, by token.
+    /// The limit on test pushes to one token.
     private var testedToken: RateLimit<PushToken>
 
     package init(_ settings: ProxySettings) {
@@ -339,14 +341,14 @@ package struct PushRates {
             device, by: caller.number(at: device.rawValue), isTrusted: caller.isTrusted, now: now)
     }
 
-    /// Whether this caller may cause one more push, of whichever device. An admitted push is counted.
+    /// Whether this caller may cause one more push, to any device. An admitted push is counted.
     package mutating func admits(_ caller: Caller, now: Instant) -> Bool { self.caller.admit(caller, now: now) }
 
     /// Whether the token may get one more test push. An admitted push is counted.
     package mutating func admitsTest(of token: PushToken, now: Instant) -> Bool { testedToken.admit(token, now: now) }
 
-    /// Whether the device may be woken for anything but a call. A device has a separate limit for notifications. It
-    /// gets none while calls have used up its limit for calls. So notifications never take a call's place, and a
+    /// Whether the device may be woken for anything but a call. Notifications have their own limit, and are also
+    /// refused while calls have used up the limit for calls. So notifications never use up the room for calls, and a
     /// phone is not woken more often than both limits allow.
     package func mayNotify(_ device: DeviceID, for caller: Caller?, now: Instant) -> Bool {
         notification.hasRoom(
@@ -361,9 +363,10 @@ package struct PushRates {
 }
 
 package enum LedgerTimer: Sendable {
-    /// A list of missed calls is due: its provider refused it before, or its phone did not answer the farewell.
+    /// A list of missed calls is due: its provider refused it before, or its phone has not answered the INVITE of an
+    /// ended call.
     case report(DeviceID, AddressOfRecord)
-    /// Missed calls that are too old are due to be dropped.
+    /// Some missed calls are too old and must be dropped.
     case sweep
 }
 
@@ -374,7 +377,7 @@ package struct FailedReport {
 }
 
 extension IncomingCall {
-    /// Describes the call as pushes announce it.
+    /// Describes a call for its push.
     package init(_ userCall: UserCall, from caller: CallerIdentity) {
         self.init(
             callRef: userCall.ref, callerURI: caller.number, displayName: caller.displayName,

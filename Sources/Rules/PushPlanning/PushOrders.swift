@@ -3,7 +3,7 @@ package import PushDelivery
 package import Registration
 import Timekeeping
 
-/// Takes the ledger's orders to the shell, in the order in which they must be carried out.
+/// Receives the ledger's orders for the shell, in the order in which they must be carried out.
 package protocol PushOrders {
     /// Send a push to its provider.
     mutating func send(_ push: PushDispatcher.Transmission)
@@ -11,6 +11,6 @@ package protocol PushOrders {
     mutating func makeCredential(_ order: PushCredentials.Order)
     /// Write these records into the timeline.
     mutating func trace(_ changes: [TimelineChange])
-    /// Write these changes of a user's missed calls: immediately into the journal, and soon into their rows.
+    /// Write these changes of a user's missed calls: immediately into the journal, and soon into the store.
     mutating func missedCallsChanged(_ changes: [BucketChange], of aor: AddressOfRecord)
 }

@@ -3,13 +3,13 @@ package import ProxyPolicy
 package import Telemetry
 package import Timekeeping
 
-/// Limits the timeline records that each caller may cause, within the time for which a record is kept (T32.5). Beyond
-/// its share, a caller's records are left out. If more records exist than are kept, the oldest are deleted. Requests
-/// that are refused immediately have separate records (``Refusals``).
+/// Limits the number of timeline records that each caller may cause within the time for which records are kept (T32.5).
+/// Above the limit, further records of the caller are left out. The total number of records is limited elsewhere: the
+/// oldest are deleted. Requests that are refused immediately have records of their own (``Refusals``).
 package struct RecordShares {
-    /// Records of calls from phones. One phone may have a sixteenth of all records.
+    /// Counts the records of calls from phones. One phone may cause a sixteenth of all records.
     private var phones: SharedRate<Bool>
-    /// Records of calls from callers that trusted peers name.
+    /// Counts the records of calls from callers that trusted peers name.
     private var peers: SharedRate<Bool>
     private var logLimit = LogRateLimit(burst: 1, per: .seconds(60))
 
@@ -19,7 +19,7 @@ package struct RecordShares {
         peers = SharedRate(settings.share(of: whole), in: age, limitsWhole: false)
     }
 
-    /// Whether one more record of the caller is kept. A kept record is counted.
+    /// Whether one more record of the caller may be written. Each admitted record is counted.
     package mutating func admits(from caller: Caller, now: Instant) -> Bool {
         let (number, isTrusted) = (caller.rawValue, caller.isTrusted)
         return isTrusted
@@ -31,7 +31,7 @@ package struct RecordShares {
     package mutating func tell(_ log: Log, now: Instant) {
         guard let suppressed = logLimit.admit(now: now) else { return }
         log.warning(
-            "a caller has had its share of the records, further ones are left out",
+            "a caller used up its share of the records for explain, so further calls get no record",
             [.suppressed: .number(suppressed), .setting: .text("push.timeline.max-records")])
     }
 }

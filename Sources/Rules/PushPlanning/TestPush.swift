@@ -4,26 +4,26 @@ package import PushDelivery
 import Registration
 package import Timekeeping
 
-/// Identifies one order of test pushes.
+/// Identifies one order for test pushes.
 package struct TestPushTicket: Hashable, Sendable {
     package let number: UInt64
     package init(_ number: UInt64) { self.number = number }
 }
 
-/// A test push until its end. It is a class, so that other pushes need no room for its record.
+/// A test push, from its order to its end. The type is a class, so that other pushes need no memory for the record.
 package final class TestPush {
     package let ticket: TestPushTicket
-    /// The record of the timeline, once it is complete.
+    /// The complete timeline record; `nil` until the push has ended.
     package private(set) var record: TimelineRecord?
 
     package init(_ ticket: TestPushTicket) { self.ticket = ticket }
 
-    /// The record of the timeline is complete.
+    /// Stores the complete timeline record of the test push.
     func ended(with record: TimelineRecord?) { self.record = record }
 }
 
 extension AskedPush {
-    /// The complete record of a test push. Without a timeline it only has the outcome.
+    /// The complete record of a test push. If the timeline is off, the record contains only the outcome.
     package func testRecord(_ test: TestPush, _ outcome: PushOutcome, now: Moment) -> TimelineRecord {
         if let record = test.record { return record }
         var record = TimelineRecord(

@@ -2,9 +2,9 @@ package import Addressing
 package import PushDelivery
 package import Timekeeping
 
-/// A change to the timeline. The engine never reads the timeline back.
+/// A change to the timeline. The engine never reads the timeline; operators do.
 package enum TimelineChange: Sendable {
     indirect case record(TimelineRecord)
-    /// These pushes were read on the device. Their records exist already.
+    /// The user has read these pushes on the device. Their records are in the store already.
     case pushesRead([PushCode], device: DeviceID, at: UnixTime)
 }

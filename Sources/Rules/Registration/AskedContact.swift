@@ -2,9 +2,9 @@ import Bytes
 import PushDelivery
 import SIPGrammar
 
-/// One Contact of a REGISTER, and the result of judging it.
+/// One Contact of a REGISTER, and the decision about it.
 ///
-/// This is a class, because functions read it many times, and a copy of a value would retain twenty slices of the
+/// The type is a class, because functions read it many times, and a copy of a value would retain twenty slices of the
 /// message.
 final class AskedContact {
     let address: NameAddress
@@ -12,24 +12,27 @@ final class AskedContact {
     private(set) lazy var uri = ComparableURI(address.uri)
     /// The contact, in the form of ``ContactText``.
     let text: ByteString
-    /// The requested expiry in seconds, before the limits of the settings apply. 0 ends the binding.
+    /// The requested expiry in seconds, before the limits of the settings apply; 0 unregisters the contact.
     let expires: UInt32
     let triple: PushParameters.Triple
     let push: PushParameters
     let label: DeviceLabel?
-    /// The device's flow, if the REGISTER uses outbound flows (RFC 5626).
+    /// The contact's flow, if the REGISTER uses outbound flows (RFC 5626).
     let flow: RegistrationFlow?
-    /// Why pushes are not used although the contact asks for them; `nil` if they are used or not requested.
+    /// Why the daemon sends no pushes although the contact asks for them; `nil` if it does, or if the contact does not
+    /// ask.
     var notUsed: RegistrationFact.PushNotUsed?
     /// The index of the stored contact that this contact refreshes.
     var match: Int?
 
     var isSignOut: Bool { expires == 0 }
 
-    /// The token in the contact, whether it is used or not.
+    /// The token in the contact, whether or not the daemon uses it.
     var token: PushToken? { push.token }
 
-    /// - Returns: `nil` if the contact's text cannot be stored. The request then gets 400.
+    /// Creates the contact from a REGISTER.
+    ///
+    /// - Returns: `nil` if the contact cannot be stored, so that the request gets 400.
     init?(
         _ address: NameAddress, in request: SIPRequest, _ outbound: OutboundSupport, settings: RegistrarSettings,
         limits: ExpiryLimits
@@ -40,7 +43,7 @@ final class AskedContact {
         let triple = PushParameters.Triple(contact: address)
         self.address = address
         self.flow = counts ? flow : nil
-        // The stored text is parsed again later. If flows do not apply, the text must not contain a `reg-id`.
+        // The stored contact has no `reg-id` unless outbound flows apply.
         self.text = flow != nil && !counts ? ContactText.withoutFlowNumber(text) : text
         self.triple = triple
         expires = address.expires ?? request.expires ?? limits.standard
@@ -48,11 +51,11 @@ final class AskedContact {
         label = DeviceLabel(contact: address, sources: settings.labelSources)
     }
 
-    /// Whether the two contacts are the same by their URIs.
+    /// Whether a stored contact with an equivalent URI is this contact.
     ///
-    /// Private addresses are reused, and a phone that got the address of a sleeping phone must not end that phone's
-    /// push contact. Therefore, if the stored contact has a token, the Call-ID must be the same too. Another token with
-    /// another label is another device, with any Call-ID (reading A6).
+    /// Private addresses are reused. A phone that got the address of a sleeping phone must not end that phone's push
+    /// contact. Therefore, if the stored contact has a token, the Call-ID must be the same too. A contact with another
+    /// token and another label is another device, with any Call-ID (reading A6).
     func isSameContact(as stored: StoredContact, callID: ByteString) -> Bool {
         guard uri.isEquivalent(to: stored.uri, ignoringPush: true) else { return false }
         let hasOtherToken = token != nil && stored.token != nil && token != stored.token
@@ -66,7 +69,7 @@ final class AskedContact {
         return flow.instance == other.instance && flow.number != other.number
     }
 
-    /// Whether a later contact of the same request means the same binding.
+    /// Whether a later contact of the same request describes the same binding.
     func isRepeated(by later: AskedContact) -> Bool {
         if let flow, let laterFlow = later.flow { return flow == laterFlow }
         if let token, let laterToken = later.token { return token == laterToken }
@@ -75,8 +78,8 @@ final class AskedContact {
 }
 
 extension NameAddress {
-    /// The `expires` parameter in seconds. A malformed value reads as 3600, as in the Expires field (RFC 3261 section
-    /// 10.2.1.1). A value beyond 32 bits reads as the largest number. `nil` if the parameter is missing.
+    /// The `expires` parameter in seconds; `nil` if it is missing. A malformed value counts as 3600, as in the Expires
+    /// field (RFC 3261 section 10.2.1.1). A value beyond 32 bits counts as the largest number.
     var expires: UInt32? {
         guard let parameter = parameters.first(named: "expires") else { return nil }
         guard let value = parameter.value?.unquoted(), !value.isEmpty, value.allSatisfy(\.isASCIIDigit) else {
@@ -88,7 +91,8 @@ extension NameAddress {
     /// The `q` parameter in thousandths; 1000 if it is missing or malformed.
     var q: UInt16 { parameters.value(of: "q").flatMap(Self.thousandths) ?? 1000 }
 
-    /// A `qvalue` (RFC 3261 section 25.1) in thousandths: 0 to 1 with up to three decimals. `nil` for any other text.
+    /// The thousandths of a `qvalue` (RFC 3261 section 25.1): 0 to 1 with up to three decimals. Returns `nil` for any
+    /// other text.
     static func thousandths(of value: ByteString) -> UInt16? {
         guard !value.isEmpty, value.count <= 5 else { return nil }
         let dot = value.firstIndex(of: UInt8(ascii: ".")) ?? value.count

@@ -5,18 +5,19 @@ package import Timekeeping
 /// A copy of one binding of ``BindingTable``: a contact of an AOR with the values of its last REGISTER (RFC 3261
 /// section 10).
 ///
-/// All texts of a binding share one block of memory.
+/// All texts of a binding are in one block of memory.
 package struct Binding: Sendable {
     package let id: DeviceID
-    /// When the granted time ends. A push contact stays after that time (rule R7, reading A8).
+    /// The end of the granted time. A push contact is kept after this time (rule R7, reading A8).
     package let freshUntil: Instant
-    /// When the device last registered this token. A provider's earlier answers about the token are ignored.
+    /// The time at which the device last registered this token. Answers of a provider from before this time are
+    /// ignored.
     package let registeredAt: UnixTime
-    /// The source of the last REGISTER, and the destination of requests to the device.
+    /// The flow of the last REGISTER, on which requests are sent to the device.
     package let flow: Flow
     /// The `q` value in thousandths; 1000 if the device sent none.
     package let q: UInt16
-    /// The number of the push provider in ``ProviderSet``; 0 for an ordinary contact.
+    /// The number of the push provider in ``ProviderSet``; 0 for a contact without push token.
     let provider: UInt8
     let marks: Marks
     package let cseq: UInt32
@@ -27,6 +28,8 @@ package struct Binding: Sendable {
     private let pathLength: UInt16
     private let contactRange: Range<Int>
 
+    /// Creates the copy.
+    ///
     /// - Parameters:
     ///   - record: all values except the flow and the texts.
     ///   - flow: the destination of requests.
@@ -50,22 +53,23 @@ package struct Binding: Sendable {
 
     struct Marks: OptionSet {
         let rawValue: UInt8
-        /// A plan that names this binding is being persisted. No other operation may remove the binding until then.
+        /// A plan that changes this binding is being persisted, so no other operation may remove the binding.
         static let isBusy = Marks(rawValue: 1)
-        /// The push parameters do not make this a push contact: they are a query, name an unknown service, or another
-        /// proxy sends the pushes. Each REGISTER is judged again, even if its text is the same.
+        /// The contact has push parameters, but is no push contact: they only ask for the services, name an unknown
+        /// service, or another proxy sends the pushes. The contact of each REGISTER is examined again, even if its text
+        /// is the same.
         static let needsReview = Marks(rawValue: 2)
-        /// The contact has `+sip.pnsreg`.
+        /// The contact has `+sip.pnsreg`, which means that the device wakes by itself to refresh.
         static let refreshesItself = Marks(rawValue: 4)
-        /// The device was only reported over HTTP, and has no flow.
+        /// The device is known only from a report over HTTP, and has no flow.
         static let isUnreachable = Marks(rawValue: 8)
-        /// The contact has the label that it was reported with.
+        /// The stored contact also has the label with which the device was reported over HTTP.
         static let hasLabel = Marks(rawValue: 16)
-        /// The binding is one of possibly several flows to its device, see ``RegistrationFlow``.
+        /// The binding is a flow of RFC 5626, so that its device may have several flows, see ``RegistrationFlow``.
         static let isFlow = Marks(rawValue: 32)
-        /// The last request on this flow got no answer.
+        /// The last request on this flow got no response.
         static let hasFailed = Marks(rawValue: 64)
-        /// A push asked its phone to register before the granted time ends.
+        /// A refresh push was sent to the phone, so that it registers before the granted time ends.
         static let wasAskedToRefresh = Marks(rawValue: 128)
     }
 }
@@ -91,7 +95,8 @@ extension Binding {
     /// The Path values in the form of ``joined(_:)``.
     var joinedPath: ByteString { block[block.count - Int(pathLength)..<block.count] }
 
-    /// Separates Path values. A header field value without folds contains no line end.
+    /// The separator of Path values. A value cannot contain it, because a header field value without folds contains no
+    /// line end.
     static let pathSeparator = UInt8(ascii: "\n")
 }
 
@@ -114,14 +119,14 @@ extension Binding {
         var marks: Marks
     }
 
-    /// The same content with another contact.
+    /// The values of this binding with another contact.
     func content(with contact: ByteString) -> Content {
         Content(
             aor: aor, contact: contact, callID: callID, path: path, flow: flow, cseq: cseq, granted: granted,
             freshUntil: freshUntil, registeredAt: registeredAt, q: q, provider: provider, marks: marks)
     }
 
-    /// The Path values in the form of the block, with folds replaced by spaces.
+    /// The Path values in the form of a binding's block, with folds replaced by spaces.
     static func joined(_ path: [ByteString]) -> ByteString {
         guard !path.isEmpty else { return .empty }
         var out: [UInt8] = []

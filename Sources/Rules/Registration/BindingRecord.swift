@@ -2,16 +2,16 @@ import Addressing
 import Bytes
 import Timekeeping
 
-/// A binding as ``BindingTable`` stores it. The record is compact because a million may exist. One block holds the
-/// texts, in the order flow, user, Call-ID, Path, contact. A ``ContactFrames/Frame`` holds the parts that the contact
-/// shares with others.
+/// A binding in the form in which ``BindingTable`` stores it, compact because a million may exist. One memory block
+/// holds the texts, in the order flow, user, Call-ID, Path, contact. A ``ContactFrames/Frame`` holds the parts that the
+/// contact has in common with others.
 struct BindingRecord: Sendable {
     let id: DeviceID
     var freshUntil: Instant
     var registeredAt: UnixTime
     var cseq: UInt32
     var granted: UInt32
-    /// The slot of the AOR's next binding in the table; ``BindingTable/noSlot`` at the end.
+    /// The slot of the AOR's next binding; ``BindingTable/noSlot`` for the last one.
     var next = BindingTable.noSlot
     var block: ByteSlabs.Place
     let frame: UInt16
@@ -35,7 +35,7 @@ struct BindingRecord: Sendable {
     var userRange: Range<Int> { Int(flowLength)..<Int(flowLength) + Int(userLength) }
     var callIDRange: Range<Int> { userRange.upperBound..<userRange.upperBound + Int(callIDLength) }
     var pathRange: Range<Int> { callIDRange.upperBound..<callIDRange.upperBound + Int(pathLength) }
-    /// The range of the contact's own parts, and of the bytes after them.
+    /// The range in the block of the contact's own parts and all bytes after them.
     var ownRange: Range<Int> { pathRange.upperBound..<Int(block.count) }
 }
 
@@ -44,7 +44,7 @@ struct BindingRecord: Sendable {
 extension BindingTable {
     /// Creates a record and the block of its texts.
     ///
-    /// - Returns: `nil` if a text is too long. The caller has already checked all texts that a peer can make long.
+    /// - Returns: `nil` if a text is too long. All texts that a peer can make long were checked before.
     mutating func makeRecord(_ id: DeviceID, _ content: Binding.Content) -> BindingRecord? {
         guard content.contact.count <= ContactText.longest else { return nil }
         var bytes: [UInt8] = []
@@ -61,7 +61,7 @@ extension BindingTable {
         var marks = content.marks.subtracting([.isUnreachable, .hasLabel])
         if content.flow == .nowhere { marks.insert(.isUnreachable) }
         if content.contact.withSpan({ ContactText.markStart(in: $0) }) != nil { marks.insert(.hasLabel) }
-        // The lengths of all parts fit, because the block itself fits.
+        // The lengths of all parts fit into their fields, because the block itself fits.
         guard let block = blocks.add(bytes.span) else { return nil }
         return BindingRecord(
             id: id, freshUntil: content.freshUntil, registeredAt: content.registeredAt, cseq: content.cseq,
@@ -91,7 +91,7 @@ extension BindingTable {
 // MARK: Reading
 
 extension BindingTable {
-    /// The binding in this slot, with its texts assembled.
+    /// The binding in this slot, with its texts put together.
     func binding(at slot: UInt32) -> Binding {
         let record = self[slot]
         return blocks.withBytes(record.block) { bytes in

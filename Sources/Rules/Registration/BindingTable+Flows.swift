@@ -2,12 +2,13 @@ package import Addressing
 import Bytes
 package import Timekeeping
 
-/// Devices with several flows (RFC 5626). Each flow is a binding, and all bindings of one instance are one device.
+/// Handles devices with several flows (RFC 5626). Each flow is a binding, and all bindings of one instance are one
+/// device.
 ///
-/// The device's number is the lowest number of its bindings. Calls, pushes and missed calls belong to the device, on
-/// any of its flows. All functions accept the number of any binding of the device.
+/// The id of a device is the lowest id of its bindings. Calls, pushes and missed calls belong to the device, and use
+/// any of its flows. All functions here accept the id of any binding of the device.
 extension BindingTable {
-    /// The number of a binding's device. This is the binding's own number if the device has no other.
+    /// The id of the device that a binding belongs to. If the device has no other binding, it is the binding's own id.
     package func device(of binding: DeviceID) -> DeviceID {
         guard let slot = slot(of: binding), self[slot].marks.contains(.isFlow) else { return binding }
         return flowSlots(besides: slot).map { self[$0].id }.min() ?? binding
@@ -21,7 +22,8 @@ extension BindingTable {
         return bestFirst(flowSlots(besides: slot), now: now).map { self[$0].id }
     }
 
-    /// The devices of a user that have flows, each with its valid flows, best first. Every contact is read once.
+    /// The devices of a user that have flows, each with its valid flows, best first. The function reads each contact
+    /// once.
     func flowDevices(of aor: AddressOfRecord, now: Instant) -> [(device: DeviceID, flows: [UInt32])] {
         var devices: [ByteString: [UInt32]] = [:]
         var others: [[UInt32]] = []
@@ -51,24 +53,25 @@ extension BindingTable {
         return flowSlots(besides: slot).count > 1
     }
 
-    /// A request on this flow got no answer. The device's other flows are tried first until this one registers again.
+    /// Notes that a request on this flow got no response. The device's other flows are tried first until this flow
+    /// registers again.
     package mutating func flowFailed(_ binding: DeviceID) {
         guard let slot = slot(of: binding), self[slot].marks.contains(.isFlow) else { return }
         self[slot].marks.insert(.hasFailed)
     }
 
-    /// A message arrived on this flow, so it works again.
+    /// Notes that a message arrived on this flow, so that it works again.
     package mutating func flowRevived(_ binding: DeviceID) {
         guard let slot = slot(of: binding) else { return }
         self[slot].marks.remove(.hasFailed)
     }
 
-    /// Whether the binding is one of possibly several flows to its device.
+    /// Whether the binding is a flow of RFC 5626, so that its device may have several flows.
     package func isFlow(_ binding: DeviceID) -> Bool {
         slot(of: binding).map { self[$0].marks.contains(.isFlow) } ?? false
     }
 
-    /// The bindings of the same device, including this one, oldest first.
+    /// The slots of all bindings of the same device, including the given one, oldest first.
     func flowSlots(besides slot: UInt32) -> [UInt32] {
         guard let own = registrationFlow(at: slot) else { return [slot] }
         var found: [UInt32] = []
@@ -91,7 +94,7 @@ extension BindingTable {
 
     // MARK: A device that loses the binding whose number it has
 
-    /// Remembers the successor of a binding that will be removed: another flow of its device.
+    /// Remembers another flow of the device as successor of a binding that will be removed.
     mutating func noteHeir(of slot: UInt32) {
         guard self[slot].marks.contains(.isFlow) else { return }
         let id = self[slot].id
@@ -99,12 +102,12 @@ extension BindingTable {
         if let heir = others.min(), id < heir { heirs[id] = heir }
     }
 
-    /// The current number of a removed binding's device; `nil` if the device has no other binding. Each removal calls
-    /// this once.
+    /// Removes and returns the new id of a device whose binding was removed; `nil` if the device has no other binding.
+    /// The engine calls this function once after each removal.
     package mutating func takeHeir(of removed: DeviceID) -> DeviceID? {
         guard !heirs.isEmpty else { return nil }
         var heir = heirs.removeValue(forKey: removed)
-        // The same REGISTER may have removed the successor, too, in favour of a third binding.
+        // The same REGISTER may also have removed the successor, in favour of a third binding.
         while let gone = heir, slot(of: gone) == nil { heir = heirs[gone] }
         return heir
     }

@@ -4,21 +4,20 @@ package import Timekeeping
 
 /// Removes bindings without a REGISTER, and restores them after a restart.
 extension BindingTable {
-    /// A removed device, for the store, for calls that wait for it, and for the log.
+    /// A device whose binding was removed, with its user.
     package struct Ended: Hashable, Sendable {
         package let id: DeviceID
         package let aor: AddressOfRecord
     }
 
-    /// Removes ordinary bindings whose granted time is over. Examines at most `limit` entries.
-    ///
-    /// Afterwards ``nextExpiry`` shows whether more are due.
+    /// Removes bindings without push token whose granted time is over. Examines at most `limit` deadlines;
+    /// ``nextExpiry`` shows whether more are due.
     package mutating func removeExpired(limit: Int, now: Instant) -> [Ended] {
         var ended: [Ended] = []
         for _ in 0..<limit {
             guard let slot = expiry.popExpired(now: now) else { break }
             if self[slot].freshUntil > now {
-                // The binding was refreshed after the entry was made.
+                // The binding was refreshed after this entry was scheduled.
                 scheduleExpiry(of: slot, at: self[slot].freshUntil)
             } else if self[slot].marks.contains(.isBusy) {
                 scheduleExpiry(of: slot, at: now + .seconds(1))
@@ -30,15 +29,15 @@ extension BindingTable {
         return ended
     }
 
-    /// The contacts that switching a provider off ends or changes.
+    /// The numbers of contacts that end or change when a provider is switched off.
     package struct SwitchOff: Hashable, Sendable {
-        /// Contacts that end, because only a push could reach them.
+        /// The contacts that end, because only a push could reach them.
         package var ending = 0
-        /// Contacts that become ordinary ones, until their granted time is over.
+        /// The contacts that stay without pushes until their granted time is over.
         package var ordinary = 0
     }
 
-    /// What ``providerDisabled(_:now:)`` would do now. This examines every binding of the table.
+    /// The changes that ``providerDisabled(_:now:)`` would make now. The method examines every binding of the table.
     package func switchOff(of provider: PushProvider, now: Instant) -> SwitchOff {
         var result = SwitchOff()
         guard enabled.contains(provider) else { return result }
@@ -52,10 +51,10 @@ extension BindingTable {
         self[slot].freshUntil <= now && !self[slot].marks.contains(.isBusy)
     }
 
-    /// Ends the push contacts of a provider that was switched off (rules R8c, R9).
+    /// Switches a provider off, and ends its push contacts (rules R8c, R9).
     ///
-    /// Contacts whose granted time is over end immediately. A device that may be online keeps an ordinary contact. The
-    /// method examines every binding of the table. In the store, only the rows of ended bindings change.
+    /// A contact whose granted time is over ends immediately. A contact of a device that may be online stays without
+    /// pushes. The method examines every binding of the table. In the store, only the rows of ended bindings change.
     package mutating func providerDisabled(_ provider: PushProvider, now: Instant) -> [Ended] {
         guard enabled.contains(provider) else { return [] }
         enabled.set(provider, on: false)
@@ -71,7 +70,7 @@ extension BindingTable {
         return ended
     }
 
-    /// Makes the remaining contacts of a provider push contacts again.
+    /// Switches a provider on, so that its remaining contacts are push contacts again.
     package mutating func providerEnabled(_ provider: PushProvider) {
         guard !enabled.contains(provider) else { return }
         enabled.set(provider, on: true)
@@ -82,30 +81,30 @@ extension BindingTable {
 
     /// The result of restoring a row of the store.
     package enum Restored: Hashable, Sendable {
-        /// The binding has ended or cannot be read. The row must be deleted.
+        /// The binding has expired or cannot be read, so that its row must be deleted.
         case dropped
         case kept
-        /// The binding is restored, but its token is no longer accepted: the device is not woken until the settings are
-        /// corrected.
+        /// The binding is restored, but the settings no longer accept its token. The device is not woken until the
+        /// settings are corrected.
         case unfit(TokenProblem)
     }
 
-    /// Restores a row of the store at start-up.
+    /// Restores a binding from its row in the store, at start-up.
     package mutating func restore(_ row: StoredBinding, settings: RegistrarSettings, now: Moment) -> Restored {
         guard row.id.rawValue > 0, slot(of: row.id) == nil, let contact = RestoredContact(row, settings: settings)
         else { return .dropped }
-        // If the wall clock was set back, the stored expiry may be further ahead than the granted time.
+        // If the wall clock was set back, the stored expiry may be too far ahead, so the granted time limits it.
         let remaining = min(row.freshUntil - now.date, .seconds(Int64(row.granted)))
         let content = Binding.Content(
             aor: row.aor, contact: row.contact, callID: row.callID, path: row.path,
-            // No connection outlives its process, and the next process numbers connections from the start.
+            // Connections end with their process, and the next process gives the same numbers to other connections.
             flow: row.flow.closed, cseq: row.cseq, granted: row.granted, freshUntil: now.instant + remaining,
             registeredAt: row.registeredAt,
             q: contact.q, provider: contact.provider, marks: contact.marks)
         guard enabled.contains(number: content.provider) || now.instant < content.freshUntil,
             let record = makeRecord(row.id, content)
         else {
-            // The id must not be assigned again, because a missed-call bucket may still name it.
+            // The id must not be used again, because a list of missed calls may still contain it.
             if row.id >= nextID { nextID = DeviceID(rawValue: row.id.rawValue &+ 1) }
             noteDeparted(row.aor)
             return .dropped
@@ -115,15 +114,17 @@ extension BindingTable {
     }
 }
 
-/// The values that a restored row's contact gives.
+/// The values that are derived from a restored row's contact.
 private struct RestoredContact {
     var q: UInt16 = 1000
     var provider: UInt8 = 0
     var marks: Binding.Marks = []
-    /// The problem with the token of a push contact. The contact stays a push contact: its REGISTER was accepted, and
-    /// the problem may be a mistake in the settings. The next REGISTER is judged again.
+    /// The problem with the token of a push contact. The contact stays a push contact, because the problem may be a
+    /// mistake in the settings. The contact of the next REGISTER is examined again.
     var problem: TokenProblem?
 
+    /// Reads the contact of a row.
+    ///
     /// - Returns: `nil` if the contact cannot be read.
     init?(_ row: StoredBinding, settings: RegistrarSettings) {
         if let summary = ContactSummary(row.contact) {

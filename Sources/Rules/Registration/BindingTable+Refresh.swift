@@ -2,11 +2,11 @@ package import Addressing
 package import Timekeeping
 
 extension BindingTable {
-    /// Visits some of the bindings to find push contacts whose granted time is nearly over. Their phones are then asked
+    /// Finds push contacts whose granted time is nearly over, among some of the bindings. Their phones are then woken
     /// to register again (RFC 8599 section 5.5). Each contact is found once until it registers.
     ///
     /// - Parameters:
-    ///   - cursor: advanced past the visited bindings. At the end of the table it restarts.
+    ///   - cursor: moved behind the visited bindings. At the end of the table, the cursor restarts.
     ///   - count: the number of bindings to visit.
     ///   - lead: how long before its end a contact is found.
     ///   - now: the time.

@@ -2,7 +2,7 @@ package import Addressing
 package import PushDelivery
 package import Timekeeping
 
-/// The position of a walk through all bindings. Bindings may be added and removed between its steps.
+/// The position of a search through all bindings. Bindings may be added and removed between the steps of the search.
 package struct BindingCursor: Hashable, Sendable {
     fileprivate var slot: UInt32 = 0
 
@@ -10,18 +10,18 @@ package struct BindingCursor: Hashable, Sendable {
 }
 
 extension BindingTable {
-    /// A device that is woken by pushes.
+    /// A device that a push can wake.
     package struct PushDevice: Sendable {
         package let id: DeviceID
         package let token: PushToken
-        /// When the device last registered this token.
+        /// The time at which the device last registered this token.
         package let registeredAt: UnixTime
     }
 
-    /// Visits the devices that Apple's pushes wake. Each call visits a part of the bindings, like
+    /// Visits the devices that Apple's pushes wake, in one part of the bindings, like
     /// ``forEachDevice(of:with:from:limit:_:)``.
     ///
-    /// A device whose REGISTER is being persisted is skipped, because the REGISTER is newer than the caller's data.
+    /// A device whose REGISTER is being persisted is left out, because the REGISTER is newer than the caller's data.
     package func forEachAppleDevice(
         from cursor: inout BindingCursor, limit: Int, _ body: (PushDevice) -> Void
     ) -> Bool {
@@ -31,16 +31,16 @@ extension BindingTable {
         }
     }
 
-    /// Visits the devices that certain providers' pushes wake. Each call visits a part of the bindings. Other bindings
-    /// are skipped unread.
+    /// Visits the devices that certain providers' pushes wake, in one part of the bindings. Other bindings are not
+    /// read.
     ///
     /// - Parameters:
     ///   - providers: the providers whose devices to visit. Providers that are switched off are ignored.
     ///   - words: parts of the wanted tokens that need no escapes in a URI. If not empty, only devices whose contacts
-    ///     contain one of the words are visited, in any case.
-    ///   - cursor: advanced past the visited bindings.
-    ///   - limit: the maximum number of tokens to read. Skipping a hundred bindings counts as one token, and so does a
-    ///     search for ten words.
+    ///     contain one of the words are visited; upper and lower case are equal.
+    ///   - cursor: moved behind the visited bindings.
+    ///   - limit: the maximum number of tokens to read. Skipping a hundred bindings counts as one token, and so does
+    ///     a search for ten words.
     ///   - body: gets each device. Some of these devices may have other tokens than the wanted ones.
     /// - Returns: whether more bindings follow.
     package func forEachDevice(
@@ -53,7 +53,7 @@ extension BindingTable {
             cursor.slot += 1
             cost += 1
             let provider = self[slot].provider
-            // Vacant slots have no provider.
+            // A slot without a binding has provider 0, which is in no set.
             guard providers.contains(number: provider), enabled.contains(number: provider) else { continue }
             if !words.isEmpty {
                 cost += 10 * words.count
@@ -69,7 +69,7 @@ extension BindingTable {
 }
 
 extension BindingTable {
-    /// Whether the contact contains one of the words. No token is split over several parts.
+    /// Whether the contact contains one of the words. A token is never split over several parts of a contact.
     private func mayHold(_ words: [[UInt8]], at slot: UInt32) -> Bool {
         !allContactParts(at: slot) { part in !part.mayHold(words) }
     }

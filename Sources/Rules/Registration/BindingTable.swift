@@ -3,11 +3,11 @@ package import Bytes
 import Collections
 package import Timekeeping
 
-/// All bindings of one shard in memory. Indexes find bindings by AOR and by id, and ordinary bindings by deadline.
+/// All bindings of one shard, in memory. Indexes find bindings by AOR, by id, and by deadline.
 ///
 /// Records are in slots of fixed-size chunks, so that growth never moves a record. The bindings of one AOR are a chain
-/// of slots. Their texts are stored separately, see ``BindingRecord``. A REGISTER changes nothing here until its
-/// ``RegisterPlan`` is applied.
+/// of slots. The texts of bindings are stored separately, see ``BindingRecord``. A REGISTER changes the table only when
+/// its ``RegisterPlan`` is applied.
 package struct BindingTable: ~Copyable, Sendable {
     static let noSlot = UInt32.max
     private static let chunkSize: UInt32 = 1024
@@ -19,16 +19,17 @@ package struct BindingTable: ~Copyable, Sendable {
     private var freeSlot = BindingTable.noSlot
     private var byAOR = SlotIndex()
     private var byID = SlotIndex()
-    /// The bindings on open stream connections, by the connection's number. They become unreachable when the connection
-    /// closes.
+    /// The bindings on open stream connections, by the connection's number. When the connection closes, they become
+    /// unreachable.
     private var byConnection = SlotIndex()
     private var departed = DepartedAddresses()
-    /// The deadlines of ordinary bindings, by slot. A refreshed binding keeps its old entry, and gets a new one when
-    /// the old one is due.
+    /// The deadlines of bindings without push token, by slot. After a refresh, the old deadline stays, and the next one
+    /// is set when the old one is due.
     @usableFromInline var expiry = DeadlineQueue<UInt32>()
-    /// The queue entry of each slot's binding. Push contacts have no entry.
+    /// The queue entry for the binding in each slot. The bindings of push contacts have none, because they do not
+    /// expire.
     private var deadlines: [DeadlineID] = []
-    /// The number of bindings that ask for each provider. Index 0 counts ordinary contacts.
+    /// The number of bindings for each provider. Index 0 counts contacts without push token.
     private var countByProvider = [Int](repeating: 0, count: 256)
     /// The providers that are switched on. Only their contacts are push contacts (reading A4).
     package internal(set) var enabled: ProviderSet
@@ -37,13 +38,14 @@ package struct BindingTable: ~Copyable, Sendable {
     /// The id of the next new binding.
     package internal(set) var nextID = DeviceID(rawValue: 1)
 
-    /// An empty table.
+    /// Creates an empty table.
     ///
-    /// With the date of the start, new ids are higher than all ids of earlier runs, including deleted rows: a
-    /// missed-call bucket may still name a removed device. Without the date, ids count from 1.
+    /// With the date of the start, new ids are higher than all ids of earlier runs, even those of deleted rows, because
+    /// a list of missed calls may still name a removed device. Without the date, ids count from 1.
     package init(enabled: ProviderSet, startedAt date: UnixTime? = nil) {
         self.enabled = enabled
-        // Each millisecond since 1970 has a million ids. The ids last for two centuries and fit a signed column.
+        // Each millisecond since 1970 has a million ids. The ids suffice for two centuries, and fit a signed column of
+        // the store.
         if let date { nextID = DeviceID(rawValue: UInt64(max(0, date.milliseconds)) << 20 | 1) }
     }
 
@@ -59,19 +61,19 @@ package struct BindingTable: ~Copyable, Sendable {
     /// The number of AORs with a binding.
     package var addressCount: Int { byAOR.count }
 
-    /// When ``removeExpired(limit:now:)`` next has entries to examine.
+    /// The time at which ``removeExpired(limit:now:)`` next has bindings to examine.
     @inlinable package var nextExpiry: Instant? { expiry.nextDeadline }
 
     /// Whether the AOR has a binding, valid or expired.
     package func isKnown(_ aor: AddressOfRecord) -> Bool { firstSlot(of: aor) != nil }
 
-    /// Whether the AOR's last binding of this run recently expired or was unregistered.
+    /// Whether the AOR's last binding expired or was unregistered lately, in this run.
     package func wasKnown(_ aor: AddressOfRecord) -> Bool { departed.contains(aor) }
 
-    /// Remembers an AOR whose row was not restored because it had expired.
+    /// Remembers an AOR whose binding was not restored because it had expired.
     mutating func noteDeparted(_ aor: AddressOfRecord) { departed.add(aor) }
 
-    /// The valid bindings, in the order in which they were added.
+    /// The valid bindings of an AOR, in the order in which they were added.
     package func bindings(for aor: AddressOfRecord, now: Instant) -> [Binding] {
         var found: [Binding] = []
         forEachSlot(of: aor) { slot in
@@ -80,7 +82,7 @@ package struct BindingTable: ~Copyable, Sendable {
         return found
     }
 
-    /// Whether the user has a device that was only reported and can only get pushes.
+    /// Whether the user has a device that was reported over HTTP and has not registered, so that only pushes reach it.
     package func hasReportedDevice(_ aor: AddressOfRecord) -> Bool {
         var isFound = false
         forEachSlot(of: aor) { slot in
@@ -93,7 +95,7 @@ package struct BindingTable: ~Copyable, Sendable {
 
     package func flow(of id: DeviceID) -> Flow? { slot(of: id).map { flow(at: $0) } }
 
-    /// The first of the AOR's bindings, valid or not, with a wanted flow.
+    /// The first of the AOR's bindings, valid or not, whose flow is wanted.
     package func device(of aor: AddressOfRecord, where isWanted: (Flow) -> Bool) -> DeviceID? {
         var slot = firstSlot(of: aor) ?? Self.noSlot
         while slot != Self.noSlot {
@@ -103,11 +105,11 @@ package struct BindingTable: ~Copyable, Sendable {
         return nil
     }
 
-    /// Whether the binding is a push contact: it stays after its granted time, and calls wake the device (rules R7,
+    /// Whether the binding is a push contact, which stays after its granted time and whose device calls wake (rules R7,
     /// R11).
     package func isPush(_ binding: Binding) -> Bool { enabled.contains(number: binding.provider) }
 
-    /// Whether the device's binding is a push contact. The method does not copy the record.
+    /// Whether the device's binding is a push contact. This method does not copy the record.
     package func isPush(_ id: DeviceID) -> Bool {
         slot(of: id).map { enabled.contains(number: self[$0].provider) } ?? false
     }
@@ -118,7 +120,7 @@ package struct BindingTable: ~Copyable, Sendable {
 
     package func isInForce(_ binding: Binding, now: Instant) -> Bool { isPush(binding) || now < binding.freshUntil }
 
-    /// The row to persist for a binding whose expiry, CSeq or Call-ID changed.
+    /// The row to write for a binding whose expiry, CSeq or Call-ID has changed.
     package func stored(_ id: DeviceID, userAgent: ByteString? = nil, now: Moment) -> StoredBinding? {
         binding(id).map { binding in
             StoredBinding(
@@ -129,10 +131,10 @@ package struct BindingTable: ~Copyable, Sendable {
         }
     }
 
-    /// Removes a device because its token is dead, or because an operator ordered the removal.
+    /// Removes a binding because its token is dead, or because an operator wants the removal.
     ///
-    /// - Returns: the change to persist; `nil` if the binding is already gone, or if a REGISTER that names the binding
-    ///   is being persisted and is therefore newer than the caller's data.
+    /// - Returns: the change to persist; `nil` if the binding is already gone. Also `nil` if a REGISTER with this
+    ///   binding is being persisted, because that REGISTER is newer than the reason for the removal.
     package mutating func remove(_ id: DeviceID) -> BindingChange? {
         guard let slot = slot(of: id), !self[slot].marks.contains(.isBusy) else { return nil }
         remove(slot: slot)
@@ -184,7 +186,7 @@ extension BindingTable {
         scheduleExpiry(of: slot)
     }
 
-    /// Replaces the record of the same device and AOR.
+    /// Replaces the record in a slot by a record of the same device and AOR.
     mutating func replace(slot: UInt32, with record: consuming BindingRecord) {
         record.next = self[slot].next
         unindexConnection(of: slot)
@@ -196,7 +198,8 @@ extension BindingTable {
         scheduleExpiry(of: slot)
     }
 
-    /// Schedules the expiry of an ordinary contact at the end of its granted time. Push contacts get no deadline.
+    /// Sets the deadline of a contact without push token to the end of its granted time. A push contact has no
+    /// deadline.
     mutating func scheduleExpiry(of slot: UInt32) {
         cancelExpiry(of: slot)
         if !enabled.contains(number: self[slot].provider) { scheduleExpiry(of: slot, at: self[slot].freshUntil) }
@@ -238,7 +241,7 @@ extension BindingTable {
         freeSlot = slot
     }
 
-    /// A stream connection was closed, so its contacts cannot be reached. The contacts keep the address.
+    /// Handles a closed stream connection: its contacts cannot be reached any more, but keep the connection's address.
     package mutating func flowClosed(_ flow: Flow) {
         guard flow.isConnection else { return }
         for slot in byConnection.slots(hash: Self.hash(connection: flow.connection)) where self.flow(at: slot) == flow {
@@ -283,7 +286,7 @@ extension BindingTable {
         return UInt32(truncatingIfNeeded: hasher.finalize())
     }
 
-    /// A hash of an id. Spreading the bits is sufficient, because we assign the ids ourselves.
+    /// A hash of an id, which only mixes the bits, because the program assigns the ids itself.
     private static func hash(_ id: DeviceID) -> UInt32 {
         UInt32(truncatingIfNeeded: (id.rawValue &* 0x9e37_79b9_7f4a_7c15) >> 32)
     }

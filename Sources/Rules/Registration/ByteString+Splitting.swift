@@ -35,7 +35,7 @@ extension ByteString {
 }
 
 extension UInt8 {
-    /// Whether the byte is a letter, a digit or a `mark` of RFC 3261 section 25.1. Such a byte has the same meaning
+    /// Whether the byte is a letter, a digit or a `mark` of RFC 3261 section 25.1. These bytes have the same meaning
     /// with and without an escape.
     var isUnreserved: Bool {
         switch self {

@@ -1,6 +1,6 @@
-/// Identifies one commit that the engine waits for.
+/// Identifies a write to the store whose result the engine waits for.
 package struct CommitTicket: Hashable, Sendable {
-    /// The machine that waits for the commit.
+    /// The part of the engine that waits for the commit.
     package enum Owner: Hashable, Sendable {
         case registrar
         case messages

@@ -1,26 +1,27 @@
 import Bytes
 import Collections
 
-/// Stores the parts that the contacts of many phones share only once: the host of the AOR, and all parts of the contact
-/// except the phone's own.
+/// Stores the parts that the contacts of many phones have in common only once, in frames: the host of the AOR, and all
+/// parts of the contact except the phone's own.
 ///
-/// A contact is cut at its own parts: the phone's address, its token, its name, and other values that are neither short
-/// words nor numbers. A binding stores these parts and the number of the frame around them. Every cut restores the same
-/// text.
+/// A phone's own parts are its address, its token, its name, and other values that are neither short words nor numbers.
+/// A binding stores these parts, and the number of the frame with the other parts. Putting the parts together always
+/// restores the same text.
 struct ContactFrames: Sendable {
-    /// The number of the frame that fits every contact. The whole contact is then one own part, and the frame has no
-    /// host.
+    /// The number of the frame that fits every contact. With this frame, the whole contact is one own part, and the
+    /// host is stored too.
     static let whole: UInt16 = 0
 
-    /// The maximum number of frames. Further kinds of contacts are stored whole.
+    /// The maximum number of frames. Contacts that would need a further frame are stored whole.
     private static let limit = 1024
 
-    /// This is a class, because the parts of a value would be retained one by one.
+    /// The text that many contacts have in common. The type is a class, because the parts of a value would be retained
+    /// one by one.
     final class Frame: Sendable {
         fileprivate let host: [UInt8]
         /// The common text, without the own parts.
         fileprivate let text: [UInt8]
-        /// The places of the own parts in the text.
+        /// The indexes in the text at which the own parts are inserted.
         fileprivate let places: [UInt16]
 
         fileprivate init(host: [UInt8], text: [UInt8], places: [UInt16]) {
@@ -33,12 +34,12 @@ struct ContactFrames: Sendable {
     private var frames = [Frame(host: [], text: [], places: [0])]
     /// The numbers of the frames by their hashes.
     private var index = SlotIndex()
-    /// The last frame that was used. The next contact most probably has the same frame.
+    /// The number of the last frame that was used, which probably fits the next contact too.
     private var last = ContactFrames.whole
 
     subscript(number: UInt16) -> Frame { frames[Int(number)] }
 
-    /// Appends the contact's own parts, and the host if the frame has none.
+    /// Appends the contact's own parts, and also the host if the frame has none.
     ///
     /// - Returns: the number of the frame around the own parts.
     mutating func fold(_ contact: Span<UInt8>, host: Span<UInt8>, into own: inout [UInt8]) -> UInt16 {
@@ -149,14 +150,13 @@ extension ContactFrames.Frame {
     }
 }
 
-/// The ranges of a contact's own parts. Semicolons in quotes also cut the contact, which does no harm.
+/// The ranges of a contact's own parts. A semicolon in quotes also separates parts, but this does no harm.
 private struct ContactCut {
     private(set) var count = 0
     private var starts: [6 of UInt16] = .init(repeating: 0)
     private var ends: [6 of UInt16] = .init(repeating: 0)
 
-    /// The minimum length of an own part. Shorter values are the same in many contacts, or small enough to be in a
-    /// frame.
+    /// The minimum length of an own part. A shorter value occurs in many contacts, or is small enough to be in a frame.
     private static let shortest = 6
 
     init(_ contact: Span<UInt8>) {
@@ -188,12 +188,13 @@ private struct ContactCut {
 }
 
 extension Span<UInt8> {
-    /// Whether `pn-param` begins here. Its value names the app and is the same in all phones with that app.
+    /// Whether `pn-param` begins at this index. The value of `pn-param` names the app, and is the same in all phones
+    /// with that app.
     fileprivate func hasApp(at start: Int) -> Bool {
         start + 8 <= count && equalsIgnoringCase(start..<start + 8, "pn-param")
     }
 
-    /// Whether the range is a decimal number. Numbers, such as seconds, are the same in many contacts.
+    /// Whether the range is a decimal number. Numbers such as seconds occur in many contacts.
     fileprivate func isDecimal(in range: Range<Int>) -> Bool {
         for index in range where !self[index].isASCIIDigit { return false }
         return true

@@ -2,22 +2,22 @@ package import Addressing
 import SIPGrammar
 import Timekeeping
 
-/// A REGISTER that refreshes one contact and leaves its text, flow, Call-ID and Path unchanged. Nearly all REGISTERs
-/// are refreshes.
+/// A REGISTER that refreshes one contact and leaves its text, flow, Call-ID and Path unchanged, as nearly all REGISTERs
+/// do.
 ///
-/// A push contact's refresh needs no commit: after a restart the old row restores the contact just as well. Therefore
-/// ``BindingTable/apply(_:)`` carries the refresh out and the REGISTER is answered immediately. An ordinary contact
-/// also has a ``RegisterPlan``, because its row is persisted first.
+/// A refresh of a push contact needs no commit, because the old row restores the contact just as well after a restart.
+/// So ``BindingTable/apply(_:)`` applies the refresh, and the 200 is sent immediately. A refresh of a contact without
+/// push token needs a ``RegisterPlan`` too: its new expiry is written before the 200.
 package struct ContactRefresh: Sendable {
     package let id: DeviceID
-    /// The slot of the binding, and the first slot of its AOR.
+    /// The slot of the binding, and the first slot of the binding's AOR.
     let slot, first: UInt32
     let cseq: UInt32
     /// The granted time in seconds.
     let granted: UInt32
     let freshUntil: Instant
     let registeredAt: UnixTime
-    /// Further values for the answer.
+    /// Values for the 200 to the REGISTER.
     let provider: UInt8
     let refreshesItself: Bool
     package let isOutbound: Bool
@@ -25,7 +25,7 @@ package struct ContactRefresh: Sendable {
 }
 
 extension BindingTable {
-    /// Carries the refresh out.
+    /// Applies the refresh.
     package mutating func apply(_ refresh: ContactRefresh) {
         let slot: UInt32
         if slots.contains(refresh.slot), self[refresh.slot].id == refresh.id {

@@ -4,11 +4,11 @@ import PushDelivery
 import SIPGrammar
 import Timekeeping
 
-/// Decides which changes the contacts of one REGISTER make to the bindings of their AOR. All changes are made, or none
-/// (RFC 3261 section 10.3).
+/// Decides how the contacts of one REGISTER change the bindings of their AOR. Either all changes are made or none (RFC
+/// 3261 section 10.3).
 ///
-/// Contacts that stay are processed before contacts that unregister. A client with a new address sends both in one
-/// request: its new contact, and its old one with `expires=0`. Both have the same token.
+/// Contacts that register are processed before contacts that unregister. A client whose address has changed sends both
+/// in one request: its new contact, and its old contact with `expires=0`. Both contacts have the same token.
 struct ContactRegistration {
     let request: SIPRequest
     let flow: Flow
@@ -24,7 +24,7 @@ struct ContactRegistration {
 
     private var asked: [AskedContact] = []
     private let outbound: OutboundSupport
-    /// For each stored contact, whether this REGISTER refreshes or removes it.
+    /// For each stored contact, whether the REGISTER refreshes or removes it.
     private var taken: [Bool] = []
     private var announcedElsewhere: [ByteString] = []
 
@@ -47,7 +47,7 @@ struct ContactRegistration {
         }
     }
 
-    /// Judges the contacts. New contacts get consecutive ids, beginning with `firstNewID`.
+    /// Decides about all contacts. New contacts get consecutive ids, beginning with `firstNewID`.
     mutating func decide(_ plan: RegisterPlan, firstNewID: DeviceID) -> RegisterDecision {
         if let refusal = readContacts(for: plan.aor) { return refusal }
         dropRepeated()
@@ -79,7 +79,7 @@ struct ContactRegistration {
         return .accepted(plan)
     }
 
-    /// Repeats the answer to a retransmitted REGISTER, perhaps after a restart. No contact changes.
+    /// Prepares the response to a retransmitted REGISTER, perhaps after a restart. No contact changes.
     mutating func announceAgain(_ plan: RegisterPlan) {
         guard readContacts(for: plan.aor) == nil else { return }
         dropRepeated()
@@ -93,6 +93,8 @@ struct ContactRegistration {
 
     // MARK: Reading
 
+    /// Reads all contacts of the request.
+    ///
     /// - Returns: the refusal of the whole request if one of its contacts is not acceptable, else `nil`.
     private mutating func readContacts(for aor: AddressOfRecord) -> RegisterDecision? {
         guard request.contacts.count <= settings.maxContactsPerRequest, request.callID.count <= Self.longestField,
@@ -105,8 +107,8 @@ struct ContactRegistration {
             asked.append(contact)
         }
         if let refusal = refusalOfFlows(for: aor) { return refusal }
-        // A `sips:` contact over a hop without TLS is refused, because no request could be sent to it (RFC 5630 section
-        // 5.3).
+        // A `sips:` contact over a hop without TLS is refused, because no request could be sent to this contact (RFC
+        // 5630 section 5.3).
         if !flow.transport.isSecure, asked.contains(where: { !$0.isSignOut && $0.address.uri.scheme == .sips }) {
             return .rejected(.forbidden, [.warning(380, by: aor.host, "SIPS Not Allowed")])
         }
@@ -129,8 +131,8 @@ struct ContactRegistration {
         return nil
     }
 
-    /// Refuses REGISTERs that break RFC 5626 section 6. Also refuses a contact that is the user's own GRUU (RFC 5627
-    /// section 5.1), because calls to it would loop.
+    /// The refusal of a REGISTER that breaks RFC 5626 section 6, or whose contact is the user's own GRUU (RFC 5627
+    /// section 5.1), since calls to that contact would loop.
     private func refusalOfFlows(for aor: AddressOfRecord) -> RegisterDecision? {
         for contact in asked where contact.address.uri.parameters.contains("gr") {
             guard AddressOfRecord(contact.address.uri) != aor else { return .rejected(.forbidden, []) }
@@ -141,8 +143,8 @@ struct ContactRegistration {
         return asked.count(where: { $0.flow != nil && !$0.isSignOut }) > 1 ? .rejected(.badRequest, []) : nil
     }
 
-    /// The push services that a refusal lists, so that the app can choose another (rules P3, P9). The service of the
-    /// refused contact is not listed, since it would be refused again.
+    /// The Feature-Caps of a refusal: the push services from which the app can choose another (rules P3, P9). The
+    /// service of the refused contact is left out, since a new REGISTER with it would be refused again.
     private func offer(to refused: AskedContact?) -> [AddedField] {
         let asked = refused?.triple.provider.flatMap { PushProvider(named: $0) }
         return enabled.providers.filter { $0 != asked }.flatMap { provider in
@@ -165,7 +167,7 @@ struct ContactRegistration {
 
     // MARK: Matching
 
-    /// Drops repeated contacts: if several contacts mean the same binding, only the last stays.
+    /// Drops repeated contacts: if several contacts of the request mean the same binding, only the last one stays.
     private mutating func dropRepeated() {
         var kept: [AskedContact] = []
         for (index, contact) in asked.enumerated() {
@@ -177,9 +179,9 @@ struct ContactRegistration {
         asked = kept
     }
 
-    /// Finds the stored contact that each requested contact refreshes. The rules apply in order: by the number of the
-    /// flow if flows apply, by token (reading A6) or URI, by report, and by label (rule R8b). This order prevents two
-    /// contacts of one device from taking each other's place.
+    /// Finds the stored contact that each requested contact refreshes. The rules apply in order: by flow, by token
+    /// (reading A6) or URI, by the report over HTTP, and by label (rule R8b). In this order, two contacts of one device
+    /// do not replace each other.
     private mutating func match() {
         let callID = request.callID
         take { contact, stored in contact.flow != nil && stored.flow == contact.flow }
@@ -191,7 +193,7 @@ struct ContactRegistration {
         take { contact, stored in contact.isSameContact(as: stored, callID: callID) }
     }
 
-    /// Gives each unmatched contact the first free stored contact that fulfils the rule.
+    /// Gives each requested contact that has no match yet the first free stored contact for which `isMatch` is true.
     private mutating func take(where isMatch: (AskedContact, StoredContact) -> Bool) {
         for index in asked.indices where !asked[index].isSignOut && asked[index].match == nil {
             let contact = asked[index]
@@ -213,7 +215,8 @@ struct ContactRegistration {
         var provider: UInt8 = 0
         if contact.notUsed != .pushedElsewhere { provider = contact.token?.provider.number ?? 0 }
         var text = contact.text
-        // The contact keeps the label of its report, because the sender of the report removes the device by that label.
+        // The contact keeps the label of its report over HTTP, because the sender of the report removes the device by
+        // this label.
         if contact.token != nil, let match = contact.match, let label = stored[match].reportedLabel {
             text = ContactText.marked(text, asReported: label) ?? text
         }
@@ -246,7 +249,7 @@ struct ContactRegistration {
         if contact.triple.hasConflictingParams { plan.facts.append(.conflictingParams(id)) }
     }
 
-    /// Whether the REGISTER changes only values that a restart may lose.
+    /// Whether the REGISTER changes only values whose loss at a restart does no harm.
     private func isBookkeeping(_ content: Binding.Content, on old: StoredContact) -> Bool {
         let binding = old.binding
         return enabled.contains(number: content.provider) && binding.provider == content.provider
@@ -270,7 +273,7 @@ struct ContactRegistration {
         }
     }
 
-    /// Removes the contacts that an `expires=0` names (rule R8a, reading A7, rule P10).
+    /// Removes the contacts that a contact with `expires=0` means (rule R8a, reading A7, rule P10).
     private mutating func signOut(_ contact: AskedContact, in plan: RegisterPlan) {
         let places = placesNamed(bySignOut: contact)
         for place in places {
@@ -290,7 +293,7 @@ struct ContactRegistration {
         let uri = contact.address.uri
         let sameURI = free.filter { contact.uri.isEquivalent(to: stored[$0].uri, ignoringPush: true) }
         if contact.triple.prid != nil {
-            // A token names one device, so a push contact with another token stays, with any address.
+            // A token names one device. So a push contact with another token stays, whatever its address is.
             let named = free.filter { place in stored[place].token.map(contact.triple.names) ?? false }
             if !named.isEmpty { return named }
             let reported = free.filter { stored[$0].wasReported(with: contact.token) }
@@ -299,8 +302,8 @@ struct ContactRegistration {
             if !ordinary.isEmpty { return ordinary }
             return labelled(as: contact, among: free)
         }
-        // If several contacts have this address, the client's own contact is removed, or else the contact without a
-        // token.
+        // If several contacts have this address, the one that the client itself registered is removed, or else the one
+        // without a token.
         let own = sameURI.filter { stored[$0].callID == request.callID }
         if !own.isEmpty { return own }
         let ordinary = sameURI.filter { !stored[$0].isPush }
@@ -308,8 +311,8 @@ struct ContactRegistration {
         if !sameURI.isEmpty { return sameURI }
         let labelled = labelled(as: contact, among: free)
         if !labelled.isEmpty { return labelled }
-        // The client may have a new address. A REGISTER that only removes the client's old address has another address
-        // in its Via.
+        // The client's address may have changed. A REGISTER that only removes the old address has another address in
+        // its Via.
         let via = request.via
         guard SIPURI.isSameHost(via.host, uri.host), (via.port ?? 5060) == (uri.port ?? 5060) else { return [] }
         return free.filter { stored[$0].callID == request.callID }

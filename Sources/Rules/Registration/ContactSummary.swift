@@ -2,16 +2,19 @@ import Bytes
 import PushDelivery
 import SIPGrammar
 
-/// The values of a stored contact that a restart needs. A quick scan of the bytes finds them, because a start reads a
-/// million contacts. Contacts in rare forms are parsed completely, see ``BindingTable/restore(_:settings:now:)``.
+/// The values of a stored contact that a restart needs, found by a quick scan of its bytes, because a start reads a
+/// million contacts. Contacts in rare forms are parsed completely (see ``BindingTable/restore(_:settings:now:)``).
 struct ContactSummary: Hashable {
-    /// The contact's token. The token is well-formed, but may belong to no app of ours. `nil` without push parameters.
+    /// The contact's push token; `nil` if the contact has no push parameters. The token is well-formed, but may belong
+    /// to no app of ours.
     private(set) var token: PushToken?
     /// Whether the contact has `+sip.pnsreg`.
     private(set) var refreshesItself = false
     /// Whether the contact has a `reg-id`.
     private(set) var hasFlowNumber = false
 
+    /// Scans a contact.
+    ///
     /// - Returns: `nil` if the contact must be parsed completely.
     init?(_ contact: ByteString) {
         guard let (summary, push) = contact.withSpan({ Self.read($0) }) else { return nil }
@@ -44,7 +47,7 @@ struct ContactSummary: Hashable {
         return (summary, push)
     }
 
-    /// The end of the host in `<sip:user@host`, if the part between the brackets has a common form.
+    /// The end of the host in `<sip:user@host`, if the text before `close` has a common form; otherwise `nil`.
     private static func addressEnd(in text: Span<UInt8>, before close: Int) -> Int? {
         let start = 5
         guard close > start, text.equalsIgnoringCase(0..<start, "<sip:"),
@@ -63,7 +66,7 @@ struct ContactSummary: Hashable {
         return host < end && text[host] != UInt8(ascii: ":") ? end : nil
     }
 
-    /// Whether only parameters without escapes in quoted values follow, or nothing.
+    /// Whether the rest of the text is empty, or has only parameters without escapes in quoted values.
     private static func isOrdinary(_ text: Span<UInt8>, from start: Int) -> Bool {
         guard start == text.count || text[start] == UInt8(ascii: ";") else { return false }
         var index = start
@@ -80,17 +83,17 @@ struct ContactSummary: Hashable {
         }
     }
 
-    /// The push parameters of the URI. The first one of each name counts.
+    /// The push parameters of the contact's URI. The first parameter of each name counts.
     private struct Push {
         private(set) var isAbsent = true
         private(set) var provider: PushProvider?
         private var hasProvider = false
-        /// The ranges of the values in the contact.
+        /// The ranges in the contact of the values of `pn-prid` and `pn-param`.
         private(set) var prid, param: Range<Int>?
         private var hasToken = false
         private var isOdd = false
 
-        /// Whether the token is a Google token, or a single Apple token without a service.
+        /// Whether the scan can read the token: a Google token, or a single Apple token without a service.
         var isOrdinary: Bool { !isOdd && provider != nil && prid != nil && (provider != .apns || param != nil) }
 
         mutating func note(_ text: Span<UInt8>, _ parameter: ParameterPlace, from start: Int) {
@@ -100,7 +103,7 @@ struct ContactSummary: Hashable {
             isAbsent = false
             if let value, value.count > PushParameters.longestValue { isOdd = true }
             if text.equalsIgnoringCase(name, "pn-provider") {
-                // Phones send this parameter before the others. If one does not, its other parameters are judged as
+                // Phones send `pn-provider` first. If `pn-provider` comes later, the parameters before it were read as
                 // Apple's.
                 guard !hasProvider else { return }
                 hasProvider = true
@@ -123,13 +126,12 @@ struct ContactSummary: Hashable {
 }
 
 extension Span<UInt8> {
-    /// Whether the range contains a separator of Apple's tokens and services, or an escape, which may stand for a
-    /// separator.
+    /// Whether the range has a separator of Apple's tokens and services, or an escape, which may stand for a separator.
     fileprivate func hasSeparator(_ range: Range<Int>) -> Bool {
         firstPlace(of: UInt8(ascii: ":"), UInt8(ascii: "&"), or: UInt8(ascii: "%"), in: range) < range.upperBound
     }
 
-    /// Whether the name begins like the names of push parameters.
+    /// Whether the name begins with `pn-`, as the names of push parameters do.
     fileprivate func isPush(_ name: Range<Int>) -> Bool {
         name.count >= 3 && equalsIgnoringCase(name.lowerBound..<name.lowerBound + 3, "pn-")
     }

@@ -4,12 +4,15 @@ package import SIPGrammar
 /// One Contact value in the form that bindings store: `<URI>;name=value;...`.
 ///
 /// The form has no display name, no `expires`, no malformed `q` and no unneeded white space. All push parameters are
-/// inside the URI (reading A2). Most clients send exactly this form, so comparing bytes detects an unchanged refresh.
+/// inside the URI (reading A2). Most clients send exactly this form, so a comparison of bytes recognises most
+/// refreshes.
 package enum ContactText {
-    /// The maximum length of a contact in bytes. A longer one is refused with 400, because the texts of all bindings
-    /// are in memory.
+    /// The maximum length of a contact in bytes. A longer contact is refused with 400, because all contacts are in
+    /// memory.
     static let longest = 8192
 
+    /// The stored form of a contact.
+    ///
     /// - Returns: `nil` for a URI with characters that would end the angle brackets, or for a value that is too long.
     package static func canonical(_ contact: NameAddress) -> ByteString? {
         let uri = contact.uri
@@ -55,7 +58,7 @@ package enum ContactText {
         return forbidden == uri.count
     }
 
-    /// The URI of a stored value, with all its push parameters.
+    /// The URI of a stored contact, with all its push parameters.
     static func uri(of text: ByteString) -> SIPURI? {
         guard text.count > 2, text[0] == UInt8(ascii: "<"), let end = text.firstIndex(of: UInt8(ascii: ">")) else {
             return nil
@@ -63,11 +66,11 @@ package enum ContactText {
         return SIPURI(text[1..<end])
     }
 
-    /// Parses a stored value.
+    /// Parses a stored contact.
     static func read(_ text: ByteString) -> NameAddress? { text.hasPrefix("<") ? NameAddress(text) : nil }
 
-    /// The Request-URI of a request to that contact: the contact without push parameters, `method` and URI headers (RFC
-    /// 3261 section 16.6 item 2, section 19.1.5).
+    /// The Request-URI of a request to a contact: the contact's URI without push parameters, `method` and URI headers
+    /// (RFC 3261 section 16.6 item 2, section 19.1.5).
     static func requestURI(of contact: SIPURI) -> ByteString {
         let parameters = contact.parameters
         return ByteString(capacity: contact.text.count) { out in
@@ -82,7 +85,7 @@ package enum ContactText {
 
 extension [UInt8] {
     /// Appends a value with line ends replaced by spaces. A fold is allowed inside quotes, but a client might not
-    /// accept it in our answer.
+    /// accept it in a response.
     mutating func append(unfolding value: ByteString) {
         guard value.contains(UInt8(ascii: "\n")) || value.contains(UInt8(ascii: "\r")) else {
             append(value)

@@ -1,9 +1,9 @@
-/// The users whose last contact was recently removed. A call to one of them gets 480, and a call to an unknown user
-/// gets 404. Without passwords, only this list distinguishes them.
+/// The users whose last contact was removed lately. A call to such a user gets 480, and a call to an unknown user gets
+/// 404. If users have no passwords, only this list distinguishes the two cases.
 ///
-/// The list has a maximum size. If it is full, the older half is dropped.
+/// The list has a maximum size. If the list is full, its older half is dropped.
 struct DepartedAddresses: Sendable {
-    /// Hashes of the users' names, eight bytes each.
+    /// Hashes of the users' names, each of eight bytes.
     private var recent = Set<Int>()
     private var older = Set<Int>()
 

@@ -1,14 +1,14 @@
 package import Bytes
 package import SIPGrammar
 
-/// The name of a device within one AOR. The name stays the same when the device's token and address change (rule R8b,
-/// reading A5).
+/// The name of a device among the devices of one AOR. The name stays the same when the device's token and address
+/// change (rule R8b, reading A5).
 package struct DeviceLabel: Hashable, Sendable {
     package let source: RegistrarSettings.LabelSource
-    /// The `label` value unchanged, or the instance in lower case.
+    /// The value of the Contact parameter `label` unchanged, or the instance in lower case.
     package let value: ByteString
 
-    /// The first label that the sources find in a Contact, or `nil`.
+    /// Creates the first label that the sources find in a Contact; `nil` if they find none.
     package init?(contact: NameAddress, sources: [RegistrarSettings.LabelSource]) {
         for source in sources {
             switch source {
@@ -37,8 +37,8 @@ package struct DeviceLabel: Hashable, Sendable {
         return instance
     }
 
-    /// Whether several devices may have the same instance: all zeros, or pjsua's default, which is zeros and a hash of
-    /// the host name.
+    /// Whether several devices may have this instance: all zeros, or pjsua's default, which is zeros and a hash of the
+    /// host name.
     static func isShared(_ instance: ByteString) -> Bool {
         let prefix: StaticString = "urn:uuid:"
         let uuid = instance.hasPrefix(prefix) ? instance[prefix.utf8CodeUnitCount..<instance.count] : instance
@@ -47,7 +47,7 @@ package struct DeviceLabel: Hashable, Sendable {
 }
 
 extension NameAddress {
-    /// `+sip.instance` (RFC 5626 section 4.1) in lower case, without quotes and angle brackets.
+    /// The value of `+sip.instance` (RFC 5626 section 4.1) in lower case, without quotes and angle brackets.
     var instance: ByteString? {
         guard var value = parameters.value(of: "+sip.instance")?.unquoted(), !value.isEmpty else { return nil }
         if value[0] == UInt8(ascii: "<"), value[value.count - 1] == UInt8(ascii: ">"), value.count > 2 {

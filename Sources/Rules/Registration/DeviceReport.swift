@@ -4,7 +4,7 @@ package import PushDelivery
 import SIPGrammar
 package import Timekeeping
 
-/// A device that an app or its server reports over HTTP, without a REGISTER.
+/// A device that an app or the app's server has reported over HTTP. The device may have sent no REGISTER.
 package struct ReportedDevice: Hashable, Sendable {
     private enum Content: Hashable {
         case token(PushToken)
@@ -12,7 +12,8 @@ package struct ReportedDevice: Hashable, Sendable {
     }
 
     private let content: Content
-    /// A name of the installation, such as Acrobits' selector. The name stays when the token changes. Empty if unknown.
+    /// The name of the app's installation, such as Acrobits' selector; empty if unknown. The name stays the same when
+    /// the token changes.
     package let label: ByteString
 
     package init(token: PushToken, label: ByteString) {
@@ -20,24 +21,24 @@ package struct ReportedDevice: Hashable, Sendable {
         self.label = label
     }
 
-    /// The tokens of an app's report, which may be fewer than those already known.
+    /// Creates a report from the tokens that an app sent. An app may report fewer tokens than are already known.
     package init(_ told: ReportedTokens) {
         content = .told(told)
         label = told.selector
     }
 
-    /// The token to store for this report, given the `stored` contact; `nil` if a part is missing.
+    /// The token to store for this report over the `stored` contact; `nil` if a part of the token is missing.
     func token(over stored: StoredContact?) -> PushToken? {
         switch content {
         case .token(let token):
-            // The token from the device's own REGISTER stays if it contains everything in the report.
+            // The stored token stays if the device itself has registered it and it contains all tokens of the report.
             if let stored, stored.hasRegistered, let known = stored.token, known.covers(token) { return known }
             return token
         case .told(let told): return told.pushToken(over: stored?.token)
         }
     }
 
-    /// Whether a stored token belongs to the same installation.
+    /// Whether the stored token belongs to the same installation of the app as the reported token.
     func shares(_ stored: PushToken) -> Bool {
         switch content {
         case .token(let token): token == stored || token.reachesInstallation(of: stored)
@@ -46,22 +47,22 @@ package struct ReportedDevice: Hashable, Sendable {
     }
 }
 
-/// Selects some of a user's devices.
+/// A selection of some of a user's devices.
 package enum DeviceSelection: Hashable, Sendable {
     case all
-    /// The label with which the device was reported; see ``ReportedDevice/label``.
+    /// The device that was reported with this label; see ``ReportedDevice/label``.
     case label(ByteString)
-    /// The `pn-prid` of any provider, or one of two tokens in it.
+    /// The devices with this `pn-prid`, of any provider, or with this token as one of the two in their `pn-prid`.
     case token(ByteString)
-    /// The values of an app's report: the selector or, for a device without one, a token.
+    /// The device that an app's report means: by the selector, or by a token if the report has no selector.
     case told(ReportedTokens)
-    /// The device of this number, even if it is an ordinary contact.
+    /// The device with this id, even if it has no push token.
     case device(DeviceID)
 }
 
 extension RegisterProcessor {
-    /// Judges a report. A device that has registered keeps its contact and its flow. Any other device is known only by
-    /// its token: calls wake it, but it gets no other requests until it registers.
+    /// Decides about a report of a device over HTTP. A device that has registered keeps its contact and its flow. Any
+    /// other device has only a token: calls wake it, and requests are sent to it only after it has registered.
     ///
     /// - Returns: a plan like that of a REGISTER, but with an empty ``RegisterPlan/refreshed``, because no device
     ///   registered.
@@ -75,7 +76,7 @@ extension RegisterProcessor {
         guard table.enabled.contains(token.provider) else {
             return .rejected(.pushNotSupported, [], because: .providerOff)
         }
-        // The stored form must be readable as a token again.
+        // The stored contact must be readable as the same token again.
         switch PushParameters(
             PushParameters.Triple(
                 provider: ByteString(token.provider.rawValue), param: token.param, prid: token.prid,
@@ -100,8 +101,8 @@ extension RegisterProcessor {
         } else {
             plan.facts.append(.added(id, isPush: true))
         }
-        // Other devices with the same token or installation are the same device. Its further flows stay and get the
-        // token, too.
+        // Other contacts with the same token or installation belong to the same device. Further flows of the device
+        // stay, and get the token too.
         for other in stored where other.id != id {
             if let known, known.isFlow(besides: other) {
                 guard other.token != token, let content = self.content(of: token, label, on: other, now: now) else {
@@ -122,7 +123,7 @@ extension RegisterProcessor {
         return .accepted(plan)
     }
 
-    /// Plans the removal of devices. If none matches, the plan has no changes.
+    /// Plans the removal of devices. If no device matches, the plan has no changes.
     package func plan(
         removing selection: DeviceSelection, of aor: AddressOfRecord, in table: borrowing BindingTable, now: Moment
     ) -> RegisterPlan {
@@ -144,7 +145,7 @@ extension RegisterProcessor {
         return plan
     }
 
-    /// The content for a new device that is known only by its token.
+    /// The stored values of a new device that is known only by its token.
     private func content(
         of token: PushToken, _ label: ByteString, _ aor: AddressOfRecord, now: Moment
     ) -> Binding.Content? {
@@ -154,7 +155,7 @@ extension RegisterProcessor {
             freshUntil: now.instant, registeredAt: now.date, q: 1000, provider: token.provider.number, marks: [])
     }
 
-    /// The content for a known device whose token was reported again or changed.
+    /// The stored values of a known device whose token was reported again or has changed.
     private func content(
         of token: PushToken, _ label: ByteString, on known: StoredContact, now: Moment
     ) -> Binding.Content? {
@@ -177,7 +178,7 @@ extension RegisterProcessor {
 }
 
 extension Flow {
-    /// The flow of a device that has never registered.
+    /// The flow that stands for a device that has never registered.
     static let nowhere = Flow(transport: .udp, listener: 0, connection: 0, remote: Endpoint(.anyV4, 0))
 }
 
@@ -187,19 +188,19 @@ extension ForkTarget {
 }
 
 extension StoredContact {
-    /// Whether the device has registered at least once. A device that was only reported cannot be reached.
+    /// Whether the device has registered at least once, and is not only known from a report over HTTP.
     var hasRegistered: Bool { binding.flow != .nowhere }
 
-    /// The label with which the device was reported. The label stays when the device registers without it. `nil` if the
-    /// device was never reported.
+    /// The label with which the device was reported over HTTP; `nil` if it was never reported. The label stays when the
+    /// device registers without a label.
     var reportedLabel: ByteString? {
         guard hasRegistered else { return address.decodedParameter("label") ?? .empty }
-        // The label is not searched in the URI, whose parameters belong to the phone.
+        // The label is not read from the URI, whose parameters belong to the phone.
         return address.parameters.first(named: "reported").map { ($0.value ?? .empty).percentDecoded() }
     }
 
-    /// Whether a REGISTER with that token comes from this reported device. For devices that were never reported, tokens
-    /// must be equal instead.
+    /// Whether a REGISTER with the given token comes from this device, which was reported over HTTP. The result is
+    /// false for a device that was never reported.
     func wasReported(with token: PushToken?) -> Bool {
         guard reportedLabel != nil, let token, let own = self.token else { return false }
         return own.reachesInstallation(of: token)
@@ -221,7 +222,7 @@ extension StoredContact {
 }
 
 extension ContactText {
-    /// The stored value of a device that is known only from a report; `nil` if it would be too long.
+    /// The stored contact of a device that is known only by its token; `nil` if the contact would be too long.
     static func reported(_ token: PushToken, _ label: ByteString, _ aor: AddressOfRecord) -> ByteString? {
         var out: [UInt8] = []
         out.append("<sip:")
@@ -239,12 +240,13 @@ extension ContactText {
 
     private static let mark = Array(";reported".utf8)
 
-    /// Removes the report's label from the end of a stored value. Parameters from the device itself stay.
+    /// Removes the label of a report over HTTP from the end of a stored contact. Parameters that the device itself has
+    /// sent stay.
     static func removeMark(from text: inout [UInt8]) {
         if let start = markStart(in: text.span) { text.removeSubrange(start...) }
     }
 
-    /// The start of the report's label, if the text ends with one.
+    /// The start of the label of a report over HTTP, if the stored contact ends with one.
     static func markStart(in text: Span<UInt8>) -> Int? {
         guard var start = text.indices.last, text[start] != UInt8(ascii: ">") else { return nil }
         while start > 0, text[start] != UInt8(ascii: ";") { start -= 1 }
@@ -255,7 +257,7 @@ extension ContactText {
         return start
     }
 
-    /// The stored value with the report's label; `nil` if it would be too long.
+    /// The stored contact with the label of a report over HTTP added; `nil` if the contact would be too long.
     static func marked(_ text: ByteString, asReported label: ByteString) -> ByteString? {
         guard let uri = uri(of: text) else { return nil }
         let end = uri.text.count + 2
@@ -271,7 +273,7 @@ extension ContactText {
         return out.count <= longest ? ByteString(copying: out.span) : nil
     }
 
-    /// The stored value with another token; `nil` if it would be too long.
+    /// The stored contact with another push token; `nil` if the contact would be too long.
     static func replacingPushParameters(in text: ByteString, with token: PushToken) -> ByteString? {
         guard let uri = uri(of: text) else { return nil }
         let end = uri.text.count + 1

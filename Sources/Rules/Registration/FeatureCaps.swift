@@ -1,9 +1,10 @@
 import Bytes
 import PushDelivery
 
-/// The Feature-Caps values that say which push services a proxy serves (RFC 8599; RFC 6809 for the syntax).
+/// The Feature-Caps header fields that say which push services a proxy serves (RFC 8599; RFC 6809 for the syntax).
 struct FeatureCaps: Sendable {
-    /// The rows of each provider, by the provider's number. `withRefresh` is for devices that can wake by themselves.
+    /// The values for each provider, by the provider's number in ``ProviderSet``. `withRefresh` is for devices that can
+    /// wake by themselves.
     private let alone, withRefresh: [[ByteString]]
 
     init(_ settings: RegistrarSettings) {
@@ -17,14 +18,14 @@ struct FeatureCaps: Sendable {
         withRefresh = rows(refresh: settings.refreshSeconds)
     }
 
-    /// The row that announces the provider of that number. Empty for the number of ordinary contacts.
+    /// The values that announce a provider by its number; empty for 0, the number of contacts without push token.
     func row(of number: UInt8, refreshesItself: Bool = false) -> [ByteString] {
         let rows = refreshesItself ? withRefresh : alone
         return rows.indices.contains(Int(number)) ? rows[Int(number)] : []
     }
 
-    /// The value of one Feature-Caps row, such as `*;+sip.pns="fcm"`. `refresh` adds `+sip.pnsreg` in seconds (rule
-    /// P5), and `vapidKey` adds the web push key as `+sip.vapid`.
+    /// One Feature-Caps value, such as `*;+sip.pns="fcm"`. `refresh` adds `+sip.pnsreg` in seconds (rule P5), and
+    /// `vapidKey` adds the web push key as `+sip.vapid`.
     private static func value(for provider: PushProvider, refresh: UInt32?, vapidKey: String?) -> ByteString {
         var out: [UInt8] = []
         out.append("*;+sip.pns=\"")
@@ -43,10 +44,10 @@ struct FeatureCaps: Sendable {
         return ByteString(out)
     }
 
-    /// The names of the push services that proxies nearer to the device announced in this REGISTER (rule P1).
+    /// The names of the push services that proxies nearer to the device announce in a REGISTER (rule P1).
     ///
-    /// The method reads every `+sip.pns="..."` of the rows. The leading `*` may be missing, and a quoted value may be a
-    /// list.
+    /// The method reads every `+sip.pns="..."` in the Feature-Caps values. The leading `*` may be missing, and a quoted
+    /// value may be a list.
     static func names(announcedIn rows: [ByteString]) -> [ByteString] {
         var found: [ByteString] = []
         for row in rows {
@@ -61,7 +62,7 @@ struct FeatureCaps: Sendable {
         return found
     }
 
-    /// Whether one of the names is that service, including aliases and other cases.
+    /// Whether one of the names means the given service. Aliases and other cases of letters count.
     static func names(_ names: [ByteString], include provider: ByteString) -> Bool {
         names.contains { name in
             if let known = PushProvider(name) { return known == PushProvider(provider) }

@@ -4,40 +4,39 @@ package import PushDelivery
 package import SIPGrammar
 package import Timekeeping
 
-/// One device of a called AOR.
+/// A device of a called user, with the flow on which requests reach it.
 package struct ForkTarget: Sendable {
     package enum Kind: Hashable, Sendable {
-        /// The INVITE is sent immediately.
+        /// The device gets the INVITE immediately.
         case ordinary
-        /// The device is woken and gets the INVITE after it registers (rules R11, R16).
+        /// The device gets a push, and gets the INVITE after it has registered (rules R11, R16).
         case sleeping(PushToken)
     }
 
-    /// The number of the device, which is shared by all its flows.
+    /// The id of the device, which all its flows have in common.
     package let id: DeviceID
-    /// The binding by which the device is reached.
+    /// The binding whose flow gets the request.
     package let binding: DeviceID
-    /// The contact's URI, with its push parameters. A call needs either the token to wake the device, or the rest to
-    /// reach it.
+    /// The contact's URI, with its push parameters, which are parsed only when the token is needed.
     fileprivate let contact: SIPURI
-    /// The push provider of the contact; `nil` for an ordinary contact.
+    /// The push provider of the contact; `nil` if no push can wake the device.
     package let provider: PushProvider?
     package let flow: Flow
     /// The Route values for requests to the device, topmost first (RFC 3327 section 5.5).
     package let path: [ByteString]
-    /// The preference of the contact, in thousandths.
+    /// The `q` value of the contact, in thousandths.
     package let q: UInt16
-    /// When the device last registered. A provider's answer about the token is ignored if it is older.
+    /// The time at which the device last registered. Older answers of a provider about the token are ignored.
     package let registeredAt: UnixTime
-    /// Whether the granted time is not over yet.
+    /// Whether the granted time of the contact is not over yet.
     package let isFresh: Bool
-    /// Whether the last request on this flow got no answer.
+    /// Whether the last request on this flow got no response.
     package let hasFailed: Bool
 
     /// Whether the contact is a push contact.
     package var canBeWoken: Bool { provider != nil }
 
-    /// The token that wakes the device; `nil` for an ordinary contact.
+    /// The token that wakes the device; `nil` if no push can wake it.
     package var pushToken: PushToken? { provider.flatMap { PushToken($0, in: contact) } }
 
     package var kind: Kind { pushToken.map(Kind.sleeping) ?? .ordinary }
@@ -45,7 +44,7 @@ package struct ForkTarget: Sendable {
     /// The contact's URI without push parameters, `method` and headers.
     package var requestURI: ByteString { ContactText.requestURI(of: contact) }
 
-    /// The port that the contact names.
+    /// The port in the contact's URI; 5060 if it has none.
     package var port: UInt16 { contact.port ?? 5060 }
 
     /// Whether the contact is a `sips:` URI.
@@ -53,7 +52,8 @@ package struct ForkTarget: Sendable {
 }
 
 extension BindingTable {
-    /// The devices for a call to the AOR. The order is the highest `q` first, and then the latest registration first.
+    /// The devices for a call to the AOR: those with the highest `q` first, and among equals the latest registration
+    /// first.
     ///
     /// Contacts whose URI is not a SIP URI are left out, because no request can be sent to them.
     package func forkTargets(for aor: AddressOfRecord, now: Instant) -> [ForkTarget] {
@@ -72,22 +72,21 @@ extension BindingTable {
         return targets.sorted { ($0.q, $0.registeredAt, $1.id) > ($1.q, $1.registeredAt, $0.id) }
     }
 
-    /// One device as a target on the best of its flows, for example after the device woke up. `nil` if the device is
-    /// gone.
+    /// A device as a target of requests, on the best of its flows. Returns `nil` if the device is gone.
     package func forkTarget(_ id: DeviceID, now: Instant) -> ForkTarget? {
         guard let binding = binding(id) else { return nil }
         if binding.marks.contains(.isFlow) { return flowTargets(of: id, now: now).first }
         return isInForce(binding, now: now) ? target(of: binding, now: now) : nil
     }
 
-    /// One device as a target on the given flow, on which it just registered. Without a flow, the best flow is used.
+    /// A device as a target of requests, on the given flow or, for `nil`, on its best flow.
     package func forkTarget(_ id: DeviceID, through flow: DeviceID?, now: Instant) -> ForkTarget? {
         guard let flow else { return forkTarget(id, now: now) }
         guard let binding = binding(flow), isInForce(binding, now: now) else { return nil }
         return target(of: binding, as: id, now: now)
     }
 
-    /// All flows to a device, best first.
+    /// The device as a target of requests on each of its flows, best first.
     package func flowTargets(of id: DeviceID, now: Instant) -> [ForkTarget] {
         let device = device(of: id)
         return flows(of: id, now: now).compactMap { flow in
@@ -95,7 +94,7 @@ extension BindingTable {
         }
     }
 
-    /// The token of a device, read from its contact; `nil` for an ordinary contact.
+    /// The push token in a device's contact; `nil` if no push can wake the device.
     package func pushToken(of id: DeviceID) -> PushToken? {
         guard let binding = binding(id), isPush(binding), let uri = ContactText.uri(of: binding.contact) else {
             return nil
@@ -103,8 +102,7 @@ extension BindingTable {
         return PushProvider(number: binding.provider).flatMap { PushToken($0, in: uri) }
     }
 
-    /// The provider that the device asks for, if that provider is switched off. The device then has an ordinary
-    /// contact.
+    /// The provider of a device's token, if that provider is switched off. No push wakes this device.
     package func switchedOffProvider(of id: DeviceID) -> PushProvider? {
         guard let binding = binding(id), !isPush(binding) else { return nil }
         return PushProvider(number: binding.provider)
@@ -123,10 +121,10 @@ extension BindingTable {
 }
 
 extension ForkTarget {
-    /// The URI of the topmost Path value; `nil` without a Path, or if it cannot be read.
+    /// The URI of the topmost Path value; `nil` if there is no Path, or if it cannot be read.
     package var pathURI: SIPURI? {
         guard let value = path.first else { return nil }
-        // A display name with any quoted text may precede the brackets.
+        // A quoted display name with any text may precede the brackets.
         var start = 0
         if !value.isEmpty, value[0] == UInt8(ascii: "\"") {
             start = 1
@@ -142,7 +140,7 @@ extension ForkTarget {
 }
 
 extension PushToken {
-    /// The token in the URI of a contact. Its provider was recognised when the device registered.
+    /// Reads the token in a contact's URI. The provider is known from the time when the device registered.
     init?(_ provider: PushProvider, in contact: SIPURI) {
         let triple = PushParameters.Triple(uri: contact)
         guard let prid = triple.prid else { return nil }

@@ -13,7 +13,8 @@ package struct ProviderSet: Hashable, Sendable {
     /// The providers, in the order of their declaration.
     package var providers: [PushProvider] { PushProvider.allCases.filter(contains) }
 
-    /// Whether the provider of that number is in the set. The number 0 of ordinary contacts is in no set.
+    /// Whether the provider with this number is in the set. No set contains 0, the number of contacts without push
+    /// token.
     func contains(number: UInt8) -> Bool { bits & Self.bit(number) != 0 }
 
     mutating func set(_ provider: PushProvider, on isOn: Bool) {

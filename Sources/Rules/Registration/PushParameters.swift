@@ -4,48 +4,52 @@ package import SIPGrammar
 
 /// The push parameters of a Contact (RFC 8599 section 4.1, readings A1 to A4).
 ///
-/// The parameters are read from the URI and, for clients that put them there, from the part after the `>`. A parameter
-/// of the URI has priority. Whether a provider is switched on is not checked here.
+/// The parameters are read from the URI and from the header parameters after the `>`, where some clients write them. A
+/// parameter of the URI has priority. Whether the provider is switched on is not checked here.
 package enum PushParameters: Hashable, Sendable {
-    /// No push parameters, or only empty ones (rule R6).
+    /// The contact has no push parameters, or only empty ones (rule R6).
     case none
-    /// `pn-provider` without `pn-prid`, which asks for the supported push services (RFC 8599 section 4.1.5).
+    /// The contact has `pn-provider` without `pn-prid`, which asks for the supported push services (RFC 8599 section
+    /// 4.1.5).
     case query(PushQuery)
     case push(PushToken)
-    /// A push service that this proxy does not support, or a token that no app of ours can have (rules P2, P8).
+    /// The contact names a push service that this proxy does not support, or a token that none of our apps can have
+    /// (rules P2, P8).
     case unsupported(TokenProblem)
-    /// The parameters contradict each other. The contact becomes an ordinary one, without a 555.
+    /// The parameters contradict each other. The contact is accepted without pushes, and is not refused with 555.
     case invalid(Invalid)
 
     package enum PushQuery: Hashable, Sendable {
         case all
         case provider(PushProvider)
-        /// No proxy of this kind supports the service, and the answer names none.
+        /// No version of this proxy supports the service, so the response names no service.
         case unknown
     }
 
     package enum Invalid: Hashable, Sendable {
-        /// A `pn-prid` without a `pn-provider`.
+        /// The contact has a `pn-prid` without a `pn-provider`.
         case missingProvider
         /// A value is longer than ``PushParameters/longestValue``.
         case tooLong
-        /// Two Apple tokens whose services are not the services in `pn-param`.
+        /// The contact has two Apple tokens whose services differ from the services in `pn-param`.
         case unpairedTokens
     }
 
     /// The maximum length in bytes of a decoded `pn-prid` or `pn-param`.
     package static let longestValue = 4096
 
-    /// The decoded push parameters of a Contact, before they are judged.
+    /// The decoded push parameters of a Contact, before they are examined.
     ///
-    /// A sign-out may contain fewer parameters than a registration, so matching compares the parts.
+    /// A contact that unregisters may have fewer parameters than the registered one, so the parameters are compared one
+    /// by one.
     package struct Triple: Hashable, Sendable {
-        /// `pn-provider`. `nil` if it was not sent, and empty if it was sent without a value.
+        /// The value of `pn-provider`: `nil` if the parameter is missing, and empty if it has no value.
         package let provider: ByteString?
         package let param: ByteString?
-        /// `pn-prid`. `nil` if missing or empty.
+        /// The value of `pn-prid`; `nil` if the parameter is missing or empty.
         package let prid: ByteString?
-        /// Whether `pn-param` and ECSS-10's `pn-params` were both sent and differ. `pn-param` was used (reading A1).
+        /// Whether `pn-param` and ECSS-10's `pn-params` have different values, so that the value of `pn-param` is used
+        /// (reading A1).
         package let hasConflictingParams: Bool
     }
 
@@ -93,7 +97,7 @@ package enum PushParameters: Hashable, Sendable {
 }
 
 extension PushParameters.Triple {
-    /// The raw parameters that a scan found. If a name occurs twice, the first one is used.
+    /// The raw push parameters that a scan has found. If a name occurs twice, the first parameter counts.
     private struct Found {
         var provider, singular, plural, prid: ByteString?
 
@@ -106,7 +110,7 @@ extension PushParameters.Triple {
 
         /// Examines one parameter of the field, whose value may be quoted, or of the URI.
         mutating func take(_ place: ParameterPlace, in bytes: Span<UInt8>, of text: ByteString, isOfField: Bool) {
-            // The first eight bytes of the name, which identify all names of that length.
+            // The word has the first eight bytes of the name, which identify all known names of that length.
             let word = bytes.lowercasedWord(place.name)
             var value: ByteString {
                 let text = place.value.map { text[$0] } ?? .empty
@@ -127,7 +131,7 @@ extension PushParameters.Triple {
     }
 
     package init(contact: NameAddress) {
-        // Parameters of the URI have priority over those of the field.
+        // Parameters of the URI take precedence over parameters of the header field.
         var found = Found(in: contact.uri)
         let field = contact.parameters
         field.forEachPlace { bytes, place in
@@ -136,10 +140,11 @@ extension PushParameters.Triple {
         self.init(found, of: contact)
     }
 
-    /// Only the parameters of the URI, for contacts in the form of ``ContactText``.
+    /// Reads only the parameters of the URI, for contacts in the form of ``ContactText``.
     init(uri: SIPURI) { self.init(Found(in: uri), of: NameAddress(uri)) }
 
-    /// Builds the triple from the found values. The contact may have the parameters that preceded RFC 8599 instead.
+    /// Creates the parameters from the found values. If `pn-provider` is missing, the contact may have Linphone's
+    /// parameters from before RFC 8599.
     private init(_ found: Found, of contact: @autoclosure () -> NameAddress) {
         let (provider, singular, plural) = (found.provider, found.singular, found.plural)
         var prid = found.prid
@@ -148,7 +153,7 @@ extension PushParameters.Triple {
             return
         }
         var param = singular ?? plural
-        // Two tokens name the same device in any order, so they are stored in one order.
+        // The two tokens may come in any order, so they are stored in a fixed order.
         if let two = prid, two.contains(UInt8(ascii: "&")),
             provider.map({ PushProvider(named: $0)?.isApple == true }) ?? true
         {
@@ -160,7 +165,7 @@ extension PushParameters.Triple {
             hasConflictingParams: singular != nil && plural != nil && singular != plural)
     }
 
-    /// The parameters that Linphone sent before RFC 8599 (`pn-type`, `pn-tok`, `app-id`), mapped as in Flexisip.
+    /// Reads the parameters that Linphone sent before RFC 8599 (`pn-type`, `pn-tok`, `app-id`), as Flexisip does.
     private init?(legacyOf contact: NameAddress) {
         guard let type = contact.decodedParameter("pn-type"), let token = contact.decodedParameter("pn-tok"),
             !type.isEmpty, !token.isEmpty
@@ -173,15 +178,15 @@ extension PushParameters.Triple {
                 app = app[0..<app.count - suffix.utf8CodeUnitCount]
                 break
             }
-            // The legacy parameters have no team. Pushes do not need it, so any team will do.
+            // The legacy parameters have no team. Pushes do not need the team, so any team is allowed.
             if !app.isEmpty { app = ByteString(Array("ABCD1234.".utf8) + app.array) }
         }
         self.init(
             provider: provider, param: app.isEmpty ? nil : app, prid: token, hasConflictingParams: false)
     }
 
-    /// Whether an unregistering contact with these parameters names that token. All parameters that it has must be
-    /// equal (reading A7).
+    /// Whether an unregistering contact with these parameters means the contact with the given token. All parameters
+    /// that it has must be equal (reading A7).
     package func names(_ token: PushToken) -> Bool {
         guard let prid, prid == token.prid else { return false }
         if let provider, !provider.isEmpty, PushProvider(provider) != token.provider { return false }
@@ -191,9 +196,9 @@ extension PushParameters.Triple {
 }
 
 extension NameAddress {
-    /// The value of a URI parameter, else of a header parameter, without escapes and quotes.
+    /// The value of a URI parameter, or else of a header parameter, without escapes and quotes.
     ///
-    /// `nil` if neither parameter exists. Empty if the parameter has no value.
+    /// Returns `nil` if neither parameter exists. The value is empty if the parameter has no value.
     func decodedParameter(_ name: StaticString) -> ByteString? {
         if let found = uri.parameters.first(named: name) { return (found.value ?? .empty).percentDecoded() }
         guard let found = parameters.first(named: name) else { return nil }
@@ -208,7 +213,7 @@ extension ByteString {
 }
 
 extension PushProvider {
-    /// Parses a provider's name like `init(_:)`, but creates no `String` for the names that nearly all phones use.
+    /// Parses a provider's name like `init(_:)`, but creates no `String` for the names that nearly all phones send.
     init?(named value: ByteString) {
         if value == "fcm" {
             self = .fcm
@@ -222,13 +227,14 @@ extension PushProvider {
     var isApple: Bool { self == .apns || self == .apnsDevelopment }
 }
 
-/// The services of two Apple tokens in one Contact, in the form of Linphone.
+/// Reads the services of two Apple tokens in one Contact, in Linphone's format.
 ///
-/// `pn-prid = <token>:<service>[&<token>:<service>]`, `pn-param = <team>.<bundle>[.<service>[&<service>]]`.
+/// The format is `pn-prid = <token>:<service>[&<token>:<service>]`, `pn-param =
+/// <team>.<bundle>[.<service>[&<service>]]`.
 enum AppleServices {
     private static let words: [StaticString] = ["remote", "voip"]
 
-    /// Whether each service of `param` has one token under the same name.
+    /// Whether each service in `param` has exactly one token with the same service name.
     static func pairUp(prid: ByteString, param: ByteString) -> Bool {
         let services = services(of: param)
         let tokens = prid.split(at: [UInt8(ascii: "&")])
@@ -245,8 +251,8 @@ enum AppleServices {
         return Set(named).count == named.count && Set(named) == Set(services)
     }
 
-    /// The tokens in a fixed order: the token for calls first, then the others by name. A text of another form is
-    /// unchanged.
+    /// The tokens in a fixed order: the token for calls first, then the others by service name. A text in another
+    /// format is returned unchanged.
     static func inOneOrder(prid: ByteString) -> ByteString {
         let tokens = prid.split(at: [UInt8(ascii: "&")])
         var named: [(name: ByteString, token: ByteString)] = []
@@ -257,7 +263,7 @@ enum AppleServices {
         return joined(named.sorted { isBefore($0.name, $1.name) }.map(\.token), like: prid)
     }
 
-    /// The services at the end of `pn-param`, in the same fixed order.
+    /// The `pn-param` with its services in the same fixed order as the tokens.
     static func inOneOrder(param: ByteString) -> ByteString {
         guard let dot = param.lastIndex(of: UInt8(ascii: ".")) else { return param }
         let parts = services(of: param)
@@ -282,7 +288,7 @@ enum AppleServices {
         return ByteString(out)
     }
 
-    /// The words after the last dot if all are services; else the one service `remote`.
+    /// The services after the last dot of `pn-param`; only `remote` if the text after the dot is no list of services.
     private static func services(of param: ByteString) -> [ByteString] {
         let last = param.lastIndex(of: UInt8(ascii: ".")).map { param[$0 + 1..<param.count] } ?? param
         let parts = last.split(at: [UInt8(ascii: "&")])

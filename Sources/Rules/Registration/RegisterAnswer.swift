@@ -4,51 +4,50 @@ import Collections
 package import SIPGrammar
 package import Timekeeping
 
-/// The values in the 200 to a REGISTER besides the contacts.
+/// The values in the 200 to a REGISTER, except the contacts.
 package struct RegisterAnnouncement: Sendable {
-    /// The bindings whose push parameters the answer repeats (rule P7). The parameters of other devices stay secret.
+    /// The bindings whose push parameters the 200 repeats (rule P7). The push parameters of other devices stay secret.
     var echoed = ShortList<DeviceID>()
-    /// The Path values of the request, repeated in the answer (RFC 3327 section 5.3).
+    /// The Path values of the REGISTER, which the 200 repeats (RFC 3327 section 5.3).
     var path: [ByteString] = []
     private(set) var featureCaps: [ByteString] = []
-    /// Whether a flow of RFC 5626 was registered.
+    /// Whether the REGISTER registered a flow of RFC 5626.
     private(set) var isOutbound = false
-    /// The interval in seconds at which the phone must send something on that flow.
+    /// The interval in seconds at which the phone must send something on its flow; `nil` if none is announced.
     package private(set) var flowTimer: UInt32?
-    /// The push contact whose reference the answer contains, see ``SealedName/purr(_:)``.
+    /// The push contact that gets a `pn-purr` in the 200, see ``SealedName/purr(_:answer:)``.
     private(set) var purr: DeviceID?
     /// Whether the client wants the GRUUs of its contacts (RFC 5627).
     var wantsGRUU = false
 
-    /// A flow was registered. Behind an edge no interval is announced, since the edge gets the keep-alives.
+    /// Notes that a flow was registered. Behind an edge, no interval is announced, since the edge gets the keep-alives.
     mutating func addFlow(_ settings: RegistrarSettings) {
         isOutbound = true
         if path.isEmpty { flowTimer = settings.flowTimerSeconds }
     }
 
-    /// Adds the Feature-Caps rows for a contact. The first row gets the device's `pn-purr` reference, if `device` is
-    /// given.
+    /// Adds the Feature-Caps values for a contact. If `device` is given, the first value gets the device's `pn-purr`.
     mutating func add(_ rows: [ByteString], for device: DeviceID?) {
         guard !featureCaps.isEmpty else { return (featureCaps, purr) = (rows, device) }
         for row in rows where !featureCaps.contains(row) { featureCaps.append(row) }
     }
 }
 
-/// The content of the 200 to a REGISTER (RFC 3261 section 10.3 step 8).
+/// Writes the content of the 200 to a REGISTER (RFC 3261 section 10.3 step 8).
 extension BindingTable {
-    /// Appends the Contact, Path, Supported, Require, Feature-Caps and Date rows of the answer to the REGISTER that was
-    /// just carried out.
+    /// Appends the Contact, Path, Supported, Require, Feature-Caps and Date header fields of the 200 to a REGISTER
+    /// whose changes were just made.
     ///
-    /// Devices that were only reported are left out, because they are not contacts in SIP.
+    /// Devices that are known only from reports over HTTP are left out, because they are not contacts in SIP.
     ///
     /// - Parameters:
     ///   - aor: the owner of the contacts.
     ///   - announcement: the values besides the contacts.
-    ///   - refresh: the refresh that was just carried out; `nil` if anything else changed since its decision.
-    ///   - date: the Date row.
+    ///   - refresh: the refresh that was just applied; `nil` if any other binding has changed since its decision.
+    ///   - date: the Date header field.
     ///   - number: the answer's number, unique in this run.
     ///   - now: the time by both clocks.
-    ///   - out: receives the rows.
+    ///   - out: receives the header fields.
     ///   - seal: appends a text that only the daemon can read.
     package func appendOKFields(
         for aor: AddressOfRecord, _ announcement: RegisterAnnouncement, after refresh: ContactRefresh? = nil,
@@ -107,10 +106,10 @@ extension BindingTable {
         }
     }
 
-    /// Appends the contact with its remaining seconds.
+    /// Appends one contact with its remaining seconds.
     ///
-    /// A device gets its own parameters unchanged (rule P7). It must not learn the tokens of the AOR's other devices,
-    /// because anybody can wake a device with its token.
+    /// A device gets its own push parameters unchanged (rule P7). A device must not learn the tokens of the user's
+    /// other devices, because anybody can wake a device with its token.
     private func appendContact(slot: UInt32, isEchoed: Bool, now: Instant, to out: inout ByteSink) {
         if self[slot].marks.contains(.hasLabel) {
             let contact = binding(at: slot).contact
@@ -126,8 +125,8 @@ extension BindingTable {
             out.append(binding(at: slot).contact.withoutPushParameters())
         }
         out.append(";expires=")
-        // A push contact stays after its granted time. The answer must not contain 0, which would mean that the contact
-        // was removed (reading A8).
+        // The number is never 0, which would mean that the contact was removed: a push contact stays after its granted
+        // time (reading A8).
         out.append(decimal: max(1, now.seconds(until: self[slot].freshUntil)))
     }
 }

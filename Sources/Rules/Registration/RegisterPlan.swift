@@ -7,28 +7,30 @@ import Timekeeping
 
 /// The changes of an accepted REGISTER, before any of them is made.
 ///
-/// ``RegisterProcessor/plan(_:for:on:in:now:)`` makes it. If ``persist`` is not empty, ``BindingTable/begin(_:)``
-/// follows, then the store writes it. Then follows ``BindingTable/apply(_:)``, or ``BindingTable/cancel(_:)`` if the
-/// store failed. Finally the 200 with its ``announcement`` is sent. Each AOR has one plan at a time.
+/// ``RegisterProcessor/plan(_:for:on:in:now:)`` makes the plan. If ``persist`` is not empty, ``BindingTable/begin(_:)``
+/// follows, then the store writes these changes. After the write, ``BindingTable/apply(_:)`` follows, or
+/// ``BindingTable/cancel(_:)`` if the store failed. Finally the 200 with its ``announcement`` is sent. An AOR has at
+/// most one plan at a time.
 ///
-/// This is a class, because many functions pass the plan on, and a copy of a value would retain a dozen arrays.
+/// The type is a class, because many functions pass it on, and a copy of a value would retain a dozen arrays.
 package final class RegisterPlan {
     package let aor: AddressOfRecord
-    /// The changes that must be persisted before the 200. Empty if a restart would lose nothing: the old row of a
-    /// refreshed push contact restores it just as well.
+    /// The changes that must be persisted before the 200. There are none if a restart would lose nothing: the old row
+    /// of a refreshed push contact restores the contact equally well.
     package internal(set) var persist: [BindingChange] = []
-    /// The devices whose only changes are expiry, CSeq and Call-ID. Their rows, from ``BindingTable/stored(_:now:)``,
-    /// may be written later.
+    /// The bindings whose only changes are expiry, CSeq and Call-ID. Their rows, from
+    /// ``BindingTable/stored(_:userAgent:now:)``, may be written later.
     package internal(set) var bookkeeping = ShortList<DeviceID>()
-    /// The devices that registered. After the 200 their held calls are released, and their missed calls are reported.
+    /// The devices that have registered. After the 200, the calls held for them are released, and lists of missed calls
+    /// are sent to them.
     package internal(set) var refreshed = ShortList<DeviceID>()
     /// The devices that this REGISTER removes.
     package internal(set) var removed: [DeviceID] = []
-    /// The facts for the log.
+    /// The changes of this REGISTER, as the log describes them.
     package internal(set) var facts: [RegistrationFact] = []
 
     package internal(set) var announcement = RegisterAnnouncement()
-    /// The refresh of an ordinary contact without other changes.
+    /// The refresh of a contact without push token, if the REGISTER changes nothing else.
     var refresh: ContactRefresh?
     var installs: [Install] = []
 
@@ -41,7 +43,7 @@ package final class RegisterPlan {
     init(aor: AddressOfRecord) { self.aor = aor }
 }
 
-/// An event of a device, for the log.
+/// A change by a REGISTER or a report, for the log.
 package enum RegistrationFact: Hashable, Sendable, CustomStringConvertible {
     case added(DeviceID, isPush: Bool)
     /// The same device registered a new token (rule R8b).
@@ -49,16 +51,16 @@ package enum RegistrationFact: Hashable, Sendable, CustomStringConvertible {
     /// A contact was replaced by another contact of the same device (rule R8b).
     case superseded(DeviceID, by: DeviceID)
     case unregistered(DeviceID)
-    /// A device registered as an ordinary contact although it asked for pushes.
+    /// A device has push parameters, but the daemon sends it no pushes.
     case pushNotUsed(DeviceID, PushNotUsed)
-    /// `pn-param` and `pn-params` were both sent and differ (reading A1).
+    /// `pn-param` and `pn-params` were both sent with different values (reading A1).
     case conflictingParams(DeviceID)
-    /// A sign-out named a token that no device has registered, so nothing was removed (reading A7).
+    /// A contact with `expires=0` named a token that no device has registered, so nothing was removed (reading A7).
     case unknownSignOut
-    /// The REGISTER has the same Call-ID and CSeq as before, and was answered again.
+    /// The REGISTER had the same Call-ID and CSeq as before, and got the same response.
     case retransmission
 
-    /// The text for log lines.
+    /// The text of the fact for log lines.
     package var description: String {
         switch self {
         case .added(let device, let isPush): "added \(device.name) \(isPush ? "with" : "without") push"
@@ -77,29 +79,29 @@ package enum RegistrationFact: Hashable, Sendable, CustomStringConvertible {
     package enum PushNotUsed: Hashable, Sendable {
         case unsupported(TokenProblem)
         case invalid(PushParameters.Invalid)
-        /// Another proxy nearer to the device sends the pushes (rule P1).
+        /// A proxy nearer to the device sends the pushes (rule P1).
         case pushedElsewhere
     }
 }
 
-/// The verdict on a REGISTER.
+/// The decision about a REGISTER.
 package enum RegisterDecision {
     case accepted(RegisterPlan)
-    /// A push contact is refreshed, and nothing has to be persisted first.
+    /// The REGISTER only refreshes a push contact, and nothing must be persisted first.
     case refreshed(ContactRefresh)
-    /// The REGISTER is refused with this status and these fields, and no binding changes. `because` names the problem
-    /// of a refused token.
+    /// The REGISTER is refused with this status and these header fields, and no binding changes. `because` is the
+    /// problem if a push token was refused.
     case rejected(Status, [AddedField], because: TokenProblem? = nil)
 }
 
 extension BindingTable {
-    /// Protects the bindings that the plan names while the store writes it, and reserves its new ids.
+    /// Protects the bindings in the plan while the store writes it, and reserves the plan's new ids.
     package mutating func begin(_ plan: RegisterPlan) { mark(plan, busy: true) }
 
-    /// Drops a plan that the store could not write. Its ids stay unused.
+    /// Drops a plan that the store could not write. The reserved ids of the plan stay unused.
     package mutating func cancel(_ plan: RegisterPlan) { mark(plan, busy: false) }
 
-    /// Carries the plan out.
+    /// Applies the plan.
     package mutating func apply(_ plan: RegisterPlan) {
         if let refresh = plan.refresh {
             apply(refresh)

@@ -5,9 +5,11 @@ import PushDelivery
 package import SIPGrammar
 package import Timekeeping
 
-/// Judges REGISTER requests: RFC 3261 section 10.3, RFC 8599 section 5.6.1 and the registration rules of ECSS-10.
+/// Decides about REGISTER requests, by RFC 3261 section 10.3, RFC 8599 section 5.6.1 and the registration rules of
+/// ECSS-10.
 ///
-/// The caller has checked domain, Require and credentials (steps 1 to 5), and passes the AOR of the To header field.
+/// The engine has checked domain, Require and credentials before (steps 1 to 5), and passes the AOR of the To header
+/// field.
 package struct RegisterProcessor: Sendable {
     package let settings: RegistrarSettings
     private let limits: ExpiryLimits
@@ -19,7 +21,8 @@ package struct RegisterProcessor: Sendable {
         featureCaps = FeatureCaps(settings)
     }
 
-    /// Judges a REGISTER without changing anything. Requests to its contacts will be sent on `flow`.
+    /// Decides about a REGISTER without changing anything. Later requests to the REGISTER's contacts will be sent on
+    /// `flow`.
     package func plan(
         _ request: SIPRequest, for aor: AddressOfRecord, on flow: Flow, in table: borrowing BindingTable, now: Moment
     ) -> RegisterDecision {
@@ -31,7 +34,8 @@ package struct RegisterProcessor: Sendable {
         let stored = StoredContact.all(of: aor, in: table, settings: settings, now: now.instant)
         switch order(of: request, among: stored, now: now.instant) {
         case .late:
-            // A CSeq below the last one: an overtaken REGISTER, or a replay. RFC 3261 section 10.3 step 7.
+            // The CSeq is too low: another REGISTER overtook this one, or it is a replay. RFC 3261 section 10.3 step 7
+            // requires a 500, because the bindings cannot be changed.
             return .rejected(.serverError, [])
         case .repeated:
             plan.announcement.echoed = ShortList(stored.lazy.filter { $0.callID == request.callID }.map(\.id))
@@ -53,10 +57,11 @@ package struct RegisterProcessor: Sendable {
 
     // MARK: The common case
 
-    /// The refresh of one contact with the same text, from the same flow, under the same Call-ID. `nil` for any other
-    /// REGISTER.
+    /// The refresh that a REGISTER means, if it has one contact with the same text, flow and Call-ID as before;
+    /// otherwise `nil`.
     ///
-    /// Nearly all REGISTERs are such refreshes. Other REGISTERs take the general path.
+    /// Nearly all REGISTERs only refresh one contact. Any other REGISTER is processed by the general method
+    /// ``plan(_:for:on:in:now:)``.
     private func refresh(
         _ request: SIPRequest, for aor: AddressOfRecord, on flow: Flow, in table: borrowing BindingTable, now: Moment
     ) -> RegisterDecision? {
@@ -68,7 +73,7 @@ package struct RegisterProcessor: Sendable {
 
         var (slot, refreshed) = (first, nil as UInt32?)
         while slot != BindingTable.noSlot {
-            // Another contact has this Call-ID, so its CSeq counts for the order of requests.
+            // If another contact has this Call-ID, its CSeq also decides about the order of the requests.
             let hasSameCallID = table.has(callID: request.callID, at: slot)
             if hasSameCallID, table[slot].cseq >= request.cseq.number { return nil }
             if hasSameCallID, table.has(contact: contact, at: slot) { refreshed = slot }
@@ -104,7 +109,7 @@ package struct RegisterProcessor: Sendable {
         return .accepted(plan)
     }
 
-    /// The values in the answer to a refresh.
+    /// The values in the 200 to a refresh, except the contacts.
     package func announcement(of refresh: ContactRefresh) -> RegisterAnnouncement {
         var announcement = RegisterAnnouncement()
         announcement.echoed = ShortList(refresh.id)
@@ -123,16 +128,16 @@ package struct RegisterProcessor: Sendable {
         case new, repeated, late
     }
 
-    /// Compares the CSeq with all bindings under the request's Call-ID, whether or not the request names them. An
-    /// overtaken REGISTER must not restore a contact that the device has left.
+    /// Compares the CSeq with all bindings under the request's Call-ID, including bindings that the request does not
+    /// name. An overtaken REGISTER must not restore a contact that the device has left.
     ///
-    /// Only fresh bindings count. A push contact never ends, so it would otherwise lock out a client that restarts its
-    /// CSeq under a fixed Call-ID.
+    /// Only bindings whose granted time has not ended count. Otherwise a push contact, which never ends, would exclude
+    /// a client that restarts its CSeq under a fixed Call-ID.
     private func order(of request: SIPRequest, among stored: [StoredContact], now: Instant) -> Order {
         var order = Order.new
         let flow = request.contacts.first.flatMap(RegistrationFlow.init)
         for contact in stored where contact.freshUntil > now && contact.callID == request.callID {
-            // Flows of one device may overtake each other.
+            // REGISTERs on different flows of one device may overtake each other.
             if let flow, let other = contact.flow, other.number != flow.number { continue }
             if request.cseq.number < contact.cseq { return .late }
             if request.cseq.number == contact.cseq { order = .repeated }

@@ -2,20 +2,20 @@ package import PushDelivery
 package import Settings
 import Timekeeping
 
-/// Settings of how REGISTERs are judged.
+/// Settings for decisions about REGISTERs.
 package struct RegistrarSettings: SettingsGroup, Equatable {
-    /// The answer to a REGISTER whose push service this proxy does not serve (RFC 8599 section 5.6.1, rule P2).
+    /// The response to a REGISTER whose push service this proxy does not serve (RFC 8599 section 5.6.1, rule P2).
     ///
-    /// ECSS-10 does not define it. RFC 8599 allows 555 if the proxy knows that no other proxy on the path supports the
-    /// service. The app then knows that it will not be woken.
+    /// ECSS-10 does not define this case. RFC 8599 allows 555 if the proxy knows that no other proxy on the path
+    /// supports the service. A 555 tells the app that the daemon will not wake it.
     package enum UnsupportedPush: String, Hashable, Sendable, CaseIterable {
-        /// Answer 555.
+        /// Refuse the REGISTER with 555.
         case reject = "reject-555"
-        /// Accept the contact as one that expires like any other.
+        /// Accept the contact without pushes, so that it expires like a contact without push parameters.
         case ordinary
     }
 
-    /// The part of a Contact that names its device, whatever its token and address are (reading A5).
+    /// A part of a Contact that can name its device independently of its token and address (reading A5).
     package enum LabelSource: String, Hashable, Sendable, CaseIterable {
         /// The Contact parameter `label`.
         case label
@@ -27,19 +27,19 @@ package struct RegistrarSettings: SettingsGroup, Equatable {
     package var minExpiry: Duration = .seconds(60)
     package var maxExpiry: Duration = .seconds(86400)
     package var maxContacts = 12
-    /// The maximum number of contacts in one REGISTER. More contacts get 400.
+    /// The maximum number of contacts in one REGISTER. A REGISTER with more contacts gets 400.
     package var maxContactsPerRequest = 20
-    /// The sources of a device's name, in the order in which they are tried.
+    /// The parts of a Contact in which the device's name is searched, in order.
     package var labelSources: [LabelSource] = [.label, .instance]
     package var unsupportedPush = UnsupportedPush.reject
-    /// Zero: not announced.
+    /// The value of `+sip.pnsreg`; zero if it is not announced.
     package var announcedRefresh: Duration = .seconds(130)
     package var announcesPURR = false
-    /// How long before the end of its contact a push asks the phone to register again. Zero: never.
+    /// How long before the expiry of a contact a refresh push wakes its phone; zero for no refresh pushes.
     package var refreshPushLead: Duration = .zero
-    /// Zero: not announced.
+    /// The value of Flow-Timer; zero if it is not announced.
     package var flowTimer: Duration = .zero
-    /// The push providers' settings for registration. They are computed, and not a key of this group.
+    /// The push tokens that are accepted. The value is computed from other settings, and is not a key of this group.
     package var push = PushAcceptance()
 
     package init() {}
@@ -62,28 +62,28 @@ package struct RegistrarSettings: SettingsGroup, Equatable {
         .list(
             "label", of: .choice, \.labelSources,
             "How a phone with a new push token is recognised: by the Contact parameter label, or by its instance "
-                + "(+sip.instance). The new contact then replaces the old one. The daemon uses the first entry of the list that the Contact has."
+                + "(+sip.instance). The new contact replaces the contact with the same label or instance. If the Contact has both, the first entry of the list decides."
         ),
         .choice(
             "unsupported-push", \.unsupportedPush,
-            "The treatment of a contact whose push service is unknown or switched off, or whose token cannot belong to one of your apps (docs/Providers.md). reject-555: the REGISTER gets 555 with a Warning that gives the reason. ordinary: the contact is accepted without pushes, and expires."
+            "How the daemon treats a REGISTER whose push service is unknown or switched off, or whose push token fits no app in the settings (docs/Providers.md). reject-555: the REGISTER gets 555 with a Warning that gives the reason. ordinary: the daemon stores the contact without pushes, and the contact expires."
         ),
         .duration(
             "announce-refresh", in: .zero...maxDuration, \.announcedRefresh,
             "Ask phones that can wake up by themselves (+sip.pnsreg) to register again at least this long before their contact "
-                + "expires; more than 120 s (RFC 8599). 0s: do not ask phones. Contacts with push parameters are kept after they expire in any case."
+                + "expires; more than 120 s (RFC 8599). 0s: do not ask phones. Whether or not phones are asked, the daemon keeps expired contacts with push parameters."
         ),
         .duration(
             "refresh-push", in: .zero...maxDuration, \.refreshPushLead,
-            "Wake a phone by a silent push if its registration expires within this time and the phone has not refreshed it. At least 180s (RFC 8599 section 5.5), and less than default-expires. A REGISTER with push parameters and a shorter Expires gets 423. 0s: no such pushes. Calls wake a phone with push parameters even if its registration has expired."
+            "Wake a phone by a silent push if its registration expires within this time and the phone has not refreshed it. refresh-push must be at least 180s (RFC 8599 section 5.5), and less than default-expires. A REGISTER with push parameters and an Expires below refresh-push gets 423. 0s: the daemon sends no pushes for refreshing. Without refresh-push, calls still wake a phone whose registration has expired."
         ),
         .bool(
             "announce-purr", \.announcesPURR,
-            "Give phones with push parameters a reference for their Contacts (+sip.pnspurr, pn-purr; RFC 8599). With this reference, requests from outside a call reach the phone that is in the call. Requests inside a call wake the phone without the reference too. The reference makes each REGISTER slower."
+            "Give phones with push parameters a reference for their Contacts (+sip.pnspurr, pn-purr; RFC 8599). With this reference, a request from outside a call reaches the phone that is in the call. Requests inside a call wake the phone even without the reference. The reference makes each REGISTER slower."
         ),
         .duration(
             "flow-timer", in: .zero...(.seconds(86_400)), \.flowTimer,
-            "The Flow-Timer for phones with several flows (RFC 5626): a phone must send something on each flow at least this often. A connection that is silent for ten seconds more is closed. A silent flow over UDP is tried after the other flows. If the phone has no other flow, a push wakes it. 0s: the daemon sends no Flow-Timer, and keeps silent connections."
+            "How often a phone with several flows (RFC 5626) must send something on each flow. The daemon writes this time into the header field Flow-Timer of the 200 to the phone's REGISTER. The daemon closes a connection that is silent for ten seconds longer than flow-timer. The daemon tries a silent UDP flow after the phone's other flows. A phone without another flow is woken by a push. 0s: the daemon sends no Flow-Timer, and keeps silent connections."
         ),
     ]
 
@@ -107,18 +107,18 @@ package struct RegistrarSettings: SettingsGroup, Equatable {
 }
 
 extension RegistrarSettings {
-    /// The value of Flow-Timer; `nil` if none is announced.
+    /// The value of Flow-Timer in seconds; `nil` if none is announced.
     var flowTimerSeconds: UInt32? { flowTimer == .zero ? nil : ExpiryLimits.seconds(flowTimer) }
 
-    /// The value of `+sip.pnsreg`; `nil` if none is announced.
+    /// The value of `+sip.pnsreg` in seconds; `nil` if none is announced.
     var refreshSeconds: UInt32? { announcedRefresh == .zero ? nil : ExpiryLimits.seconds(announcedRefresh) }
 }
 
-/// The settings about time in whole seconds, the unit of SIP.
+/// The limits for an expiry in whole seconds, the unit of SIP.
 struct ExpiryLimits: Sendable {
     let standard, least, most: UInt32
-    /// The minimum for a contact with push parameters: it must not end before its refresh is requested (RFC 8599
-    /// section 5.6.1.1). An hour or more is never too brief (RFC 3261 section 10.3 step 7).
+    /// The minimum expiry of a contact with push parameters, which must not end before its refresh push (RFC 8599
+    /// section 5.6.1.1). An expiry of an hour or more is never refused as too brief (RFC 3261 section 10.3 step 7).
     let leastForPush: UInt32
 
     init(_ settings: RegistrarSettings) {
@@ -132,13 +132,13 @@ struct ExpiryLimits: Sendable {
 }
 
 extension Instant {
-    /// Adds seconds without the 128-bit arithmetic of `Duration`, because every REGISTER needs this.
+    /// Adds seconds without the 128-bit arithmetic of `Duration`, because this method runs for every REGISTER.
     func adding(seconds: UInt32) -> Instant {
         let (sum, overflow) = nanoseconds.addingReportingOverflow(Int64(seconds) * 1_000_000_000)
         return overflow ? .distantFuture : Instant(nanoseconds: sum)
     }
 
-    /// Whole seconds until a later instant, rounded up.
+    /// The whole seconds until a later instant, rounded up.
     func seconds(until later: Instant) -> Int64 {
         let difference = later.nanoseconds.subtractingReportingOverflow(nanoseconds).partialValue
         return difference <= 0 ? 0 : (difference - 1) / 1_000_000_000 + 1

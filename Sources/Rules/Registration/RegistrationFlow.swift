@@ -3,15 +3,18 @@ package import SIPGrammar
 
 /// One of the flows from a device to its registrar (RFC 5626): a Contact with `+sip.instance` and `reg-id`.
 ///
-/// Contacts of one instance with different numbers are flows to the same device. A new contact with the same number
-/// replaces the old one, with any URI, token and Call-ID.
+/// Contacts of one instance with different `reg-id` numbers are flows to the same device. A new contact with the same
+/// number replaces the old one, whatever its URI, token and Call-ID are.
 package struct RegistrationFlow: Hashable, Sendable {
     /// The instance in lower case, without quotes and angle brackets.
     package let instance: ByteString
     /// The `reg-id`, 1 to 2^31 - 1.
     package let number: UInt32
 
-    /// - Returns: `nil` for a Contact without `+sip.instance` or `reg-id`, and for an instance that many devices share.
+    /// Reads the flow of a Contact.
+    ///
+    /// - Returns: `nil` for a Contact without `+sip.instance` or `reg-id`, and for an instance that many devices have
+    ///   in common.
     package init?(_ contact: NameAddress) {
         guard let number = contact.parameters.value(of: "reg-id")?.decimal(as: UInt32.self), number > 0,
             number <= UInt32(Int32.max), let instance = contact.instance, !DeviceLabel.isShared(instance)
@@ -27,7 +30,7 @@ package struct RegistrationFlow: Hashable, Sendable {
 enum OutboundSupport {
     /// The client does not ask for outbound, so a `reg-id` has no meaning.
     case notAsked
-    /// The client asks for outbound, but a hop between it and the daemon does not support flows. The answer is 439.
+    /// The client supports outbound, but a hop between the client and the daemon does not. The response is 439.
     case hopLacks
     case applies
 
@@ -36,7 +39,7 @@ enum OutboundSupport {
             self = .notAsked
             return
         }
-        // Each proxy writes its Path above the earlier ones, so the last Path is from the client's first hop.
+        // Each proxy adds its Path above the earlier ones, so the last Path is from the client's first hop.
         if let first = request.path.last {
             self = first.uri.parameters.contains("ob") ? .applies : .hopLacks
         } else {
@@ -46,7 +49,7 @@ enum OutboundSupport {
 }
 
 extension SIPRequest {
-    /// Whether Supported or Require names the extension, which is given in lower case.
+    /// Whether Supported or Require names the extension `tag`, which is in lower case.
     package func supports(_ tag: StaticString) -> Bool {
         guard frame.contains(.supported) || frame.contains(.require) else { return false }
         for field in frame.fields where field.name == .supported || field.name == .require {
@@ -70,7 +73,7 @@ extension Span<UInt8> {
 }
 
 extension ContactText {
-    /// The stored value without its `reg-id`, which has no meaning if flows do not apply.
+    /// The stored contact without its `reg-id`, which has no meaning unless outbound flows apply.
     static func withoutFlowNumber(_ text: ByteString) -> ByteString {
         guard let uri = uri(of: text) else { return text }
         let end = uri.text.count + 2

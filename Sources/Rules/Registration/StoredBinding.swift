@@ -2,26 +2,25 @@ package import Addressing
 package import Bytes
 package import Timekeeping
 
-/// A binding as a row of the store. Times are dates, because an `Instant` is valid only in its process.
+/// A binding as a row of the store. Times are dates, because an `Instant` is valid in its process only.
 package struct StoredBinding: Hashable, Sendable {
     package let id: DeviceID
     package let aor: AddressOfRecord
-    /// The contact, in the form of ``ContactText``. The value is a secret if it contains a push token.
+    /// The contact, in the form of ``ContactText``. A contact with a push token is secret.
     package let contact: ByteString
     package let callID: ByteString
     package let cseq: UInt32
     package let path: [ByteString]
-    /// The flow of the last REGISTER. After a restart a stream connection is closed, but a UDP address pair may still
-    /// work.
+    /// The flow of the last REGISTER. After a restart, its connection is closed, but a UDP flow may still work.
     package let flow: Flow
     package let granted: UInt32
     package let freshUntil: UnixTime
     package let registeredAt: UnixTime
-    /// Whether the contact's push parameters are used. False for ordinary contacts, and if another proxy sends the
-    /// pushes.
+    /// Whether the daemon wakes the device by the contact's push parameters. The value is false for a contact without
+    /// push parameters, and if another proxy sends the pushes.
     package let isPush: Bool
-    /// The phone's User-Agent from ``UserAgent``; empty if the phone sent none. `nil` leaves the row's value unchanged,
-    /// which only the store has.
+    /// The phone's User-Agent from ``UserAgent``; empty if the phone sent none. With `nil`, the store keeps the
+    /// User-Agent that it has.
     package let userAgent: ByteString?
 
     package init(
@@ -44,9 +43,9 @@ package struct StoredBinding: Hashable, Sendable {
     }
 }
 
-/// A change to one binding's row.
+/// A change to the stored row of one binding.
 package enum BindingChange: Hashable, Sendable {
-    /// Insert the row, or replace the one with this id.
+    /// Insert the row, or replace the row with this id.
     indirect case upsert(StoredBinding)
     case delete(DeviceID)
 }

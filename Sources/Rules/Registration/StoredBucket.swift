@@ -1,6 +1,6 @@
 package import PushDelivery
 
-/// A bucket row with the user it belongs to.
+/// A row of the store for one missed call, with the user who was called.
 package struct StoredBucketEntry: Sendable {
     package let aor: AddressOfRecord
     package let entry: BucketEntry
@@ -11,7 +11,7 @@ package struct StoredBucketEntry: Sendable {
     }
 }
 
-/// A change of one user's bucket, for the store.
+/// A change of one user's missed calls, for the store.
 package struct StoredBucketChange: Sendable {
     package let aor: AddressOfRecord
     package let change: BucketChange

@@ -4,28 +4,28 @@ import PushDelivery
 import SIPGrammar
 import Timekeeping
 
-/// A binding prepared for the matching rules, with its parsed text, token and label.
+/// A binding prepared for comparison with the contacts of a REGISTER, with its parsed text, token and label.
 ///
-/// This is a class, for the same reason as ``AskedContact``.
+/// The type is a class, because functions read it many times, as ``AskedContact``.
 final class StoredContact {
     let id: DeviceID
     let binding: Binding
     let address: NameAddress
     /// The contact's URI, parsed at the first comparison.
     private(set) lazy var uri = ComparableURI(address.uri)
-    /// The token in the contact, whether it is used or not.
+    /// The token in the contact, whether or not the daemon uses it.
     let token: PushToken?
-    /// Whether the contact is a push contact, which stays until rule R8 ends it.
+    /// Whether the contact is a push contact, which stays until it is removed by rule R8.
     let isPush: Bool
     let label: DeviceLabel?
     let callID: ByteString
-    /// The device's flow.
+    /// The contact's flow of RFC 5626, if it has one.
     let flow: RegistrationFlow?
 
     var cseq: UInt32 { binding.cseq }
     var freshUntil: Instant { binding.freshUntil }
 
-    /// The valid bindings of an AOR.
+    /// All valid bindings of an AOR, prepared for comparison.
     static func all(
         of aor: AddressOfRecord, in table: borrowing BindingTable, settings: RegistrarSettings, now: Instant
     ) -> [StoredContact] {
@@ -46,7 +46,7 @@ final class StoredContact {
         self.binding = binding
         self.address = address
         self.isPush = isPush
-        // A token that no app of ours accepts any more still identifies its device.
+        // A token that the settings no longer accept still identifies its device.
         token =
             PushProvider(number: binding.provider).flatMap { PushToken($0, in: address.uri) }
             ?? PushParameters(contact: address, settings: settings).token

@@ -3,7 +3,7 @@ package import Bytes
 package import SIPGrammar
 
 extension SIPURI {
-    /// Whether two hosts are the same. Names are case-insensitive, and IPv6 addresses are compared by value.
+    /// Whether two hosts are the same. Host names are compared without case, and IPv6 addresses by value.
     package static func isSameHost(_ left: ByteString, _ right: ByteString) -> Bool {
         if left.equalsIgnoringCase(right) { return true }
         guard left.contains(UInt8(ascii: ":")), right.contains(UInt8(ascii: ":")),
@@ -12,7 +12,7 @@ extension SIPURI {
         return a == b
     }
 
-    /// The `name=value` pairs after `?` in a fixed order, because their own order has no meaning.
+    /// The `name=value` pairs after `?`, sorted, because their order has no meaning.
     fileprivate static func headerSet(_ headers: ByteString?) -> [[UInt8]] {
         guard let headers else { return [] }
         return headers.split(at: [UInt8(ascii: "&")]).map { pair in
@@ -24,17 +24,17 @@ extension SIPURI {
 }
 
 /// A URI prepared for comparison with many others. One REGISTER may compare twelve contacts of fifty parameters with
-/// twelve stored ones.
+/// twelve stored contacts.
 ///
-/// Escapes are decoded and names folded once, and the parameters are sorted, so that a comparison is one pass.
+/// Escapes are decoded, names are in lower case, and the parameters are sorted, so that a comparison is one pass.
 struct ComparableURI {
     private let uri: SIPURI
     private let user, password: ByteString?
     private let parameters: [Hashed]
     private let headers: [[UInt8]]
 
-    /// A parameter as the hashes of its name and its value. Only contacts of one user are compared, so a collision
-    /// harms only the user who made it.
+    /// A parameter as the hashes of its name and its value. Only contacts of one user are compared, so a hash collision
+    /// harms only the user who caused it.
     private struct Hashed {
         let name: UInt64
         let value: UInt64
@@ -52,7 +52,7 @@ struct ComparableURI {
         let all = uri.parameters
         all.forEachPlace { bytes, place in
             let isPush = place.isPush(in: bytes)
-            // A token is compared as bytes, all other values without case. A missing value differs from an empty one.
+            // A token is compared as bytes, all other values without case. A missing value differs from an empty value.
             let value = place.value.map { all.text[$0].withEscapesNormalized() }
             hashed.append(
                 Hashed(
@@ -67,10 +67,10 @@ struct ComparableURI {
 
     /// Whether the two URIs identify the same resource by RFC 3261 section 19.1.4 and RFC 8599 section 5.3.
     ///
-    /// The relation is not transitive: a parameter that only one of the two URIs has is ignored, except for the few
-    /// that must match.
+    /// The relation is not transitive: a parameter that only one URI has is ignored, except for the parameters that
+    /// must match.
     ///
-    /// With `ignoringPush` all `pn-*` parameters are ignored, for a device that switches its pushes on or off.
+    /// If `ignoringPush` is true, all `pn-*` parameters are ignored, for a device that switches its pushes on or off.
     func isEquivalent(to other: ComparableURI, ignoringPush: Bool = false) -> Bool {
         guard uri.scheme == other.uri.scheme else { return false }
         guard uri.scheme == .sip || uri.scheme == .sips else { return uri.text == other.uri.text }
@@ -79,8 +79,8 @@ struct ComparableURI {
             && Self.agree(parameters, other.parameters, ignoringPush: ignoringPush) && headers == other.headers
     }
 
-    /// Whether the parameters agree: each value equals the first value of the same name on the other side, and the few
-    /// parameters that must be in both are present.
+    /// Whether the parameters of two URIs agree. Each value must equal the first value of the same name in the other
+    /// URI, and some parameters must be in both URIs.
     private static func agree(_ these: [Hashed], _ those: [Hashed], ignoringPush: Bool) -> Bool {
         var left = 0
         var right = 0
@@ -115,8 +115,9 @@ struct ComparableURI {
 }
 
 extension ParameterPlace {
-    /// Whether the name is `pn-*`, or `app-id` of Linphone's parameters before RFC 8599. Such parameters must never be
-    /// sent to a peer, with or without escapes in the name. `pn-purr` is made for peers (RFC 8599 section 9.3).
+    /// Whether the name is `pn-*`, or `app-id` of Linphone's parameters before RFC 8599, with or without escapes. These
+    /// parameters must never be sent to a peer. `pn-purr` does not count, because it is intended for peers (RFC 8599
+    /// section 9.3).
     func isPush(in bytes: Span<UInt8>) -> Bool {
         if bytes.firstIndex(of: UInt8(ascii: "%"), in: name) != nil {
             let plain = ByteString(copying: bytes.extracting(name)).percentDecoded()
@@ -127,7 +128,7 @@ extension ParameterPlace {
 
     private static func isPush(_ bytes: Span<UInt8>, _ name: Range<Int>) -> Bool {
         guard name.count > 3 else { return false }
-        // The first eight bytes of the name, which identify all names of that length.
+        // The word has the first eight bytes of the name, which identify all known names of that length.
         let word = bytes.lowercasedWord(name)
         if word & 0xff_ffff == ("pn-" as StaticString).word {
             return word != ("pn-purr" as StaticString).word || name.count > 8
@@ -135,7 +136,7 @@ extension ParameterPlace {
         return word == ("app-id" as StaticString).word && name.count <= 8
     }
 
-    /// Whether the parameter must be in both URIs: RFC 3261's mandatory ones, and the RFC 8599 triple.
+    /// Whether the parameter must be in both URIs, by RFC 3261 or as one of the three push parameters of RFC 8599.
     fileprivate func mustBeInBoth(in bytes: Span<UInt8>) -> Bool {
         for known: StaticString in [
             "transport", "user", "ttl", "method", "maddr", "pn-provider", "pn-prid", "pn-param", "pn-params",
@@ -145,7 +146,7 @@ extension ParameterPlace {
 }
 
 extension ByteString {
-    /// Decodes escapes of unreserved characters, and writes other escapes in upper case. Equal texts then have equal
+    /// Decodes escapes of unreserved characters, and writes other escapes in upper case, so that equal texts have equal
     /// bytes.
     func withEscapesNormalized() -> ByteString {
         guard contains(UInt8(ascii: "%")) else { return self }

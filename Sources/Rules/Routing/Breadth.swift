@@ -1,20 +1,20 @@
 import Bytes
 package import SIPGrammar
 
-/// The limit of parallel branches of a request (RFC 5393 section 5).
+/// Limits the number of parallel branches of a request (RFC 5393 section 5).
 package enum Breadth {
-    /// The breadth of a request without Max-Breadth, and the maximum for any request.
+    /// The Max-Breadth of a request that has none, and the maximum for any request.
     package static let most: UInt32 = 60
 
     package static func allowed(to request: SIPRequest, targets: Int) -> UInt32 {
         guard let value = request.frame.firstValue(of: .maxBreadth) else {
-            // All contacts of a user are called, even if they exceed the limit.
+            // All contacts of a user are called, even if there are more than the limit.
             return max(most, UInt32(clamping: targets))
         }
         return min(value.decimal(as: UInt32.self) ?? most, most)
     }
 
-    /// The breadth that each target gets. 0 if the request has too many targets.
+    /// The Max-Breadth that each target gets; 0 if the request has too many targets.
     package static func share(of request: SIPRequest, among targets: Int) -> UInt32 {
         let allowed = allowed(to: request, targets: targets)
         return targets > 0 ? allowed / UInt32(clamping: targets) : allowed

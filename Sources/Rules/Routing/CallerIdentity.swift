@@ -2,11 +2,11 @@ package import Bytes
 package import ProxyPolicy
 package import SIPGrammar
 
-/// The caller's identity in the form that a push may contain (R14, R15, readings A14 to A16).
+/// The caller of an INVITE, in the form that a push may contain (R14, R15, readings A14 to A16).
 package struct CallerIdentity: Sendable {
-    /// The caller in the push of a call. Not used for an anonymous caller.
+    /// The caller as the push about the call names it, unless the caller is anonymous.
     package let number: ByteString
-    /// The caller in a list of missed calls.
+    /// The caller as a list of missed calls names it.
     package let remoteURI: ByteString
     package let displayName: ByteString
     package let isAnonymous: Bool
@@ -48,15 +48,15 @@ package struct CallerIdentity: Sendable {
         }
     }
 
-    /// The URI of a name-addr, in its original spelling. P-Preferred-Identity is an example of such a value.
+    /// The URI in the value of a header field such as P-Preferred-Identity, in its original spelling.
     package static func uri(of value: ByteString) -> ByteString? {
         guard let start = value.lastIndex(of: UInt8(ascii: "<")) else { return value }
         let rest = value[start + 1..<value.count]
         return rest.firstIndex(of: UInt8(ascii: ">")).map { rest[0..<$0] }
     }
 
-    /// Returns `scheme:user@host:port` without parameters and headers. Schemes other than sip, sips and tel are
-    /// unchanged.
+    /// The URI as `scheme:user@host:port`, without parameters and headers. URIs with schemes other than sip, sips and
+    /// tel stay unchanged.
     private static func bare(_ uri: SIPURI) -> ByteString {
         let scheme: StaticString
         switch uri.scheme {

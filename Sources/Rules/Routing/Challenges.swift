@@ -2,8 +2,8 @@ package import Bytes
 package import SIPGrammar
 
 extension SIPResponse {
-    /// Whether the response asks for passwords in these realms only. If the realms are our own, the phone's answer could
-    /// not reach the challenger, since we remove credentials for our realms (T9.8, T9.17).
+    /// Whether the response asks for passwords only in these realms. A challenge in the daemon's own realms is useless,
+    /// since the daemon removes credentials for its realms from requests (T9.8, T9.17).
     package func challengesOnly(in realms: [ByteString]) -> Bool {
         guard status == .unauthorized || status == .proxyAuthenticationRequired else { return false }
         var isChallenge = false

@@ -4,21 +4,22 @@ package import Registration
 package import SIPGrammar
 package import SIPTransactions
 
-/// A request that the engine is serving, with the data that a response to the request needs.
+/// A request that the engine is serving, with the data that its responses need.
 package struct IncomingRequest {
     package let request: SIPRequest
     package let flow: Flow
     /// Whether a trusted peer sent the request.
     package let isTrusted: Bool
-    /// `;received=...;rport=...` for the topmost Via (RFC 3581). Each response and the forwarded request get it.
+    /// The parameters `;received=...;rport=...` for the topmost Via (RFC 3581), in each response and in the forwarded
+    /// request.
     package let viaAddition: ViaAddition
     package let responseFlow: Flow
-    /// The key by which a server transaction can be made for the request later. `nil` before the transaction table saw
-    /// the request.
+    /// The key from which a server transaction for the request can begin later; `nil` before the transaction table has
+    /// seen the request.
     package private(set) var key: TransactionKey?
-    /// The user whose password came with the request, if that password was right.
+    /// The user whose right password came with the request; `nil` if there was none.
     package private(set) var sender: AddressOfRecord?
-    /// `nil` while the request has no server transaction. Responses are stateless then.
+    /// The request's server transaction; `nil` if it has none, so that responses are sent without state.
     package private(set) var server: ServerTransactionID?
 
     package init(_ request: SIPRequest, on flow: Flow, isTrusted: Bool) {
@@ -40,7 +41,7 @@ package struct IncomingRequest {
         return unmatched
     }
 
-    /// The request has shown this user's password.
+    /// A copy of the request, with the user whose password it has shown.
     package func proved(by sender: AddressOfRecord?) -> IncomingRequest {
         var proved = self
         proved.sender = sender
@@ -53,14 +54,15 @@ package struct IncomingRequest {
         return matched
     }
 
-    /// The maximum length in bytes of a response while the sender has proved nothing (T4.1).
+    /// The maximum length in bytes of a response to a sender that has not authenticated (T4.1).
     package var answerLimit: Int { isTrusted ? .max : flow.answerLimit(to: request.frame) }
 
     package func response(_ status: Status, toTag: ToTag?, fields: [AddedField]) -> [UInt8] {
         request.response(status, toTag: toTag, viaAddition: viaAddition, fields: fields)
     }
 
-    /// A response whose added fields are written in place. About `size` bytes are reserved for those fields.
+    /// The bytes of a response. `appendFields` writes the added header fields, for which about `size` bytes are
+    /// reserved.
     package func response(
         _ status: Status, toTag: ToTag?, reserving size: Int, _ appendFields: (inout ByteSink) -> Void
     ) -> [UInt8] {
@@ -70,7 +72,7 @@ package struct IncomingRequest {
 }
 
 extension Flow {
-    /// The source address of a UDP message may be forged. A response to UDP is at most three times as long as the
-    /// request.
+    /// The maximum length in bytes of a response to a sender that has not authenticated. The source address of a UDP
+    /// message may be forged, so a response over UDP is at most three times as long as the request.
     package func answerLimit(to frame: MessageFrame) -> Int { transport.isReliable ? .max : frame.bytes.count * 3 }
 }

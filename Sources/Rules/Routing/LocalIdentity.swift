@@ -4,13 +4,13 @@ package import Registration
 package import ProxyPolicy
 package import SIPGrammar
 
-/// One of our SIP listeners, with the name under which other hosts reach the listener.
+/// One of our SIP listeners, with the host and port by which other hosts reach it.
 package struct Listener: Sendable {
-    /// The listener's index in the configuration. Flows carry the same number.
+    /// The listener's index in the settings, which flows contain too.
     package let number: UInt16
     package let transport: Transport
     package let bound: Endpoint
-    /// `host:port` for Via and Record-Route: the advertised name, or the bound address.
+    /// The `host:port` for Via and Record-Route: the advertised name, or the bound address.
     package let sentBy: ByteString
 
     package init(number: UInt16, transport: Transport, bound: Endpoint, sentBy: ByteString) {
@@ -21,33 +21,36 @@ package struct Listener: Sendable {
     }
 }
 
-/// The daemon's own names: our domains, and the hosts and ports by which a Route or Request-URI may name us.
+/// The daemon's own names: its domains, and the hosts and ports by which a Route or Request-URI may name it.
 package struct LocalIdentity: Sendable {
     package let listeners: [Listener]
-    /// Our domains in lower case. The first domain is the home of users that are addressed by our bare address.
+    /// The daemon's domains in lower case. A user at the daemon's IP address belongs to the first domain.
     package let domains: [ByteString]
     /// The digest realms in which phones authenticate, in lower case.
     package private(set) var realms: [ByteString]
     private let hosts: Set<ByteString>
-    /// Hosts in lower case. The list is short, so a linear search costs less than a hash.
+    /// The hosts (in lower case) and ports that the listeners write into Via. The list is short, so a linear search
+    /// costs less than a hash table.
     private let sentBys: [(host: ByteString, port: UInt16)]
-    /// All addresses of our listeners. A message that we send to such an address comes back to us.
+    /// All addresses at which the listeners accept requests. A message to such an address would come back to the
+    /// daemon.
     private let ownPlaces: [(transport: Transport, port: UInt16, address: IPAddress)]
 
-    /// A copy whose users authenticate in the given realm. With `nil`, each user authenticates in the realm of the
-    /// user's domain.
+    /// A copy whose users authenticate in the given realm or, for `nil`, in the realm of each user's domain.
     package func asking(inRealm realm: String?) -> LocalIdentity {
         var identity = self
         if let realm { identity.realms = [ByteString(realm).lowercased()] }
         return identity
     }
 
+    /// Creates the identity.
+    ///
     /// - Parameters:
     ///   - listeners: the sockets that speak SIP.
     ///   - domains: the domains whose users register here.
     ///   - machine: this machine's own addresses. A listener that is bound to the unspecified address is reached at
-    ///     each of these.
-    ///   - others: the other TCP listeners of this program, such as the HTTP API. They do not speak SIP.
+    ///     each of these addresses.
+    ///   - others: the other TCP listeners of this program, such as the HTTP API, which do not speak SIP.
     package init(
         listeners: [Listener], domains: [ByteString], machine: [IPAddress] = [], others: [Endpoint] = []
     ) {
@@ -78,7 +81,7 @@ package struct LocalIdentity: Sendable {
         of listener: Listener, machine: [IPAddress]
     ) -> [(transport: Transport, port: UInt16, address: IPAddress)] {
         var places = places(of: listener.transport, listener.bound, machine: machine)
-        // The advertised address, for example behind a NAT.
+        // The host may be an advertised address, for example behind a NAT.
         if let advertised = Endpoint(listener.sentBy.string) {
             places.append((listener.transport, advertised.port, advertised.address))
         }
@@ -92,16 +95,16 @@ package struct LocalIdentity: Sendable {
             + (bound.address.isUnspecified ? machine.map { (transport, bound.port, $0) } : [])
     }
 
-    /// Whether any listener speaks TLS, so that requests can be sent over protected hops.
+    /// Whether any listener speaks TLS, so that `sips:` requests can be sent.
     package var hasTLS: Bool { listeners.contains { $0.transport == .tls } }
 
     /// Whether a message that is sent to this endpoint would come back to one of our listeners (T9.4).
     package func isOurs(_ transport: Transport, _ endpoint: Endpoint) -> Bool {
-        // A TCP stream to our TLS port is refused, but the stream still ends at this daemon.
+        // A TCP connection to the TLS port would be refused, but it would end at this daemon.
         for place in ownPlaces
         where place.port == endpoint.port && place.transport.isReliable == transport.isReliable {
             if place.address == endpoint.address { return true }
-            // A listener on the unspecified address is also reached at each loopback address and at the unspecified
+            // A listener on the unspecified address is also reached at every loopback address and at the unspecified
             // address.
             if place.address.isUnspecified, place.address.isV4 == endpoint.address.isV4,
                 endpoint.address.isLoopback || endpoint.address.isUnspecified
@@ -124,7 +127,7 @@ package struct LocalIdentity: Sendable {
         return domains.contains(lower)
     }
 
-    /// Whether the URI names us: by the host and port of a listener, or by one of our domains without a port.
+    /// Whether the URI names this daemon: by the host and port of a listener, or by one of our domains without a port.
     package func isUs(_ uri: SIPURI) -> Bool {
         if uri.port == nil, isDomain(uri.host) { return true }
         let port = uri.port ?? (uri.scheme == .sips ? 5061 : 5060)
@@ -132,23 +135,23 @@ package struct LocalIdentity: Sendable {
         return false
     }
 
-    /// The domain of the AOR that a URI names: the URI's host if that is one of our domains, or our first domain if the
-    /// host is our own address. `nil` for any other host.
+    /// The domain of the user that a URI names: the URI's host if it is one of our domains, or our first domain if the
+    /// host is our own address. Returns `nil` for any other host.
     package func home(of uri: SIPURI) -> ByteString? {
         let host = uri.host.lowercased()
         if domains.contains(host) { return host }
         return hosts.contains(host) ? domains.first : nil
     }
 
-    /// The domain of the user that a Request-URI names. The upstream's own host stands for our first domain (T9.19).
+    /// The domain of the user that a Request-URI names. The upstream's host counts as our first domain too (T9.19).
     package func home(of uri: SIPURI, _ settings: ProxySettings, upstreamAt places: [Endpoint]) -> ByteString? {
         if let home = home(of: uri) { return home }
         return settings.upstreamHosts.name(uri, of: settings.upstream, at: places) ? domains.first : nil
     }
 
-    /// The listener that a request to `remote` is sent from. Candidates have the transport and the address family of
-    /// `remote`. The wished listener comes first, then a listener on the same address, then any candidate. A loopback
-    /// listener serves a remote address outside this machine only if no other candidate exists.
+    /// The listener from which a request to `remote` is sent, with the transport and the address family of `remote`.
+    /// The listener `wished` is preferred, then a listener on the same address, then any other. A loopback listener
+    /// serves an address outside this machine only if no other listener exists.
     package func listener(for transport: Transport, to remote: IPAddress, preferring wished: UInt16?) -> Listener? {
         let speaking = { (listener: Listener) in
             listener.transport == transport && !transport.isWebSocket && listener.bound.address.isV4 == remote.isV4
@@ -162,7 +165,7 @@ package struct LocalIdentity: Sendable {
             ?? listeners.first(where: fitting) ?? listeners.first(where: speaking)
     }
 
-    /// The listener that a flow uses, or a replacement if the settings have changed since the flow began.
+    /// The listener that a flow uses, or a similar one if the settings have changed since the flow began.
     package func listener(for flow: Flow) -> Listener? {
         if let listener = listener(flow.listener), listener.transport == flow.transport { return listener }
         return listener(for: flow.transport, to: flow.remote.address, preferring: flow.listener)
@@ -174,7 +177,7 @@ package struct LocalIdentity: Sendable {
 }
 
 extension LocalIdentity {
-    /// The user who has shown a password, or else the user named in From.
+    /// The user who makes a call: the one who has shown a password, or else the one that From names.
     package func callingUser(of incoming: IncomingRequest) -> AddressOfRecord? {
         if let sender = incoming.sender { return sender }
         let from = incoming.request.from.uri
@@ -183,7 +186,7 @@ extension LocalIdentity {
 }
 
 extension AddressOfRecord {
-    /// The AOR that a URI names in one of our domains. `nil` if the URI has no user part.
+    /// Creates the AOR of a URI in one of our domains, `home`. Returns `nil` if the URI has no user part.
     package init?(_ uri: SIPURI, home: ByteString) {
         guard let user = uri.user, !user.isEmpty else { return nil }
         self.init(user: user.percentDecoded(), host: home)

@@ -2,27 +2,27 @@ package import Addressing
 package import Bytes
 package import SIPGrammar
 
-/// The question that an OPTIONS of the daemon itself answers (RFC 3261 section 11).
+/// The purpose of an OPTIONS that this daemon sends (RFC 3261 section 11).
 package enum Question {
-    /// Whether a phone is awake. Any answer is a sign of life.
+    /// The OPTIONS asks a phone whether it is awake. Any response is a sign of life.
     case phone
-    /// Whether the upstream's server at this endpoint answers.
+    /// The OPTIONS asks the upstream's server at this address whether it is up.
     case upstream(Endpoint)
-    /// Whether our advertised name leads to this daemon.
+    /// The OPTIONS is sent to this address of the daemon's advertised host name, to see whether it reaches this daemon.
     case ourselves(Endpoint)
 }
 
-/// The text of such an OPTIONS. The request names only the receiver and this daemon.
+/// The content of an OPTIONS that this daemon sends, which names only the receiver and this daemon.
 package struct QuestionRequest {
-    /// The receiver's URI in its original, escaped form. A decoded user part could contain line ends.
+    /// The receiver's URI in its original, escaped form, because a decoded user part could contain line ends.
     package let target: ByteString
     /// The daemon's host in From and Call-ID.
     package let host: ByteString
-    /// The daemon's host and port for Contact. `nil` leaves Contact out.
+    /// The daemon's host and port for Contact; `nil` for no Contact.
     package let contact: ByteString?
     /// The value of the topmost Via.
     package let via: ByteString
-    /// A random number for the Call-ID and the From tag. No other request may have the same number.
+    /// A random number for the Call-ID and the From tag, unique for each OPTIONS.
     package let number: UInt64
 
     package init(target: ByteString, host: ByteString, contact: ByteString?, via: ByteString, number: UInt64) {

@@ -3,17 +3,17 @@ package import PushDelivery
 import Registration
 package import SIPGrammar
 
-/// The rules for requests to other people's phones (T9.11, T9.12, T9.15).
+/// The rules for requests from one user's phone to another user's phone (T9.11, T9.12, T9.15).
 package enum RequestRules {
-    /// The reason and the response for a request that breaks a rule.
+    /// The refusal of a request that breaks a rule, with the status and text of the response.
     package struct Breach {
         package let refusal: Refusal
         package let status: Status
         /// The text of the Warning header field in the response.
         package let warning: String
 
-        /// The method makes no sense outside a dialog (RFC 3261 section 15.1.2, RFC 3262 section 3, RFC 3311 section
-        /// 5.2, RFC 6086 section 4.2.2).
+        /// The request's method is not allowed outside a dialog (RFC 3261 section 15.1.2, RFC 3262 section 3, RFC 3311
+        /// section 5.2, RFC 6086 section 4.2.2).
         package static let needsDialog = Breach(
             refusal: .needsDialog, status: .callDoesNotExist, warning: "This method needs a dialog: To has no tag")
         package static let needsTrust = Breach(
@@ -25,31 +25,31 @@ package enum RequestRules {
             refusal: .otherName, status: .forbidden, warning: "From is not the one that began this dialog")
     }
 
-    /// Checks a request without a To tag. Its method and its sender decide (T9.11, T9.12). `nil` if the request is
+    /// Checks a request without a To tag, by its method and its sender (T9.11, T9.12). Returns `nil` if the request is
     /// allowed.
     package static func outsideDialogs(_ method: Method, fromTrusted: Bool) -> Breach? {
         switch method {
         case .invite, .message, .options, .subscribe, .publish: nil
         case .bye, .prack, .update, .info: .needsDialog
-        // An unsolicited NOTIFY can reboot a phone or make it answer. A REFER makes a phone call somebody.
+        // An unsolicited NOTIFY can reboot a phone or make it answer a call. A REFER makes a phone start a call.
         case .notify, .refer, .register, .ack, .cancel, .other: fromTrusted ? nil : .needsTrust
         }
     }
 
-    /// Checks a phone's request inside a dialog (T9.15). Some phones obey NOTIFYs with the events `talk`, `hold` or
-    /// `check-sync` without a subscription. With such a NOTIFY, a caller could make a ringing phone answer the call.
+    /// Checks a phone's request inside a dialog (T9.15). Some phones obey a NOTIFY with the event `talk`, `hold` or
+    /// `check-sync` without a subscription, so a caller could make a ringing phone answer the call.
     package static func insideDialogs(_ request: SIPRequest) -> Breach? {
         guard request.method == .notify else { return nil }
         let values = request.frame.values(of: .event)
         return !values.isEmpty && values.allSatisfy(isReport) ? nil : .command
     }
 
-    /// Whether an event only reports a state and orders nothing. The list holds those of IANA's event packages that
-    /// phones serve.
+    /// Whether an event only reports a state and gives the phone no order. The list has those event packages of IANA
+    /// that phones support.
     private static func isReport(_ value: ByteString) -> Bool {
         let end = value.firstIndex(of: UInt8(ascii: ";")) ?? value.count
         var name = value[0..<end].trimmed()
-        // The suffix `.winfo` (RFC 3857) reports who watches the event, and orders nothing either.
+        // The suffix `.winfo` (RFC 3857) means a report of who watches another event, which gives no order either.
         let suffix = name.count - ".winfo".utf8.count
         if suffix > 0, name[suffix..<name.count].equalsIgnoringCase(".winfo") { name = name[0..<suffix] }
         return reports.contains { name.equalsIgnoringCase($0) }

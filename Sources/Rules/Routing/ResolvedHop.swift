@@ -1,13 +1,13 @@
 package import Addressing
 import SIPGrammar
 
-/// One address of a next hop, with the transport to use there.
+/// One address of a next hop, with the transport to use at this address.
 package struct ResolvedHop: Hashable, Sendable {
     package let transport: Transport
     package let endpoint: Endpoint
-    /// The URI or the settings asked for this transport, so a large request uses no other (RFC 3261 section 18.1.1).
+    /// Whether the URI or the settings demand this transport, even for a large request (RFC 3261 section 18.1.1).
     package let isFixed: Bool
-    /// The name that the server's certificate must prove, if the transport has certificates.
+    /// Stands for the host name that the server's certificate must prove, if the transport has certificates.
     package let server: ServerNumber
 
     package init(
@@ -19,8 +19,8 @@ package struct ResolvedHop: Hashable, Sendable {
         self.server = server
     }
 
-    /// Whether this hop and the flow lead to the same server. The ports may differ if the transports differ, since a
-    /// server has a port for each transport.
+    /// Whether this hop and the flow lead to the same server. If the transports differ, the ports may differ too, since
+    /// a server has a port for each transport.
     package func isSameServer(as flow: Flow) -> Bool {
         endpoint.address == flow.remote.address && (endpoint.port == flow.remote.port || transport != flow.transport)
     }

@@ -2,27 +2,27 @@ package import Bytes
 package import SIPDialogs
 package import SIPGrammar
 
-/// The next hops that a request's Route header fields and Request-URI name (RFC 3261 section 16.4).
+/// Reads the next hops that a request's Route header fields and Request-URI name (RFC 3261 section 16.4).
 package enum RouteSet {
-    /// The target of the request after our own Route values were removed.
+    /// The next hops of a request after this daemon's own Route values were removed.
     package struct Next {
-        /// The Request-URI to send. It differs from the received one only if the sender was a strict router.
+        /// The Request-URI to send, which differs from the received one only if the sender was a strict router.
         package var requestURI: SIPURI
-        /// The Route values of the proxies after us.
+        /// The Route values of the proxies after this daemon.
         package var routes: ArraySlice<NameAddress>
-        /// Whether the Route rows must be rewritten, because our own values were removed.
+        /// Whether the Route header fields must be rewritten, because the daemon's own values were removed.
         package var changed: Bool
 
-        /// The URI to send to: the first Route, or else the Request-URI.
+        /// The URI to send the request to: the first Route, or else the Request-URI.
         package var target: SIPURI { routes.first?.uri ?? requestURI }
 
-        /// Whether the request may use protected hops only (RFC 5630).
+        /// Whether the request needs TLS on every hop (RFC 5630).
         package var isSecure: Bool { requestURI.scheme == .sips || target.scheme == .sips }
 
-        /// The Route values for ``RequestEdits/routes``. `nil` if the rows stay unchanged.
+        /// The Route values for ``RequestEdits/routes``; `nil` if the Route header fields stay unchanged.
         package var rows: [ByteString]? { changed ? texts : nil }
 
-        /// The Route values in the form of the header field.
+        /// The Route values as the header field has them.
         package var texts: [ByteString] {
             routes.map { route in
                 var text: [UInt8] = [UInt8(ascii: "<")]
@@ -35,22 +35,21 @@ package enum RouteSet {
     }
 
     package enum Kind {
-        /// The request carries one of our dialog tokens. We put the token into Record-Route of the request that began
-        /// the dialog.
+        /// The request has a dialog token of this daemon, from the Record-Route of the request that began the dialog.
         case dialog(DialogPass, Next)
         case initial(Next)
-        /// The request carries a token that belongs to another dialog, or a forged one.
+        /// The request has a forged token, or a token of another dialog.
         case forged
     }
 
-    /// Removes our own Route values and reads the dialog token. `open` decodes a token; `nil` if the token does not
-    /// belong to this request.
+    /// Removes the daemon's own Route values and reads the dialog token. `open` decodes a token, and returns `nil` for
+    /// a token that does not belong to this request.
     package static func preprocess(
         _ request: SIPRequest, identity: LocalIdentity, open: (ByteString) -> DialogPass?
     ) -> Kind {
         var next = Next(requestURI: request.uri, routes: request.routes[...], changed: false)
         var pass: DialogPass?
-        // A strict router before us moved our Record-Route URI into the Request-URI.
+        // A strict router before this daemon has moved our Record-Route URI into the Request-URI.
         if let last = next.routes.last, identity.isUs(request.uri), request.uri.parameters.contains("lr"),
             let user = request.uri.user
         {
@@ -68,9 +67,9 @@ package enum RouteSet {
                 next.changed = true
                 continue
             }
-            // If the two sides use different transports, we write Record-Route twice with the same token. A Route value
-            // with another token belongs to a second pass of the call through this daemon, and the PBX comes before
-            // that pass.
+            // If the two sides use different transports, Record-Route has the daemon twice, with the same token. A
+            // Route value with another token belongs to a second pass of the call through this daemon, and the PBX
+            // comes before it.
             if let tokenText, user != tokenText { break }
             next.routes.removeFirst()
             next.changed = true

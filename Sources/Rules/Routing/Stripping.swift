@@ -3,8 +3,8 @@ package import ProxyPolicy
 package import SIPGrammar
 
 extension RequestEdits {
-    /// Removes fields that must not leave this daemon: identity fields of an untrusted sender (T9.7), and credentials for
-    /// our own realms (T9.8).
+    /// Removes header fields that must not leave this daemon: identity fields of an untrusted sender (T9.7), and
+    /// credentials for our own realms (T9.8).
     package mutating func strip(_ incoming: IncomingRequest, _ settings: ProxySettings, realms: [ByteString]) {
         if !incoming.isTrusted { filter = settings.stripped }
         ownRealms = realms

@@ -1,7 +1,7 @@
 package import SIPGrammar
 
-/// To tags for our own responses (RFC 3261 section 19.3). Each tag is unique, and each process makes different tags.
-/// Tags need not be hard to guess.
+/// Makes To tags for responses that this daemon itself creates (RFC 3261 section 19.3). Each tag is unique, also among
+/// processes. Tags do not have to be hard to guess.
 package struct Tags {
     private let key: UInt64
     private var last: UInt64 = 0
@@ -15,8 +15,7 @@ package struct Tags {
         return ToTag(mixed)
     }
 
-    /// A tag for a stateless response (RFC 3261 section 8.2.7). Each copy of the request gets the same tag, though no
-    /// state is kept.
+    /// A tag for a response without a transaction (RFC 3261 section 8.2.7). Each copy of the request gets the same tag.
     package func stateless(for request: SIPRequest) -> ToTag {
         var hasher = Hasher()
         hasher.combine(key)

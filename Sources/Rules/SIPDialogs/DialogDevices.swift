@@ -3,11 +3,11 @@ package import Bytes
 import Collections
 import Registration
 
-/// Remembers our users' phones by dialog, so that an INVITE with Replaces finds the right phone (RFC 3891, RFC 8599
+/// Remembers which phone takes part in a dialog, so that an INVITE with Replaces finds the phone (RFC 3891, RFC 8599
 /// section 7).
 ///
-/// When the table is full, it forgets its oldest dialog. At the end of the process, it forgets all dialogs. An INVITE
-/// whose Replaces finds no phone goes to all devices of its user, like any other INVITE.
+/// If the table is full, the oldest dialog is removed. The table is lost when the process ends. If Replaces names no
+/// known phone, the INVITE is sent to all devices of the user.
 package struct DialogDevices {
     private let limit: Int
     private var devices: [Int: DeviceID] = [:]
@@ -15,13 +15,15 @@ package struct DialogDevices {
 
     package init(limit: Int = 65_536) { self.limit = limit }
 
+    /// Notes that a phone takes part in a dialog.
+    ///
     /// - Parameters:
     ///   - device: the phone.
     ///   - callID: the dialog's Call-ID.
     ///   - tag: the phone's own tag in the dialog.
     package mutating func note(_ device: DeviceID, callID: ByteString, tag: ByteString) {
         let key = Self.key(callID, tag)
-        // All room is reserved at once, because moving tens of thousands of entries into a larger table takes
+        // The table gets all its memory at once, because moving tens of thousands of entries into a larger table takes
         // milliseconds.
         if order.isEmpty { devices.reserveCapacity(limit + 1) }
         guard devices.updateValue(device, forKey: key) == nil else { return }
@@ -29,7 +31,8 @@ package struct DialogDevices {
         while order.count > limit, let oldest = order.popFirst() { devices[oldest] = nil }
     }
 
-    /// The phone whose dialog a Replaces value names. The value has the Call-ID and, as to-tag, the phone's own tag.
+    /// The phone whose dialog the value of a Replaces header field names, by its Call-ID and, as to-tag, the phone's
+    /// own tag.
     package func device(replacedBy value: ByteString) -> DeviceID? {
         let end = value.firstIndex(of: UInt8(ascii: ";")) ?? value.count
         var tag: ByteString?
@@ -42,7 +45,8 @@ package struct DialogDevices {
         return tag.flatMap { devices[Self.key(value[0..<end].trimmed(), $0)] }
     }
 
-    /// Hashes texts that a peer chooses. The hash is seeded, so a peer cannot make two texts collide.
+    /// The key of a dialog: a hash of texts that a peer chooses. The hash is seeded, so a peer cannot make two dialogs
+    /// collide.
     private static func key(_ callID: ByteString, _ tag: ByteString) -> Int {
         var hasher = Hasher()
         hasher.combine(callID)

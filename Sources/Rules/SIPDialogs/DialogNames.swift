@@ -3,20 +3,20 @@ import Registration
 package import SIPGrammar
 package import SIPTransactions
 
-/// The names of the two sides when their dialog was made, for each side that is a phone (T20.7). They are hashes of
-/// the URIs, and of the display names that the caller gave to itself and to the callee.
+/// The names of those sides of a dialog that are phones, as they were when the dialog began (T20.7). The names are
+/// hashes of the URIs, and of the display names that the caller gave to itself and to the callee.
 ///
-/// The key of the hashes is in the same sealed token, so nobody can search for two names with the same hash.
+/// The key of the hashes is in the sealed token, so no peer can search for two names with the same hash.
 package struct DialogNames: Hashable, Sendable {
-    /// A key of 24 bits.
+    /// The key of the hashes, which has 24 bits.
     package let key: UInt32
-    /// `nil` for a side that may change its name, such as a trusted peer (RFC 4916).
+    /// The caller's name; `nil` for a side that may change its name, such as a trusted peer (RFC 4916).
     package let caller: Caller?
     package let callee: Callee?
 
     package struct Callee: Hashable, Sendable {
-        /// Hashes of 24 bits. `name` is the display name that the caller wrote into To, or zero if To had none. In
-        /// tokens of older versions, which lack the name, `name` is `nil`.
+        /// A hash of the callee's URI and a hash of its name, 24 bits each. `name` is the display name that the caller
+        /// wrote into To, or zero if there was none, or `nil` in tokens of older versions.
         package let uri: UInt32
         package let name: UInt32?
 
@@ -27,7 +27,8 @@ package struct DialogNames: Hashable, Sendable {
     }
 
     package struct Caller: Hashable, Sendable {
-        /// Hashes of 24 bits. `name` is zero if the caller gave no display name.
+        /// A hash of the caller's URI and a hash of its display name, 24 bits each. `name` is zero if the caller gave
+        /// no display name.
         package let uri, name: UInt32
 
         package init(uri: UInt32, name: UInt32) {
@@ -64,9 +65,9 @@ package struct DialogNames: Hashable, Sendable {
             ? Callee(uri: Self.hash(request.to.uri, key), name: Self.hash(request.to.displayName, key)) : nil
     }
 
-    /// Whether a phone may write this From in a request inside the dialog.
+    /// Whether a phone may use this From in a request inside the dialog.
     ///
-    /// A caller may omit its display name, but not change it. The callee's display name is not checked here, but in
+    /// A caller may leave out its display name, but not change it. The callee's display name is checked by
     /// ``isForeign(_:)``.
     package func admits(_ from: NameAddress, ofCaller isCaller: Bool) -> Bool {
         guard isCaller else { return callee.map { $0.uri == Self.hash(from.uri, key) } ?? true }
@@ -75,10 +76,10 @@ package struct DialogNames: Hashable, Sendable {
         return caller.uri == Self.hash(from.uri, key) && (name == 0 || name == caller.name)
     }
 
-    /// Whether the callee writes a display name that the caller has not used for it. The caller has not seen this
-    /// name, and its phone would show the name from then on (RFC 4916).
+    /// Whether the callee's display name differs from the name that the caller wrote into To. The caller's phone would
+    /// show the new name from then on (RFC 4916).
     ///
-    /// This is no reason to refuse the request, because some phones (JsSIP) always write their own name.
+    /// A foreign name is no reason to refuse the request, because some phones (JsSIP) always write their own name.
     package func isForeign(_ name: ByteString?) -> Bool {
         guard let known = callee?.name else { return false }
         let said = Self.hash(name, key)
@@ -87,8 +88,8 @@ package struct DialogNames: Hashable, Sendable {
 
     // MARK: Hashes
 
-    /// Hashes user and host, so that all spellings of one user are equal. For other schemes, hashes the URI before
-    /// its parameters.
+    /// A hash of user and host, which is equal for all spellings of one user. For schemes other than sip, sips and tel,
+    /// it is a hash of the URI without its parameters.
     private static func hash(_ uri: SIPURI, _ key: UInt32) -> UInt32 {
         var hash = NameHash(key)
         switch uri.scheme {
@@ -100,7 +101,7 @@ package struct DialogNames: Hashable, Sendable {
         return hash.value
     }
 
-    /// Hashes a display name without its quotes. The hash is zero without a name.
+    /// A hash of a display name without its quotes; zero if there is no display name.
     private static func hash(_ name: ByteString?, _ key: UInt32) -> UInt32 {
         guard let text = name?.unquoted().trimmed(), !text.isEmpty else { return 0 }
         var hash = NameHash(key)

@@ -2,14 +2,14 @@ package import Addressing
 import Collections
 package import Timekeeping
 
-/// How long dialogs live: as long as their token says, or longer if their traffic has renewed them (T20.5).
+/// The end of each dialog's life: the expiry in its token, or a later time if requests have renewed the dialog (T20.5).
 ///
-/// Only renewals are remembered, in tables of fixed size. When a table is full, the renewal that ends first is
-/// forgotten.
+/// Only renewals are stored, in a table of fixed size. If the table is full, the renewal that ends first is dropped.
 package struct DialogRenewals {
     package let limit: Int
     private var ends: [UInt64: UnixTime] = [:]
-    /// The renewals in the order in which they end. If a dialog is renewed again, its old entry stays and is ignored.
+    /// The renewals in the order of their ends. After a second renewal of a dialog, the older entry stays and is
+    /// ignored.
     private var order = Queue<(digest: UInt64, until: UnixTime)>()
 
     package init(limit: Int = 100_000) { self.limit = limit }
@@ -38,8 +38,8 @@ package struct DialogRenewals {
     }
 }
 
-/// Flows on which phones have shown a password inside a dialog, and which the dialog's token does not name. Later
-/// requests of the phone come from there, and an ACK cannot be challenged for a password (RFC 3261 section 22.1).
+/// The flows on which phones have shown a password inside a dialog, if the dialog's token has another flow. Later
+/// requests of the phone pass on this flow, because an ACK cannot be challenged for a password (RFC 3261 section 22.1).
 package struct ProvedPlaces {
     private struct Key: Hashable {
         let digest: UInt64
@@ -58,7 +58,7 @@ package struct ProvedPlaces {
     /// The flow on which the sender of the request has shown a password.
     package subscript(pass: DialogPass) -> Flow? { flows[Key(pass)] }
 
-    /// The sender of the request has shown a password on the flow.
+    /// Notes that the sender of a request has shown a password on the flow.
     package mutating func note(_ flow: Flow, for pass: DialogPass) {
         let key = Key(pass)
         if flows.updateValue(flow, forKey: key) == nil { order.append(key) }

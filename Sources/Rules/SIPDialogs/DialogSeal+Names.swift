@@ -2,21 +2,22 @@ package import Addressing
 package import Bytes
 package import Registration
 
-/// Names that one sealed block can carry: temporary GRUUs (RFC 5627) and `pn-purr` values (RFC 8599).
+/// Seals and opens temporary GRUUs (RFC 5627) and `pn-purr` values (RFC 8599), which fit into one block.
 extension DialogSeal {
-    /// The last bytes of a sealed block of sixteen bytes. They say what the block is for.
+    /// The last bytes of a sealed block of sixteen bytes, which show the purpose of the block.
     private enum Purpose {
-        /// The last two bytes. The three bytes before them count the REGISTER answers, and the three before those are a
-        /// part of the Call-ID's number.
+        /// The last two bytes of a block for a GRUU. The three bytes before them are the number of the REGISTER's
+        /// answer, and three more bytes before are a part of the Call-ID's hash.
         static let gruu: UInt16 = 0x6772
-        /// The last four bytes. The four bytes before them count the REGISTER answers.
+        /// The last four bytes of a block for a `pn-purr`. The four bytes before them are the number of the REGISTER's
+        /// answer.
         static let purr: UInt32 = 0x7075_7272
-        /// The last four bytes of a GRUU from versions that did not count answers. The four bytes before them stand for
-        /// the Call-ID.
+        /// The last four bytes of a GRUU from versions that did not number their answers. The four bytes before them
+        /// are a hash of the Call-ID.
         static let formerGRUU: UInt32 = 0x6772_7575
     }
 
-    /// The bits of a Call-ID's number that a temporary GRUU contains.
+    /// The bits of a Call-ID's hash that a temporary GRUU contains.
     package static let callIDMask: UInt32 = 0xff_ffff
 
     package func seal(_ name: SealedName) -> [23 of UInt8] {
@@ -29,8 +30,8 @@ extension DialogSeal {
         }
     }
 
-    /// The device of a temporary GRUU, and the part of its Call-ID's number that the GRUU contains. A forged GRUU names
-    /// no device: the device number, the Call-ID and the purpose would have to match.
+    /// The device of a temporary GRUU, and the bits of the Call-ID's hash that the GRUU contains. A forged GRUU names
+    /// no device, because device id, Call-ID and purpose would all have to match.
     package func openTemporaryGRUU(_ text: ByteString) -> (device: DeviceID, callID: UInt32)? {
         guard let (high, low) = openBlock(text) else { return nil }
         if UInt16(truncatingIfNeeded: low) == Purpose.gruu {
@@ -40,7 +41,7 @@ extension DialogSeal {
         return (DeviceID(rawValue: high), UInt32(truncatingIfNeeded: low >> 32) & Self.callIDMask)
     }
 
-    /// The device that a `pn-purr` names, whichever REGISTER answer contained the value.
+    /// The device that a `pn-purr` names, whichever answer to a REGISTER contained it.
     package func openPURR(_ text: ByteString) -> DeviceID? {
         guard let (high, low) = openBlock(text), UInt32(truncatingIfNeeded: low) == Purpose.purr else { return nil }
         return DeviceID(rawValue: high)

@@ -1,14 +1,15 @@
 package import SIPGrammar
 
-/// Chooses the status for the sender of a request inside a dialog (T27.4).
+/// Chooses the status that the sender of a request inside a dialog gets (T27.4).
 package enum DialogStatus {
-    /// A 480 ends the call, and a 502 ends its whole dialog (RFC 5057 section 5.1), though the phone may only sleep.
-    /// A 500 ends only the request, which can be retried. A BYE ends the call with any status.
+    /// The status inside a dialog. A 480 would end the call, and a 502 its whole dialog (RFC 5057 section 5.1),
+    /// although the phone may only sleep. A 500 ends only the request, which the sender can retry. A BYE ends the call
+    /// whatever its status is.
     ///
     /// - Parameters:
     ///   - status: the status that the request would get outside a dialog.
     ///   - method: the method of the request.
-    ///   - wasWoken: whether the phone was woken and did not come.
+    ///   - wasWoken: whether the daemon sent the phone a push and the phone did not register.
     /// - Returns: the status to send.
     package static func inside(_ status: Status, _ method: Method, wasWoken: Bool) -> Status {
         switch status {
@@ -18,6 +19,8 @@ package enum DialogStatus {
         }
     }
 
-    /// Seconds after which the sender may retry. A phone that has not come after its push seldom comes sooner.
+    /// The number of seconds after which the sender may retry. A phone that does not register soon after its push
+    /// rarely registers within the next seconds.
+    /// rarely registers within the next seconds.
     package static let retryAfter = 10
 }

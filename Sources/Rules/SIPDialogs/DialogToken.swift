@@ -2,21 +2,20 @@ package import Addressing
 package import Bytes
 package import Timekeeping
 
-/// One end of a dialog, as this proxy reaches it.
+/// One side of a dialog, with the flow by which this proxy reaches it.
 package struct DialogSide: Hashable, Sendable {
     package enum Party: Hashable, Sendable {
         /// A trusted peer, known by its address.
         case peer
         /// The upstream, which gets the calls of phones.
         case upstream
-        /// A phone that was registered on the flow. After the phone has moved, its binding still finds and identifies
-        /// it.
+        /// A phone that was registered on the flow. If the phone moves to another flow, it is found by its binding.
         case phone(DeviceID)
-        /// A phone that was not registered on the flow. The number is the hash of the AOR whose password it had
-        /// shown, or 0 without a password.
+        /// A phone that was not registered on the flow of its request. The number is a hash of the AOR whose password
+        /// it had shown, or 0 without a password.
         case caller(UInt64)
 
-        /// Whether the party is a phone, which must keep its name (T20.7).
+        /// Whether this side is a phone, which must keep the name that it had when the dialog began (T20.7).
         package var isPhone: Bool {
             switch self {
             case .peer, .upstream: false
@@ -26,7 +25,7 @@ package struct DialogSide: Hashable, Sendable {
     }
 
     package let party: Party
-    /// The flow on which the request that made the dialog came, or was sent.
+    /// The flow on which the request that began the dialog was received or sent.
     package let flow: Flow
 
     package init(_ party: Party, on flow: Flow) {
@@ -35,17 +34,17 @@ package struct DialogSide: Hashable, Sendable {
     }
 }
 
-/// Both ends of a dialog, sealed into the user part of our Record-Route URI (RFC 5626 section 5.2, T20).
+/// The two sides of a dialog, sealed into the user part of our Record-Route URI (RFC 5626 section 5.2, T20).
 ///
-/// Requests inside the dialog bring the token in Route, so the proxy need not remember the call. The token is sealed
-/// with the Call-ID and the caller's tag. If the tag in From opens it, the caller sent the request. If the tag in To
-/// opens it, the callee did.
+/// Requests inside the dialog contain the token in Route, so the proxy need not remember the call. The token is sealed
+/// with the Call-ID and the caller's tag. If the tag in From opens the token, the caller has sent the request; if the
+/// tag in To opens it, the callee has.
 package struct DialogToken: Hashable, Sendable {
-    /// When the dialog was made, to the second.
+    /// The time at which the dialog began, in seconds.
     package let made: UnixTime
     package let caller: DialogSide
     package let callee: DialogSide
-    /// `nil` if no side must keep its name, and in tokens of builds that did not write names.
+    /// The names that the sides must keep; `nil` if no side must keep its name, or if the token is of an older version.
     package let names: DialogNames?
 
     package init(made: UnixTime, caller: DialogSide, callee: DialogSide, names: DialogNames? = nil) {
@@ -55,8 +54,8 @@ package struct DialogToken: Hashable, Sendable {
         self.names = names
     }
 
-    /// The bytes to seal. Connection numbers are only valid in one run of the program, so the mark of the run goes
-    /// with them.
+    /// The bytes of the token before it is sealed. The bytes also contain the number of this run, because connection
+    /// numbers are valid only in one run of the program.
     package func encoded(in run: UInt32) -> [UInt8] {
         [UInt8](capacity: 96) { out in
             out.append(big: UInt64(UInt32(clamping: made.seconds)), count: 4)
@@ -78,7 +77,7 @@ package struct DialogToken: Hashable, Sendable {
         }
     }
 
-    /// Reads the bytes that were sealed. A connection of another run counts as closed.
+    /// Reads the bytes of an opened token. A connection of an earlier run counts as closed.
     package init?(_ plain: [UInt8], in run: UInt32) {
         let bytes = plain.span
         var index = 0
@@ -101,7 +100,7 @@ package struct DialogToken: Hashable, Sendable {
             callee: callee.side(isOfThisRun: isOfThisRun), names: names)
     }
 
-    /// Reads the names of the sides that are phones. Other sides have no names.
+    /// Reads the names of the sides that are phones. The token has no names of other sides.
     private static func names(
         _ bytes: Span<UInt8>, at index: inout Int, _ caller: DialogSide.Party, _ callee: DialogSide.Party
     ) -> DialogNames? {
@@ -125,9 +124,9 @@ package struct DialogToken: Hashable, Sendable {
 
     // MARK: One side: flags, listener, connection, address, port, and what its party has
 
-    /// A flag: the address is IPv4.
+    /// The flag that marks an IPv4 address.
     private static let v4: UInt8 = 1
-    /// A flag: the flow is one connection, whose number follows.
+    /// The flag that marks a flow on one connection, whose number follows.
     private static let connected: UInt8 = 8
 
     private static func encode(_ side: DialogSide, into out: inout ByteSink) {
@@ -158,8 +157,8 @@ package struct DialogToken: Hashable, Sendable {
         }
     }
 
-    /// The number of the flow's connection; `nil` without a connection. A number beyond four bytes becomes 0, which
-    /// counts as closed.
+    /// The connection number of a flow; `nil` for a flow without a connection. A number beyond four bytes becomes 0,
+    /// which counts as closed.
     private static func number(of flow: Flow) -> UInt32? {
         flow.isConnection || flow.isClosed ? UInt32(exactly: flow.connection) ?? 0 : nil
     }
@@ -221,11 +220,12 @@ package struct DialogToken: Hashable, Sendable {
     }
 }
 
-/// Seals dialog tokens and opens them. The shell supplies the functions, because the rules call no library.
+/// Seals and opens dialog tokens. The shell supplies these functions, because the rules import no cryptography library.
 package struct DialogSeal {
     package struct Opened {
         package let plain: [UInt8]
-        /// A hash that distinguishes the token from others. Its upper eight bits name the key.
+        /// A hash that distinguishes this token from others. The upper eight bits of the hash are the number of the
+        /// key.
         package let digest: UInt64
 
         package init(plain: [UInt8], digest: UInt64) {
@@ -234,13 +234,13 @@ package struct DialogSeal {
         }
     }
 
-    /// Returns a text for a URI's user part that needs no escaping. The text is bound to a Call-ID and a tag.
+    /// Seals bytes for one Call-ID and tag, as text for the user part of a URI that needs no escapes.
     package let seal: (_ plain: [UInt8], _ callID: ByteString, _ tag: ByteString) -> [UInt8]
-    /// Returns `nil` if the text was not sealed here with this Call-ID and this tag.
+    /// Opens a sealed text; `nil` if it was not sealed here with this Call-ID and this tag.
     package let open: (_ text: ByteString, _ callID: ByteString, _ tag: ByteString) -> Opened?
 
-    /// Seals sixteen bytes without a Call-ID or a tag. Opening any text gives some bytes, so the bytes need a
-    /// checksum inside.
+    /// Seals sixteen bytes without a Call-ID and tag. `openBlock` accepts any text and may return meaningless bytes, so
+    /// the sealed bytes need a checksum.
     package let sealBlock: (_ high: UInt64, _ low: UInt64) -> [23 of UInt8]
     package let openBlock: (_ text: ByteString) -> (high: UInt64, low: UInt64)?
 
@@ -257,7 +257,7 @@ package struct DialogSeal {
     }
 }
 
-/// A dialog token that a request has brought.
+/// The dialog token of a request, with the side that sent the request.
 package struct DialogPass {
     package let token: DialogToken
     /// Whether the request comes from the caller's side.
@@ -270,7 +270,7 @@ package struct DialogPass {
         self.digest = digest
     }
 
-    /// The side that sent the request, known from the tag that opened the token.
+    /// The side that sent the request, which is known by the tag that opened the token.
     package var sender: DialogSide { isFromCaller ? token.caller : token.callee }
     package var isFromPeer: Bool {
         switch sender.party {
@@ -279,6 +279,6 @@ package struct DialogPass {
         }
     }
 
-    /// The side that the request is for.
+    /// The side to which the request is sent.
     package var receiver: DialogSide { isFromCaller ? token.callee : token.caller }
 }

@@ -1,10 +1,11 @@
 import SIPGrammar
 
-/// State of dialogs that their tokens do not carry.
+/// The state of dialogs that does not fit into their tokens.
 package struct Dialogs {
-    /// Marks this run of the program in dialog tokens, because connection numbers are not valid in other runs.
+    /// A random number that stands for this run of the program in dialog tokens, because connection numbers are not
+    /// valid in other runs.
     package let run: UInt32
-    /// When renewed dialogs end.
+    /// The dialogs that were renewed, with their new ends.
     package var renewals = DialogRenewals()
     package var provedPlaces = ProvedPlaces()
     package var devices = DialogDevices()

@@ -1,7 +1,7 @@
 import Addressing
 
-/// The client transactions of each flow. When a connection closes, they are found here. The lists are linked through
-/// the records themselves.
+/// Finds the client transactions of each flow, for example when a connection closes. The lists are linked through the
+/// transaction records themselves.
 struct ClientsByFlow: Sendable {
     private var heads = [Int32](repeating: -1, count: 4096)
 
@@ -31,8 +31,8 @@ struct ClientsByFlow: Sendable {
         return slots
     }
 
-    /// The chain of a flow. The hash need not be secret, because a long chain costs time only when one of its flows
-    /// fails.
+    /// The index of the list for a flow: a hash that need not be secret, because a long list costs time only when one
+    /// of its flows fails.
     private func chain(of flow: Flow) -> Int {
         var mixed = flow.connection &* 0x9e37_79b9_7f4a_7c15 ^ flow.remote.address.low
         mixed ^= flow.remote.address.high &+ UInt64(flow.remote.port) << 40

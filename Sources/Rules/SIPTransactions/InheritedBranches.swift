@@ -1,14 +1,15 @@
 import Bytes
 
-/// The branches of INVITEs that an earlier run of the program sent and this run resumes. That run's key is gone, so
-/// these branches are looked up in a table.
+/// The Via branches of INVITEs that an earlier run of the program sent and this run resumes. These branches are looked
+/// up in a table, because the key with which that run made them no longer exists.
 struct InheritedBranches: Sendable {
     private var clients: [ByteString: ClientTransactionID] = [:]
     private var branches: [ClientTransactionID: ByteString] = [:]
 
     var isEmpty: Bool { clients.isEmpty }
 
-    /// The client transaction of a branch. Case is ignored, because some peers change the case of branches.
+    /// The client transaction of a branch. Upper and lower case are equal, because some peers change the case of
+    /// branches.
     subscript(branch: ByteString) -> ClientTransactionID? { clients[branch.lowercased()] }
 
     mutating func add(_ branch: ByteString, _ client: ClientTransactionID) {

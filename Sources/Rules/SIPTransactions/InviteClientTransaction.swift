@@ -3,29 +3,31 @@ package import Timekeeping
 
 /// An INVITE that the daemon sent (RFC 3261 section 17.1.1, RFC 6026 section 7.2), with its cancellation (section 9.1).
 ///
-/// This type is pure: the table keeps the bytes and the deadlines, and runs the action of each event.
+/// This type does no input or output: the table keeps the bytes and the deadlines, and runs the action of each event.
 package struct InviteClientTransaction: Sendable {
     package enum State: Equatable, Sendable {
-        /// No response yet. `cancelWanted` waits for the first response, because no CANCEL may be sent before it. Next:
-        /// `proceeding`, `completed`, `accepted`, `ended` (timer B, transport).
+        /// No response yet. `cancelWanted` waits for the first response, because no CANCEL may be sent before the first
+        /// response. The next state is `proceeding`, `completed`, `accepted` or `ended` (timer B, transport).
         case calling(cancelWanted: Bool)
-        /// A provisional response was received; timer C runs. Next: `cancelling`, `completed`, `accepted`, `ended`
-        /// (transport).
+        /// A provisional response was received; timer C runs. The next state is `cancelling`, `completed`, `accepted`
+        /// or `ended` (transport).
         case proceeding
-        /// A CANCEL was sent. Next: `completed`, `accepted`, `ended` (64*T1 without a final response, transport).
+        /// A CANCEL was sent. The next state is `completed`, `accepted` or `ended` (64*T1 without a final response,
+        /// transport).
         case cancelling
-        /// A 3xx to 6xx was received and acknowledged. Next: `ended` (timer D).
+        /// A 3xx to 6xx was received and acknowledged. The next state is `ended` (timer D).
         case completed
-        /// A 2xx was received, and more 2xx may follow from forks behind the next hop. Next: `ended` (timer M).
+        /// A 2xx was received, and more 2xx may follow from forks behind the next hop. The next state is `ended` (timer
+        /// M).
         case accepted
         case ended
     }
 
     package enum Action: Equatable, Sendable {
         case none
-        /// Send the request. Resend it at timer A on unreliable transports, and give up at timer B.
+        /// Send the request. Resend the request at timer A on unreliable transports, and give up at timer B.
         case sendRequest(again: Instant?, until: Instant)
-        /// Timer A fired: resend the request, and again at `next`.
+        /// Timer A fired: resend the request, and resend it again at `next`.
         case sendAgain(next: Instant)
         /// Pass the response to the core.
         case tell
@@ -37,9 +39,10 @@ package struct InviteClientTransaction: Sendable {
         case tellProvisionalAndCancel(until: Instant)
         /// Pass the first 2xx to the core, and wait for further 2xx until timer M.
         case tellSuccess(until: Instant)
-        /// Acknowledge the response, pass it to the core, and acknowledge its retransmissions until timer D.
+        /// Acknowledge the response, pass the response to the core, and acknowledge its retransmissions until timer D.
         case acknowledgeAndTell(until: Instant)
-        /// Acknowledge the response, pass it to the core, and end. Reliable transports have no retransmissions.
+        /// Acknowledge the response, pass the response to the core, and end. Reliable transports have no
+        /// retransmissions.
         case acknowledgeTellAndEnd
         /// Send the same ACK again.
         case acknowledgeAgain
@@ -47,7 +50,7 @@ package struct InviteClientTransaction: Sendable {
         case holdCancel
         /// Send the CANCEL, and give up if no final response arrives by `until`.
         case sendCancel(until: Instant)
-        /// Notify the core that timer C fired.
+        /// Notify the core that timer C has fired.
         case tellRangTooLong
         case end
         /// Notify the core that no final response arrived in time, and end.
@@ -58,19 +61,19 @@ package struct InviteClientTransaction: Sendable {
 
     package private(set) var state = State.calling(cancelWanted: false)
     private let isReliable: Bool
-    /// How often timer A has fired.
+    /// The number of times that timer A has fired.
     private var repeats: UInt8 = 0
 
     package init(isReliable: Bool) { self.isReliable = isReliable }
 
-    /// A transaction whose 2xx an earlier run of the program forwarded.
+    /// Creates a transaction whose 2xx an earlier run of the program forwarded.
     package static func accepted(isReliable: Bool) -> InviteClientTransaction {
         var machine = InviteClientTransaction(isReliable: isReliable)
         machine.state = .accepted
         return machine
     }
 
-    /// The first event: the core starts the transaction.
+    /// Handles the first event: the core starts the transaction.
     package func started(_ timers: TransactionTimers, now: Instant) -> Action {
         .sendRequest(
             again: isReliable ? nil : timers.uncapped(doublings: 0, from: now), until: timers.patience(from: now))
@@ -107,7 +110,7 @@ package struct InviteClientTransaction: Sendable {
         }
     }
 
-    /// Timer A fired.
+    /// Handles timer A.
     package mutating func resendDue(_ timers: TransactionTimers, now: Instant) -> Action {
         switch state {
         case .calling:
@@ -117,15 +120,14 @@ package struct InviteClientTransaction: Sendable {
         }
     }
 
-    /// The peer is reachable again after some copies of the INVITE were lost. The next copy is sent now, and timer A
-    /// restarts.
+    /// Sends the next copy of the INVITE now and restarts timer A, because the peer is reachable again.
     package mutating func peerReturned(_ timers: TransactionTimers, now: Instant) -> Action {
         guard case .calling = state, repeats > 0 else { return .none }
         repeats = 0
         return .sendAgain(next: timers.uncapped(doublings: 0, from: now))
     }
 
-    /// Timer B, C, D or M fired, or the time limit of a CANCEL has ended, depending on the state.
+    /// Handles timer B, C, D or M, or the time limit after a CANCEL, depending on the state.
     package mutating func waitEnded() -> Action {
         switch state {
         case .calling, .cancelling:

@@ -3,23 +3,26 @@ package import Timekeeping
 
 /// An INVITE that the daemon received (RFC 3261 section 17.2.1, RFC 6026 section 7.1).
 ///
-/// This type is pure: the table keeps the response's bytes and the deadlines, and runs the action of each event.
+/// This type does no input or output: the table keeps the response's bytes and the deadlines, and runs the action of
+/// each event.
 package struct InviteServerTransaction: Sendable {
     package enum State: Equatable, Sendable {
-        /// Only provisional responses were sent; the core decides how long. Next: `completed`, `accepted`.
+        /// Only provisional responses were sent; the core decides how long this state lasts. The next state is
+        /// `completed` or `accepted`.
         case proceeding
-        /// A 3xx to 6xx was sent and waits for its ACK. Next: `confirmed`, `ended` (timer H).
+        /// A 3xx to 6xx was sent, and the transaction waits for its ACK. The next state is `confirmed` or `ended`
+        /// (timer H).
         case completed
-        /// A 2xx was sent; the core handles its ACK. Next: `ended` (timer L).
+        /// A 2xx was sent; the core handles its ACK. The next state is `ended` (timer L).
         case accepted
-        /// The ACK was received; its retransmissions are absorbed. Next: `ended` (timer I).
+        /// The ACK was received; its retransmissions are absorbed. The next state is `ended` (timer I).
         case confirmed
         case ended
     }
 
     package enum Action: Equatable, Sendable {
         case none
-        /// Send a 100. The 100 is not kept, because the core can write another.
+        /// Send a 100. The table does not store the 100, because the core can write another.
         case sendTrying
         /// Send a new provisional response and keep it for retransmissions.
         case sendProvisional
@@ -27,15 +30,16 @@ package struct InviteServerTransaction: Sendable {
         case sendSuccess
         /// Send the first 2xx, drop the provisional response, and wait until timer L.
         case sendFirstSuccess(until: Instant)
-        /// Send a 3xx to 6xx and keep it. Resend it at timer G on unreliable transports, and give up at timer H.
+        /// Send a 3xx to 6xx and keep this response. Resend the response at timer G on unreliable transports, and give
+        /// up at timer H.
         case sendFailure(again: Instant?, until: Instant)
-        /// Send the kept response, if any.
+        /// Send the stored response, if there is one.
         case repeatResponse
         /// Let the core write the 100 again.
         case repeatTrying
-        /// Timer G fired: resend the kept response, and again at `next`.
+        /// Timer G fired: resend the stored response, and resend it again at `next`.
         case sendAgain(next: Instant)
-        /// Drop the kept response, and absorb ACKs until timer I.
+        /// Drop the stored response, and absorb ACKs until timer I.
         case absorb(until: Instant)
         case end
         /// Timer H fired: notify the core that no ACK arrived, and end.
@@ -46,7 +50,7 @@ package struct InviteServerTransaction: Sendable {
     private let isReliable: Bool
     /// Whether the last provisional response was a 100.
     private var isTrying = false
-    /// How often timer G has fired.
+    /// The number of times that timer G has fired.
     private var repeats: UInt8 = 0
 
     package init(isReliable: Bool) { self.isReliable = isReliable }
@@ -87,7 +91,7 @@ package struct InviteServerTransaction: Sendable {
         }
     }
 
-    /// Timer G fired.
+    /// Handles timer G.
     package mutating func resendDue(_ timers: TransactionTimers, now: Instant) -> Action {
         switch state {
         case .completed:
@@ -97,7 +101,7 @@ package struct InviteServerTransaction: Sendable {
         }
     }
 
-    /// Timer H, I or L fired, depending on the state.
+    /// Handles timer H, I or L, depending on the state.
     package mutating func waitEnded() -> Action {
         switch state {
         case .completed:

@@ -3,23 +3,23 @@ package import Timekeeping
 
 /// A request other than INVITE that the daemon sent (RFC 3261 section 17.1.2).
 ///
-/// This type is pure: the table keeps the bytes and the deadlines, and runs the action of each event.
+/// This type does no input or output: the table keeps the bytes and the deadlines, and runs the action of each event.
 package struct NonInviteClientTransaction: Sendable {
     package enum State: Equatable, Sendable {
-        /// No response yet. Next: `proceeding`, `completed`, `ended` (timer F, transport).
+        /// No response yet. The next state is `proceeding`, `completed` or `ended` (timer F, transport).
         case trying
-        /// A provisional response was received. Next: `completed`, `ended` (timer F, transport).
+        /// A provisional response was received. The next state is `completed` or `ended` (timer F, transport).
         case proceeding
-        /// The final response was received; its retransmissions are absorbed. Next: `ended` (timer K).
+        /// The final response was received; its retransmissions are absorbed. The next state is `ended` (timer K).
         case completed
         case ended
     }
 
     package enum Action: Equatable, Sendable {
         case none
-        /// Send the request. Resend it at timer E on unreliable transports, and give up at timer F.
+        /// Send the request. Resend the request at timer E on unreliable transports, and give up at timer F.
         case sendRequest(again: Instant?, until: Instant)
-        /// Timer E fired: resend the request, and again at `next`.
+        /// Timer E fired: resend the request, and resend it again at `next`.
         case sendAgain(next: Instant)
         /// Pass a provisional response to the core.
         case tell
@@ -36,12 +36,12 @@ package struct NonInviteClientTransaction: Sendable {
 
     package private(set) var state = State.trying
     private let isReliable: Bool
-    /// How often timer E has fired.
+    /// The number of times that timer E has fired.
     private var repeats: UInt8 = 0
 
     package init(isReliable: Bool) { self.isReliable = isReliable }
 
-    /// The first event: the core starts the transaction.
+    /// Handles the first event: the core starts the transaction.
     package func started(_ timers: TransactionTimers, now: Instant) -> Action {
         .sendRequest(
             again: isReliable ? nil : timers.capped(doublings: 0, from: now), until: timers.patience(from: now))
@@ -60,7 +60,7 @@ package struct NonInviteClientTransaction: Sendable {
         }
     }
 
-    /// Timer E fired.
+    /// Handles timer E.
     package mutating func resendDue(_ timers: TransactionTimers, now: Instant) -> Action {
         switch state {
         case .trying:
@@ -71,15 +71,14 @@ package struct NonInviteClientTransaction: Sendable {
         }
     }
 
-    /// The peer is reachable again after some copies of the request were lost. The next copy is sent now, and timer E
-    /// restarts.
+    /// Sends the next copy of the request now and restarts timer E, because the peer is reachable again.
     package mutating func peerReturned(_ timers: TransactionTimers, now: Instant) -> Action {
         guard state == .trying, repeats > 0 else { return .none }
         repeats = 0
         return .sendAgain(next: timers.capped(doublings: 0, from: now))
     }
 
-    /// Timer F or K fired, depending on the state.
+    /// Handles timer F or K, depending on the state.
     package mutating func waitEnded() -> Action {
         switch state {
         case .trying, .proceeding:

@@ -3,16 +3,19 @@ package import Timekeeping
 
 /// A request other than INVITE that the daemon received (RFC 3261 section 17.2.2 as changed by RFC 4320).
 ///
-/// This type is pure: the table keeps the response's bytes and the deadlines, and runs the action of each event.
+/// This type does no input or output: the table keeps the response's bytes and the deadlines, and runs the action of
+/// each event.
 package struct NonInviteServerTransaction: Sendable {
     package enum State: Equatable, Sendable {
-        /// Nothing was sent yet. Next: `proceeding`, `completed`, `unanswered`, `ended`.
+        /// No response was sent yet. The next state is `proceeding`, `completed`, `unanswered` or `ended`.
         case trying
-        /// A 100 was sent. Next: `completed`, `unanswered`, `ended`.
+        /// A 100 was sent. The next state is `completed`, `unanswered` or `ended`.
         case proceeding
-        /// The final response was sent, and each retransmission of the request gets it again. Next: `ended` (timer J).
+        /// The final response was sent, and each retransmission of the request gets it again. The next state is `ended`
+        /// (timer J).
         case completed
-        /// The core had no answer in time, so no response is sent (RFC 4320 section 4.2). Next: `ended` (timer J).
+        /// The core had no answer in time, so no response is sent (RFC 4320 section 4.2). The next state is `ended`
+        /// (timer J).
         case unanswered
         case ended
     }
@@ -25,11 +28,11 @@ package struct NonInviteServerTransaction: Sendable {
         case holdProvisional(until: Instant)
         /// Send the final response and keep it until timer J.
         case sendFinal(until: Instant)
-        /// Send the final response and keep nothing.
+        /// Send the final response and do not keep it.
         case sendFinalAndEnd
         /// Send the kept response.
         case repeatResponse
-        /// Send nothing, and absorb retransmissions until timer J.
+        /// Send no response, and absorb retransmissions until timer J.
         case stayQuiet(until: Instant)
         case end
     }
@@ -43,7 +46,8 @@ package struct NonInviteServerTransaction: Sendable {
         arrival = now
     }
 
-    /// When the client's timer F fires and the client gives up. A transaction without an answer ends then.
+    /// The time at which the client's timer F fires and the client gives up. A transaction without a response ends
+    /// then.
     package func patienceEnd(_ timers: TransactionTimers) -> Instant { timers.patience(from: arrival) }
 
     package func requestRepeated() -> Action {
@@ -64,7 +68,7 @@ package struct NonInviteServerTransaction: Sendable {
         }
     }
 
-    /// The time has come to send the held 100.
+    /// Sends the held 100, because its time has come.
     package mutating func provisionalDue() -> Action {
         switch state {
         case .trying:
@@ -74,7 +78,7 @@ package struct NonInviteServerTransaction: Sendable {
         }
     }
 
-    /// Timer J fired, or the client's timer F would fire before an answer.
+    /// Handles timer J, or the time limit for a response, which is the client's timer F.
     package mutating func waitEnded() -> Action {
         switch state {
         case .trying, .proceeding, .completed, .unanswered:
@@ -84,8 +88,9 @@ package struct NonInviteServerTransaction: Sendable {
         }
     }
 
-    /// The only provisional response to such a request is 100, sent when the client's timer E has reached T2 (RFC 4320
-    /// section 4.1). Over UDP an earlier 100 is not allowed. Over a stream nearly every request is answered by then.
+    /// Sends or holds a provisional response. Only a 100 is sent, when the client's timer E has reached T2 (RFC 4320
+    /// section 4.1). Over UDP, the RFC forbids an earlier 100. Over a stream, nearly every request is answered before
+    /// that time.
     private mutating func provisional(_ status: Status, _ timers: TransactionTimers, now: Instant) -> Action {
         guard status == .trying, state == .trying else { return .none }
         let allowed = timers.provisionalAllowed(from: arrival)

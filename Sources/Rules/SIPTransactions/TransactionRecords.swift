@@ -13,14 +13,14 @@ struct ServerRecord: SlabRecord, Sendable {
 
     var id: UInt64 = 0
     let key: TransactionKey
-    /// The destination of responses.
+    /// The flow on which responses are sent.
     var flow: Flow
     var machine: Machine
-    /// The response that a retransmission gets, or empty.
+    /// The response that a retransmitted request gets; empty if there is none.
     var response: [UInt8] = []
-    /// Timer G, or the time of a held 100.
+    /// The deadline of timer G, or of a held 100.
     var resend = DeadlineID.none
-    /// Timer H, I or L, or the client's timer F.
+    /// The deadline of timer H, I or L, or of the client's timer F.
     var wait = DeadlineID.none
 
     mutating func vacate() { response = [] }
@@ -29,36 +29,35 @@ struct ServerRecord: SlabRecord, Sendable {
 /// A client transaction in the table.
 struct ClientRecord: SlabRecord, Sendable {
     enum Machine: Sendable {
-        /// The id is assigned, but the request is not known yet.
+        /// The id is reserved, but the request is not known yet.
         case reserved
         case invite(InviteClientTransaction)
         case nonInvite(NonInviteClientTransaction)
     }
 
     var id: UInt64 = 0
-    /// The places from which a response may come. `nil` before the request was sent.
+    /// The places from which a response may come; `nil` before the request was sent.
     var places: ClientPlaces?
     var machine = Machine.reserved
-    /// The method of the request. A response must name the same method in CSeq.
+    /// The method of the request. A response must have the same method in CSeq.
     var method = Method.invite
-    /// The request as long as it is resent, and later the ACK that answers retransmitted final responses.
+    /// The request while it is resent, and later the ACK that answers retransmitted final responses.
     var bytes: [UInt8] = []
     /// The data for the ACK and the CANCEL of an INVITE, until its final response.
     var invite: SentInvite?
-    /// The INVITE that this transaction cancels, if it is our own CANCEL. The core gets no notifications about such a
-    /// transaction.
+    /// The INVITE that this transaction cancels, if it is our own CANCEL. The core gets no outputs about a CANCEL.
     @PackedOptional var cancelledInvite: ClientTransactionID?
-    /// Timer A or E.
+    /// The deadline of timer A or E.
     var resend = DeadlineID.none
-    /// Timer B, C, D, F, K or M, or the time limit after a CANCEL.
+    /// The deadline of timer B, C, D, F, K or M, or the time limit after a CANCEL.
     var wait = DeadlineID.none
-    /// Neighbours among the transactions of the same flow, see ``ClientsByFlow``.
+    /// The slots of the next and the previous transaction on the same flow (see ``ClientsByFlow``); -1 for none.
     var nextOnFlow: Int32 = -1
     var previousOnFlow: Int32 = -1
 
     init(cancelling invite: ClientTransactionID? = nil) { cancelledInvite = invite }
 
-    /// The destination of further messages.
+    /// The flow for further messages of the transaction.
     var flow: Flow? { places?.present }
 
     mutating func vacate() {
@@ -69,11 +68,11 @@ struct ClientRecord: SlabRecord, Sendable {
     }
 }
 
-/// The sent INVITE, and the reasons for its CANCEL. This is a class, so that other transactions need no space for the
-/// members.
+/// The sent INVITE, and the reasons for its CANCEL. The type is a class, so that other transactions need no memory for
+/// it.
 final class SentInvite: Sendable {
     let request: OutgoingRequest
-    /// Reason values of a CANCEL that waits for the first provisional response.
+    /// The Reason values of a CANCEL that waits for the first provisional response.
     let reasons: [ByteString]
 
     init(_ request: OutgoingRequest, reasons: [ByteString] = []) {
@@ -82,8 +81,8 @@ final class SentInvite: Sendable {
     }
 }
 
-/// The action at a deadline, and the slot of its transaction. The end of a transaction cancels its deadlines, so the
-/// slot cannot belong to another one.
+/// A deadline's action and the slot of its transaction. The end of a transaction cancels its deadlines, so the slot
+/// cannot belong to another transaction.
 struct TransactionDeadline: Sendable {
     enum Job: UInt8, Sendable { case serverResend, serverWait, clientResend, clientWait }
 

@@ -4,25 +4,26 @@ package import SIPGrammar
 package import Timekeeping
 
 extension TransactionTable {
-    /// Reserves an id, so that the Via can be written before the request's bytes exist; `nil` if the table is full.
+    /// Reserves a transaction id, so that the Via can be written before the request's bytes exist; `nil` if the table
+    /// is full.
     ///
-    /// The core starts the transaction once, or returns the id with ``discard(_:)``.
+    /// The core later starts the transaction, or returns the id with ``discard(_:)``.
     package mutating func makeClientTransaction() -> ClientTransactionID? {
         guard clients.count < limits.clientTransactions else { return nil }
         return ClientTransactionID(rawValue: clients.records[clients.insert(ClientRecord())].id)
     }
 
-    /// Frees an id that was reserved but not started. Does nothing for a started transaction.
+    /// Releases an id that was reserved but not started. For a started transaction, the method does nothing.
     package mutating func discard(_ id: ClientTransactionID) {
         guard let slot = clients.slot(of: id.rawValue), case .reserved = clients.records[slot].machine else { return }
         clients.remove(slot: slot)
     }
 
-    /// Sends a request. Its topmost Via has the branch of ``BranchKey/appendBranch(for:loopHash:to:)``.
+    /// Sends a request. The topmost Via of the request has the branch of ``BranchKey/appendBranch(for:loopHash:to:)``.
     ///
     /// The method does nothing if the id was already started or discarded.
     ///
-    /// - Precondition: not an ACK, which has no transaction.
+    /// - Precondition: the request is not an ACK, which has no transaction.
     package mutating func start(
         _ id: ClientTransactionID, request: OutgoingRequest, on flow: Flow, now: Instant,
         into out: inout [TransactionOutput]
@@ -34,9 +35,9 @@ extension TransactionTable {
 
     /// The state of an INVITE that an earlier run sent.
     package enum Resumption: Sendable {
-        /// The INVITE is sent again, so that the phone reports its state again.
+        /// The INVITE is sent again, so that the phone repeats its last response.
         case sendingAgain
-        /// The connection of the INVITE was closed. A response may arrive on another connection.
+        /// The connection of the INVITE was closed, so a response can arrive only on another connection.
         case silent
         /// A 2xx was received, and the phone may resend it.
         case answered
@@ -74,10 +75,10 @@ extension TransactionTable {
         return id
     }
 
-    /// A response's transaction, found by ``client(of:)``.
+    /// The transaction that a response belongs to, found by ``client(of:)``.
     package struct ClientMatch: Sendable {
         fileprivate let slot: Int
-        /// The transaction of the request. A response to our CANCEL gives the transaction of the cancelled INVITE.
+        /// The transaction of the request. For a response to our CANCEL, it is the transaction of the cancelled INVITE.
         package let client: ClientTransactionID
     }
 
@@ -88,30 +89,30 @@ extension TransactionTable {
         return ClientMatch(slot: slot, client: clients.records[slot].cancelledInvite ?? own)
     }
 
-    /// The destination of the request, or the current flow of its peer.
+    /// The flow of the request, or the present flow of its peer.
     ///
-    /// - Precondition: nothing has changed since the match was found.
+    /// - Precondition: the table has not changed since the match was found.
     package func flow(of match: ClientMatch) -> Flow? { clients.records[match.slot].flow }
 
     /// Whether a response on this flow is accepted, by the rules of ``ClientPlaces``.
     ///
     /// - Parameters:
     ///   - flow: the flow of the response.
-    ///   - match: the transaction of the response. Nothing has changed since the match was found.
-    ///   - sender: evaluated only if the flow leads to no place of the request.
+    ///   - match: the transaction of the response. The table must not have changed since the match was found.
+    ///   - sender: evaluated only if the flow is no place of the request.
     /// - Returns: whether the response is accepted.
     package func accepts(
         responseFrom flow: Flow, to match: ClientMatch, by sender: @autoclosure () -> ClientPlaces.Sender
     ) -> Bool {
         guard let places = clients.records[match.slot].places else { return false }
-        // If an INVITE's peer moves, only the INVITE's record changes, not the record of its CANCEL.
+        // When an INVITE's peer moves, only the INVITE's record has the new flow, not the record of its CANCEL.
         guard let invite = clients.records[match.slot].cancelledInvite, !places.includes(flow),
             let slot = clients.slot(of: invite.rawValue), let all = clients.records[slot].places
         else { return places.accepts(responseFrom: flow, by: sender()) }
         return all.accepts(responseFrom: flow, by: sender())
     }
 
-    /// The connection of a request was closed. The transaction stays, because a response may come on another
+    /// Notes that the connection of a request was closed. The transaction stays, because a response may come on another
     /// connection.
     package mutating func connectionEnded(of id: ClientTransactionID) {
         guard let slot = clients.slot(of: id.rawValue) else { return }
@@ -124,13 +125,13 @@ extension TransactionTable {
         return clients.records[slot].places?.wasLost == true
     }
 
-    /// The phone that got this request now gets another request on another flow.
+    /// Notes that the phone that got this request now gets another request on another flow.
     package mutating func calledAnew(_ id: ClientTransactionID, by flow: Flow) {
         guard let slot = clients.slot(of: id.rawValue) else { return }
         clients.records[slot].places?.calledAnew(by: flow)
     }
 
-    /// Handles a response without a check of where it comes from.
+    /// Handles a response without a check of its source.
     package mutating func responseReceived(
         _ response: SIPResponse, now: Instant, into out: inout [TransactionOutput]
     ) {
@@ -141,9 +142,9 @@ extension TransactionTable {
         responseReceived(response, of: match, now: now, into: &out)
     }
 
-    /// Handles the response to a request, after the core checked that it comes from the right place.
+    /// Handles the response to a request, after the core has checked the response's source.
     ///
-    /// - Precondition: nothing has changed since the match was found.
+    /// - Precondition: the table has not changed since the match was found.
     package mutating func responseReceived(
         _ response: SIPResponse, of match: ClientMatch, now: Instant, into out: inout [TransactionOutput]
     ) {
@@ -161,15 +162,15 @@ extension TransactionTable {
         }
     }
 
-    /// Cancels an INVITE. The CANCEL is sent now if the INVITE had a provisional response, else after the first one
-    /// (RFC 3261 section 9.1).
+    /// Cancels an INVITE. Sends the CANCEL now if the INVITE had a provisional response, otherwise after the first
+    /// provisional response (RFC 3261 section 9.1).
     ///
-    /// The method has no effect after the final response, on other requests, and on an id that was not started. The
-    /// INVITE ends after its final response, or times out if none arrives within 64*T1.
+    /// The call has no effect after the final response, on requests other than INVITE, and on an id that was not
+    /// started. The INVITE ends after its final response, or times out if no final response arrives within 64*T1.
     ///
     /// - Parameters:
     ///   - id: the INVITE's transaction.
-    ///   - reasons: values of Reason header fields (RFC 3326). If the method is called twice, the values of the first
+    ///   - reasons: values of Reason header fields (RFC 3326). If the function is called twice, the values of the first
     ///     call are used.
     ///   - now: the time.
     ///   - out: receives the CANCEL.
@@ -192,7 +193,7 @@ extension TransactionTable {
         if let slot = clients.slot(of: id.rawValue) { deadlines.cancel(clients.records[slot].resend) }
     }
 
-    /// The transport could not send this transaction's request.
+    /// Handles a request that could not be sent.
     package mutating func transportFailed(
         _ id: ClientTransactionID, now: Instant, into out: inout [TransactionOutput]
     ) {
@@ -205,8 +206,8 @@ extension TransactionTable {
         flows.slots(on: flow, in: clients.records).map { ClientTransactionID(rawValue: clients.records[$0].id) }
     }
 
-    /// The peer of an INVITE is now reached by another flow of the same transport. Further messages use that flow. A
-    /// CANCEL that was already sent is sent there again.
+    /// Changes the flow of an INVITE, because its peer is now reached on another flow of the same transport. Later
+    /// messages of the transaction use the new flow. A CANCEL that was already sent is sent again on the new flow.
     package mutating func move(
         _ id: ClientTransactionID, to flow: Flow, now: Instant, into out: inout [TransactionOutput]
     ) {
@@ -219,7 +220,7 @@ extension TransactionTable {
         if machine.state == .cancelling { sendCancel(slot, now: now, into: &out) }
     }
 
-    /// The peer is reachable again. If its request is still being resent, the next copy is sent immediately.
+    /// Notes that the peer is reachable again. If the request is still being resent, the next copy is sent immediately.
     package mutating func peerReturned(
         _ id: ClientTransactionID, now: Instant, into out: inout [TransactionOutput]
     ) {
@@ -393,8 +394,7 @@ extension TransactionTable {
         sendRequest(clients.records[slot].bytes, slot, into: &out)
     }
 
-    /// Ends the retransmissions of the INVITE. The INVITE may be pending for long, so only the parts for ACK and CANCEL
-    /// are kept.
+    /// Stops resending the INVITE, which may be pending for a long time, so only the parts for ACK and CANCEL are kept.
     private mutating func stopCalling(_ slot: Int) {
         deadlines.cancel(clients.records[slot].resend)
         clients.records[slot].bytes = []
@@ -403,7 +403,7 @@ extension TransactionTable {
         clients.records[slot].invite = SentInvite(essence, reasons: invite.reasons)
     }
 
-    /// Releases the request after its final response. `bytes` is the ACK for retransmissions of that response.
+    /// Drops the request after its final response. `bytes` is the ACK for retransmissions of that response.
     private mutating func rest(_ slot: Int, answeringWith bytes: [UInt8], until: Instant) {
         deadlines.cancel(clients.records[slot].resend)
         clients.records[slot].bytes = bytes
@@ -454,7 +454,7 @@ extension TransactionTable {
         if let flow = clients.records[slot].flow { flows.remove(slot, on: flow, in: &clients.records) }
         if !inherited.isEmpty { inherited.remove(ClientTransactionID(rawValue: clients.records[slot].id)) }
         if let invite = clients.records[slot].cancelledInvite {
-            // A later CANCEL of the same INVITE may have replaced this one.
+            // A later CANCEL of the same INVITE may have replaced this CANCEL.
             if cancellations[invite]?.rawValue == clients.records[slot].id { cancellations[invite] = nil }
         } else {
             out.append(.clientEnded(ClientTransactionID(rawValue: clients.records[slot].id)))
@@ -474,7 +474,7 @@ extension TransactionTable {
 }
 
 extension Method {
-    /// The same method, without a reference to the message that it was read from.
+    /// A copy of the method that does not refer to the message from which it was read.
     fileprivate func compacted() -> Method {
         if case .other(let name) = self { .other(name.compacted()) } else { self }
     }

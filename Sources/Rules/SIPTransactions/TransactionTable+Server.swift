@@ -18,17 +18,17 @@ extension TransactionTable {
         return .cancel(key, of: invite.map { ServerTransactionID(rawValue: servers.records[$0].id) })
     }
 
-    /// Creates the transaction of a new request. The table does not keep the request itself. Responses are sent on
+    /// Creates the transaction of a new request. The table does not store the request itself. Responses are sent on
     /// `flow`.
     ///
     /// - Parameters:
     ///   - key: the result of ``requestReceived(_:now:into:)`` for this request.
     ///   - request: the received request.
-    ///   - cancelled: the INVITE that the request cancels, if it is a CANCEL. Such a CANCEL is accepted beyond the
-    ///     limit. A BYE is accepted beyond the limit, too, up to ``TransactionLimits/keptForByes``.
+    ///   - cancelled: the INVITE that the request cancels, if it is a CANCEL. A CANCEL of an INVITE in the table is
+    ///     accepted beyond the limit. A BYE is accepted beyond the limit too, up to ``TransactionLimits/keptForByes``.
     ///   - flow: the flow for responses.
     ///   - now: the time.
-    /// - Returns: `nil` if the table is full. The core then answers 503 without a transaction.
+    /// - Returns: `nil` if the table is full, so that the core answers 503 without a transaction.
     package mutating func begin(
         _ key: TransactionKey, for request: SIPRequest, cancelling cancelled: ServerTransactionID? = nil,
         respondOn flow: Flow, now: Instant
@@ -38,12 +38,11 @@ extension TransactionTable {
         return insertServer(request, key: key, flow: flow, now: now)
     }
 
-    /// Answers a request with one of the core's responses.
+    /// Sends a response of the core, unless the transaction delays or drops it.
     ///
-    /// The transaction may delay or drop the response. A 100 to a non-INVITE request waits 3.5 s. Other provisional
-    /// responses to such a request are never sent. A 408 to such a request is not sent, and only ends the wait for an
-    /// answer (RFC 4320). After a final response only further 2xx to an INVITE are sent (RFC 6026). An ended
-    /// transaction sends nothing.
+    /// For a request other than INVITE, a 100 is sent only after 3.5 s, and no other provisional response is sent. A
+    /// 408 to such a request is not sent either, and only ends the wait for an answer (RFC 4320). After a final
+    /// response, only further 2xx to an INVITE are sent (RFC 6026). A transaction that has ended sends nothing.
     ///
     /// The core need not write a delayed 100 in advance. If `bytes` is empty, ``TransactionOutput/provisionalDue(_:)``
     /// reports that the 100 is due, which is rare.
@@ -65,7 +64,8 @@ extension TransactionTable {
 
     // MARK: Transactions of an earlier run
 
-    /// Resumes the INVITE of an earlier run. Its sender has received at least a 100. Further responses go to `flow`.
+    /// Resumes the INVITE of an earlier run, whose sender has received at least a 100. Further responses are sent on
+    /// `flow`.
     ///
     /// - Returns: `nil` if the table is full or already has the transaction.
     package mutating func resume(_ request: SIPRequest, respondOn flow: Flow, now: Instant) -> ServerTransactionID? {
@@ -79,8 +79,8 @@ extension TransactionTable {
         return id
     }
 
-    /// The sender of an INVITE is now reached by another flow. Responses use that flow, beginning with the last one,
-    /// which may have been lost.
+    /// Changes the flow for responses to an INVITE, because its sender is now reached on another flow. The last
+    /// response may have been lost, so it is sent again on the new flow.
     package mutating func move(_ id: ServerTransactionID, to flow: Flow, into out: inout [TransactionOutput]) {
         guard let slot = servers.slot(of: id.rawValue), servers.records[slot].flow != flow else { return }
         servers.records[slot].flow = flow
@@ -117,7 +117,8 @@ extension TransactionTable {
         }
     }
 
-    /// Drops the transaction that was answered first. Its timer J fired, or a newer transaction needs its place.
+    /// Drops the completed transaction that was answered first, because its timer J fired or a newer transaction needs
+    /// its memory.
     mutating func dropOldestCompleted(into out: inout [TransactionOutput]) {
         guard let first = completed.popFirst(), let slot = servers.slot(of: first.id.rawValue) else { return }
         serverWaitEnded(slot, into: &out)
@@ -235,7 +236,7 @@ extension TransactionTable {
         }
     }
 
-    /// Stores a response without unused capacity, because the response may stay in memory for long.
+    /// Stores a response without spare capacity, because it may stay in memory for a long time.
     private mutating func keep(_ bytes: [UInt8], _ slot: Int) {
         guard bytes.capacity - bytes.count > 32 else {
             servers.records[slot].response = bytes

@@ -2,17 +2,18 @@ import Addressing
 import Collections
 package import Timekeeping
 
-/// The limits of a table.
+/// The limits of a transaction table.
 package struct TransactionLimits: Sendable {
-    /// The maximum number of server transactions. The CANCEL of one of them is accepted beyond the limit.
+    /// The maximum number of server transactions. The CANCEL of an INVITE in the table is accepted beyond the limit.
     package var serverTransactions = 400_000
-    /// The number of places beyond the limit that only BYEs may use, so that calls can end when the table is full.
+    /// The number of server transactions beyond the limit that only BYEs may use, so that calls can end when the table
+    /// is full.
     package var keptForByes = 50_000
-    /// The maximum number of answered non-INVITE server transactions that wait for retransmissions (timer J). Beyond
-    /// the limit the oldest is dropped, and a late retransmission of its request is served as a new request.
+    /// The maximum number of completed server transactions, other than INVITE, that wait for retransmissions (timer J).
+    /// Beyond the limit, the oldest is dropped, and a late retransmission of its request is served as a new request.
     package var completedNonInvite = 16_384
-    /// The maximum number of client transactions, including reserved ones. The CANCEL of one of them is sent beyond the
-    /// limit.
+    /// The maximum number of client transactions, including reserved ones. The CANCEL of a transaction in the table is
+    /// sent beyond the limit.
     package var clientTransactions = 1_000_000
 
     package init() {}
@@ -20,8 +21,8 @@ package struct TransactionLimits: Sendable {
 
 /// All transactions of one shard (RFC 3261 section 17 with RFC 4320 and RFC 6026), and their timers.
 ///
-/// The table does no input or output itself. The caller reports requests, responses, orders of the core and the time.
-/// The table appends its orders to the outputs, in order.
+/// The table performs no input or output itself. The caller reports requests, responses, orders of the core and the
+/// time. The table appends its orders to the outputs, in order.
 package struct TransactionTable: ~Copyable, Sendable {
     package var timers: TransactionTimers
     let limits: TransactionLimits
@@ -29,14 +30,14 @@ package struct TransactionTable: ~Copyable, Sendable {
 
     var servers = Slab<ServerRecord>()
     var serverIndex = SlotIndex()
-    /// Answered non-INVITE transactions in the order of their answers. Their timers J fire in the same order, so one
-    /// queue replaces the timers.
+    /// The completed server transactions, other than INVITE, in the order of their answers. Their timers J fire in this
+    /// order, so the queue replaces the timers.
     var completed = Queue<(id: ServerTransactionID, until: Instant)>()
 
     var clients = Slab<ClientRecord>()
     var inherited = InheritedBranches()
     var flows = ClientsByFlow()
-    /// The transactions of our CANCELs, by the INVITE that they cancel and whose branch they share.
+    /// The transactions of our CANCELs, by the INVITE that each one cancels and whose branch it has.
     var cancellations: [ClientTransactionID: ClientTransactionID] = [:]
 
     var deadlines = DeadlineQueue<TransactionDeadline>()
@@ -56,7 +57,7 @@ package struct TransactionTable: ~Copyable, Sendable {
     package var serverCount: Int { servers.count }
     package var clientCount: Int { clients.count }
 
-    /// When ``deadlineReached(now:into:)`` must be called next. Nothing may be due then.
+    /// The time at which ``deadlineReached(now:into:)`` must be called next. Perhaps nothing is due then.
     package var nextDeadline: Instant? {
         guard let first = completed.first else { return deadlines.nextDeadline }
         return min(first.until, deadlines.nextDeadline ?? .distantFuture)

@@ -1,10 +1,10 @@
 package import Timekeeping
 
-/// T1, T2 and T4 of RFC 3261 section 17.1.1.1, timer C of section 16.6, and the timers that depend on them.
+/// The times T1, T2 and T4 of RFC 3261 section 17.1.1.1, timer C of section 16.6, and the timers that depend on them.
 ///
-/// The comments at their uses name timers A to M. All the long timers (B, D, F, H, J, L, M) are 64*T1.
+/// Comments in this module name timers A to M. The long timers B, D, F, H, J, L and M are all 64*T1.
 package struct TransactionTimers: Sendable {
-    /// The times in nanoseconds, because adding a `Duration` to an instant costs a 128-bit division.
+    /// The times T1, T2 and T4 in nanoseconds, because adding a `Duration` to an instant costs a 128-bit division.
     private let first, cap, linger: Int64
     private var ring: Int64 = 0
 
@@ -14,6 +14,8 @@ package struct TransactionTimers: Sendable {
         set { ring = (Instant(nanoseconds: 0) + newValue).nanoseconds }
     }
 
+    /// Creates the timers.
+    ///
     /// - Parameters:
     ///   - t1: the estimated round-trip time.
     ///   - t2: the longest interval between retransmissions of requests other than INVITE.
@@ -27,40 +29,40 @@ package struct TransactionTimers: Sendable {
         precondition(first > 0 && cap >= first && linger >= 0, "T1 > 0 and T2 >= T1 are assumed by the machines")
     }
 
-    /// `now` plus 64*T1: how long a transaction waits for its peer.
+    /// The end of a transaction's wait for its peer: `now` plus 64*T1.
     package func patience(from now: Instant) -> Instant {
         now.later(by: first.multipliedReportingOverflow(by: 64).partialValue)
     }
 
-    /// When timer C fires.
+    /// The time at which timer C fires.
     func ringEnd(from now: Instant) -> Instant { now.later(by: ring) }
 
-    /// `now` plus T4: when no late message is in flight any more.
+    /// The time after which no late message can be in flight: `now` plus T4.
     func quiet(from now: Instant) -> Instant { now.later(by: linger) }
 
-    /// Rounds up the end of a transaction that only waits for late messages (timers D, I, J, K, L and M) to a tenth of
-    /// a second. Nobody waits for that end, and many such ends then share one turn of the loop.
+    /// Rounds the end of a transaction that only waits for late messages (timers D, I, J, K, L and M) up to a tenth of
+    /// a second. Nobody waits for the exact end, and many transactions then end together in one turn of the loop.
     static func shared(_ end: Instant) -> Instant {
         let tenth: Int64 = 100_000_000
         let late = end.nanoseconds % tenth
         return late > 0 ? end.later(by: tenth - late) : end
     }
 
-    /// `now` plus T2.
+    /// The time `now` plus T2, the longest interval of retransmissions.
     func slowest(from now: Instant) -> Instant { now.later(by: cap) }
 
-    /// `now` plus T1 doubled `doublings` times, without a limit (timer A).
+    /// The next retransmission of an INVITE (timer A): `now` plus T1, doubled `doublings` times without a limit.
     func uncapped(doublings: UInt8, from now: Instant) -> Instant {
         now.later(by: doublings < 20 ? first << doublings : first << 20)
     }
 
-    /// `now` plus T1 doubled `doublings` times, but at most T2 (timers E and G).
+    /// The next retransmission by timer E or G: `now` plus T1, doubled `doublings` times but at most T2.
     func capped(doublings: UInt8, from now: Instant) -> Instant {
         now.later(by: min(doublings < 20 ? first << doublings : cap, cap))
     }
 
-    /// When a client's timer E reaches T2: the earliest time for a 100 to a non-INVITE request over UDP
-    /// (RFC 4320 section 4.1).
+    /// The earliest time for a 100 to a request other than INVITE over UDP: when the client's timer E reaches T2 (RFC
+    /// 4320 section 4.1).
     func provisionalAllowed(from arrival: Instant) -> Instant {
         var sum: Int64 = 0
         var interval = first

@@ -1,6 +1,6 @@
 package import Bytes
 
-/// The secret key that marks this process's Via branches. Each process has a random key.
+/// The random secret key that marks the Via branches of this process.
 package struct BranchKey: Sendable {
     fileprivate let first, second: UInt64
 
@@ -9,7 +9,7 @@ package struct BranchKey: Sendable {
         self.second = second
     }
 
-    /// A keyed hash of two words. Nobody can compute it without the key.
+    /// A keyed hash of two words, which nobody can compute without the key.
     package func hash(_ word0: UInt64, _ word1: UInt64) -> UInt64 {
         var hash = KeyedHash(self)
         hash.mix(word0)
@@ -17,8 +17,8 @@ package struct BranchKey: Sendable {
         return hash.value
     }
 
-    /// Appends the branch parameter for the Via of this transaction's request. The branch contains the hash that
-    /// detects loops (RFC 5393 section 4.2.2).
+    /// Appends the branch parameter for the Via of a transaction's request. The branch contains the hash that detects
+    /// loops (RFC 5393 section 4.2.2).
     package func appendBranch(for id: ClientTransactionID, loopHash: UInt64, to out: inout ByteSink) {
         ViaBranch(id: id, loopHash: loopHash).append(to: &out, self)
     }
@@ -27,11 +27,11 @@ package struct BranchKey: Sendable {
     package func loopHash(inBranch branch: ByteString) -> UInt64? { ViaBranch(branch, self)?.loopHash }
 }
 
-/// The branch parameter of our own Via: the magic cookie, 40 bits of keyed hash, the transaction's number, and the loop
-/// hash.
+/// The branch parameter of the daemon's own Via: the magic cookie, 40 bits of keyed hash, the transaction's id, and the
+/// loop hash.
 ///
-/// The branch of a response leads to its transaction without a table. Nobody can forge a branch without having seen it.
-/// The numbers are written in digits and lower-case letters, five bits each, because some peers change the case.
+/// The branch in a response identifies its transaction without a table. Nobody can forge a branch without having seen
+/// it. The numbers are written in digits and lower-case letters, five bits each, because some peers change the case.
 struct ViaBranch: Equatable, Sendable {
     let id: ClientTransactionID
     let loopHash: UInt64
@@ -74,7 +74,7 @@ struct ViaBranch: Equatable, Sendable {
 }
 
 extension ViaBranch {
-    /// Parses a branch; `nil` if it was not made with this key.
+    /// Parses a branch; `nil` if the branch was not created with this key.
     init?(_ text: ByteString, _ key: BranchKey) {
         guard text.count == Self.length, text[0..<7].equalsIgnoringCase("z9hg4bk"),
             let seal = Self.number(text, at: 7..<15), let id = Self.number(text, at: 15..<28),
@@ -85,7 +85,7 @@ extension ViaBranch {
     }
 }
 
-/// SipHash-2-4 over a sequence of words. The hash is fast, and nobody can compute it without the key.
+/// The hash SipHash-2-4 over a sequence of words, which is fast and which nobody can compute without the key.
 package struct KeyedHash {
     private var v0, v1, v2, v3: UInt64
     private var count: UInt64 = 0

@@ -3,15 +3,15 @@ import ProxyPolicy
 package import Registration
 package import SIPGrammar
 
-/// The Diversion header fields of an INVITE (RFC 5806): the users who have diverted the call before, the latest first.
+/// The Diversion header fields of an INVITE (RFC 5806): the users who have diverted the call, the latest first.
 package struct Diversions {
     private var entries: [(aor: AddressOfRecord, reason: ByteString)] = []
-    /// How often the call was diverted, by the fields.
+    /// How often the call was diverted, according to the Diversion fields.
     package private(set) var count = 0
 
-    /// A call that was diverted this often is not diverted again.
+    /// The maximum number of diversions before a call is not forwarded any more.
     package static let most = 5
-    /// The reason in the Diversion field that this daemon adds to a forwarded call.
+    /// The reason that this daemon writes into the Diversion field of a forwarded call.
     package static let reason = ByteString("unavailable")
 
     package init(_ frame: MessageFrame) {
@@ -20,7 +20,7 @@ package struct Diversions {
             for value in Self.values(in: row) {
                 count += 1
                 guard entries.count < 2 * Self.most, let address = NameAddress(value) else { continue }
-                // One field may stand for several diversions (section 4.2).
+                // One Diversion field may represent several diversions (section 4.2).
                 if let further = address.parameters.value(of: "counter")?.decimal(as: UInt8.self), further > 1 {
                     count += Int(further) - 1
                 }
@@ -30,15 +30,16 @@ package struct Diversions {
         }
     }
 
-    /// Whether the user has diverted this call before.
+    /// Whether this user has already diverted the call.
     package func names(_ aor: AddressOfRecord) -> Bool { entries.contains { $0.aor == aor } }
 
-    /// Whether this daemon forwarded the call for the user before: the reason is the one that its forwards write.
+    /// Whether this daemon has already forwarded the call for this user. The daemon recognises its own Diversion field
+    /// by the reason, which is the same in each.
     package func comesBack(to aor: AddressOfRecord) -> Bool {
         entries.contains { $0.aor == aor && $0.reason.equalsIgnoringCase(Self.reason) }
     }
 
-    /// The field that this daemon adds to a forwarded call.
+    /// The Diversion field that this daemon adds to a forwarded call.
     package static func field(for aor: AddressOfRecord) -> AddedField {
         var value: [UInt8] = Array("<sip:".utf8)
         value.append(escapingUser: aor.user)
@@ -46,7 +47,7 @@ package struct Diversions {
         return AddedField("Diversion", ByteString(value))
     }
 
-    /// The values of a row, which commas separate outside quotes and brackets.
+    /// The values of a header field. Commas separate the values, except inside quotes and brackets.
     private static func values(in row: ByteString) -> [ByteString] {
         var values: [ByteString] = []
         var (start, index) = (0, 0)

@@ -3,22 +3,22 @@ package import ProxyPolicy
 package import Registration
 package import SIPGrammar
 
-/// The treatment of one call if no phone wakes.
+/// The treatment of a call for which no phone wakes.
 package enum NoWakePlan: Equatable {
     case answer(Status)
-    /// 302 with this Contact.
+    /// The caller gets 302 with this Contact.
     case redirect(ByteString)
-    /// The INVITE goes to this URI through the upstream. If that fails, the caller gets the status.
+    /// The INVITE is sent to this URI through the upstream. If the destination refuses, the caller gets the status.
     case forward(ByteString, orElse: Status)
 
-    /// The facts that decide the treatment besides the settings.
+    /// The facts about a call that, together with the settings, decide its treatment.
     package struct Circumstances {
-        /// The call came from a trusted peer. Only such a caller is redirected: a phone would show its password wherever the URI
-        /// leads.
+        /// Whether the call came from a trusted peer. Only a trusted peer is redirected, because a phone would send its
+        /// credentials to the host of the URI.
         package var isTrusted: Bool
-        /// The settings name an upstream that is not known to be down.
+        /// Whether the settings name an upstream, and the upstream is not known to be down.
         package var hasUpstream: Bool
-        /// The call was diverted too often, or by this user before.
+        /// Whether the call was diverted too often, or was already diverted by this user.
         package var wasDiverted: Bool
 
         package init(isTrusted: Bool, hasUpstream: Bool, wasDiverted: Bool) {
@@ -44,7 +44,7 @@ package enum NoWakePlan: Equatable {
 
     package var forwards: Bool { if case .forward = self { true } else { false } }
 
-    /// The final response of a call that ends without a forward.
+    /// The status that the caller gets if the call ends without a forward.
     package var status: Status {
         switch self {
         case .answer(let status), .forward(_, let status): status
@@ -52,13 +52,9 @@ package enum NoWakePlan: Equatable {
         }
     }
 
-    /// The fields of that response.
+    /// The header fields to add to the final response.
     package var fields: [AddedField] {
         guard case .redirect(let uri) = self else { return [] }
         return [AddedField("Contact", ByteString("<\(uri)>"))]
     }
-}
-
-extension Status {
-    static let movedTemporarily: Status = 302
 }

@@ -4,49 +4,51 @@ package import Collections
 package import SIPTransactions
 package import Timekeeping
 
-/// Everything that waits for a device: calls, requests inside dialogs, ended calls, callers, messages and lists.
+/// Lists all work that waits for a device: calls, requests inside dialogs, ended calls, callers, messages and lists of
+/// missed calls.
 ///
-/// The desk has one record for each device. The engine reports a new wait, its end, and each change of the device. When the
-/// device is there, the desk returns ``Release`` values in a fixed order, and the engine carries them out. The desk also
-/// knows the flow on which a sign of life counts as the device's own.
+/// The desk has one record for each device. The engine reports each wait when it begins and ends, and each change of
+/// the device. When the device registers or shows life, the desk returns ``Release`` values in a fixed order, and the
+/// engine carries them out. The desk also knows on which flow a sign of life belongs to the device.
 package struct WakeDesk: ~Copyable {
-    /// How long phones took to come back after former pushes.
+    /// The wake records: how long phones took to register after earlier pushes.
     package var records = WakeRecords()
-    /// Something that may go on, since its device is there.
+    /// Work that may continue, because its device has registered or shown life.
     package enum Release {
-        /// A call of an earlier run. The device has made the call and gets its responses.
+        /// A call of an earlier run that the device made, and whose responses are now sent to the device.
         case caller(ProxiedRequest)
-        /// Calls that ended before the device came. It gets the INVITE and the CANCEL of each.
+        /// Calls that ended before the device registered. The device gets the INVITE and the CANCEL of each call.
         case endedCalls(ShortList<EndedCall>)
-        /// A call that is offered to the device, or a request inside a dialog with it.
+        /// A call that is offered to the device, or a request inside the device's dialog.
         case call(ProxiedRequest)
-        /// The messages for the device.
+        /// Messages that wait for the device.
         case messages
         /// The device's list of missed calls.
         case missedCalls
     }
 
     private struct Device {
-        /// Oldest first, as long as the device's branch is not over.
+        /// The calls, oldest first, whose branches for this device are active.
         var calls = ShortList<ProxiedRequest>()
-        /// The watched flow, if there is one: the device has registered there.
+        /// The flow on which the device has registered, if this flow is watched.
         var flow: Flow?
-        /// The next device with the same watched flow: a phone may have several accounts.
+        /// The slot of the next device with the same watched flow, because a phone may have several accounts.
         var next: UInt32?
         var further = BoxedOptional<Further>()
     }
 
-    /// Waits that few devices have.
+    /// The kinds of waits that few devices have.
     private struct Further {
         var callers = ShortList<ProxiedRequest>()
         var endedCalls = ShortList<EndedCall>()
-        /// The device did not take a message, or could not be reached. It is sent none before it is back.
+        /// Whether the device did not accept a message, or could not be reached, so that it gets no message before it
+        /// registers again.
         var isAsleep = false
-        /// A push for messages has left since the device was here.
+        /// Whether a push for messages was sent since the device last registered.
         var wasWoken = false
-        /// The farewells whose answers the list of missed calls waits for.
+        /// The INVITEs, sent after the end of their calls, whose responses the list of missed calls waits for.
         var farewells: Set<ClientTransactionID> = []
-        /// When the list waits no longer.
+        /// The time at which the list of missed calls stops waiting for responses.
         var listWaitsUntil = Instant.distantPast
 
         var isEmpty: Bool {
@@ -55,15 +57,15 @@ package struct WakeDesk: ~Copyable {
     }
 
     private var devices = PlacedTable<DeviceID, Device>(empty: Device())
-    /// The first device of each watched flow.
+    /// The slot of the first device for each watched flow.
     private var flows = SlotIndex()
 
     package init() {}
 
-    /// Nothing waits for any device.
+    /// Whether no work waits for any device.
     package var isEmpty: Bool { devices.isEmpty }
 
-    /// No flow is watched.
+    /// Whether no flow is watched.
     package var watchesNothing: Bool { flows.count == 0 }
 
     /// The calls that are offered to the device, oldest first.
@@ -71,14 +73,15 @@ package struct WakeDesk: ~Copyable {
 
     // MARK: What waits
 
-    /// The call is offered to the device.
+    /// Lists a call under a device to which it is offered.
     package mutating func waits(_ call: ProxiedRequest, for device: DeviceID) {
         let place = devices.madePlace(of: device)
         guard !devices[place].calls.contains(where: { $0 === call }) else { return }
         devices[place].calls.append(call)
     }
 
-    /// The call has no branch for the device any more. After the last call only a message needs the watched flow.
+    /// Removes a call from a device, because the call has no active branch for the device any more. If no other call
+    /// waits for the device, its flow is watched only for messages.
     package mutating func noLongerWaits(_ call: ProxiedRequest, for device: DeviceID) {
         guard let place = devices.place(of: device), let index = devices[place].calls.firstIndex(where: { $0 === call })
         else { return }
@@ -87,24 +90,24 @@ package struct WakeDesk: ~Copyable {
         removeIfIdle(device, at: place)
     }
 
-    /// The device has made this call in an earlier run of the program.
+    /// Lists a call under the device that made it in an earlier run.
     package mutating func waits(callerOf call: ProxiedRequest, for device: DeviceID) {
         change(device) { $0.callers.append(call) }
     }
 
     package var hasCallers: Bool { devices.all.contains { $0.value.further.value?.callers.isEmpty == false } }
 
-    /// Callers of the earlier run do not come back.
+    /// Removes all callers of the earlier run, because they are not expected to connect any more.
     package mutating func callersGivenUp() {
         for device in devices.all.map(\.key) { changePresent(device) { $0.callers = ShortList() } }
     }
 
-    /// The call is over, and devices that were woken for it have not come.
+    /// Lists an ended call under the devices that got a push for it and have not registered.
     package mutating func waits(_ ended: EndedCall) {
         for device in ended.reasons.keys { change(device) { $0.endedCalls.append(ended) } }
     }
 
-    /// No device waits for the ended call any more.
+    /// Removes an ended call from all devices.
     package mutating func noLongerWaits(_ ended: EndedCall) {
         for device in ended.reasons.keys { changePresent(device) { $0.endedCalls.removeAll { $0 === ended } } }
     }
@@ -113,22 +116,24 @@ package struct WakeDesk: ~Copyable {
 
     package func isAsleep(_ device: DeviceID) -> Bool { devices[device]?.further.value?.isAsleep == true }
 
-    /// The device has not taken a message. It gets the next one when it is back.
+    /// Notes that the device did not accept a message, and so gets no message before it registers again.
     package mutating func fellAsleep(_ device: DeviceID) { change(device) { $0.isAsleep = true } }
 
-    /// - Returns: whether the device is to be woken now: once, however many messages wait for it.
+    /// Decides whether the device gets a push for a message. A device gets one push, however many messages wait for it.
+    ///
+    /// - Returns: whether the caller of this method must send the push now.
     package mutating func takesWake(_ device: DeviceID) -> Bool {
         guard devices[device]?.further.value?.wasWoken != true else { return false }
         change(device) { $0.wasWoken = true }
         return true
     }
 
-    /// The push did not get to the device. The next message may wake it.
+    /// Notes that the push did not reach the device, so that the next message may wake it.
     package mutating func wakeFailed(_ device: DeviceID) { changePresent(device) { $0.wasWoken = false } }
 
-    /// The device is back, or no message waits for it.
+    /// Notes that the device gets its messages, because it has registered, or that no message waits for it.
     ///
-    /// - Returns: whether it was asleep.
+    /// - Returns: whether the device was asleep.
     @discardableResult
     package mutating func messagesGo(to device: DeviceID) -> Bool {
         var wasAsleep = false
@@ -142,10 +147,10 @@ package struct WakeDesk: ~Copyable {
 
     // MARK: The list of missed calls
 
-    /// The list waits until the device has answered the INVITE of a call that is over. The device may show that call itself.
-    /// It has two seconds for all such calls together.
+    /// Lets the list of missed calls wait until the device has answered the INVITE of an ended call, which the device
+    /// may itself show as missed. The device has two seconds for all such calls together.
     ///
-    /// - Returns: when ``listIsDue(of:now:)`` is to be told; `nil` where it is known already.
+    /// - Returns: when ``listIsDue(of:now:)`` must be called; `nil` if this time was returned before.
     package mutating func listWaits(for device: DeviceID, answering farewell: ClientTransactionID, now: Instant)
         -> Instant?
     {
@@ -164,30 +169,32 @@ package struct WakeDesk: ~Copyable {
 
     package func listWaits(for device: DeviceID) -> Bool { devices[device]?.further.value?.farewells.isEmpty == false }
 
-    /// The device has answered, or will not.
+    /// Notes that the device has answered an INVITE that was sent after the end of its call, or will not answer it.
     ///
-    /// - Returns: whether the list goes now: it has waited for this answer last.
+    /// - Returns: whether the list of missed calls must be sent now, because this was the last answer that it waited
+    ///   for.
     package mutating func answered(_ device: DeviceID, farewell: ClientTransactionID) -> Bool {
         var isLast = false
         changePresent(device) { isLast = $0.farewells.remove(farewell) != nil && $0.farewells.isEmpty }
         return isLast
     }
 
-    /// The list waits no longer, unless for another INVITE that went later.
+    /// Ends the wait of the list of missed calls, unless it waits for the answer to a later INVITE.
     package mutating func listIsDue(of device: DeviceID, now: Instant) {
         changePresent(device) { if $0.listWaitsUntil <= now { $0.farewells = [] } }
     }
 
     // MARK: What becomes of the device
 
-    /// The device has registered. Its flow is not watched any more.
+    /// Returns the work that a registered device releases. The device's flow is no longer watched.
     package mutating func returned(_ device: DeviceID) -> Releases {
         var releases = showedLife(device)
         releases.hasList = true
         return releases
     }
 
-    /// The device has shown life on its watched flow: it may have no reason to register.
+    /// Returns the work that a sign of life on the device's watched flow releases. The device may have no reason to
+    /// register.
     package mutating func showedLife(_ device: DeviceID) -> Releases {
         var releases = Releases()
         guard let place = devices.place(of: device) else { return releases }
@@ -204,17 +211,18 @@ package struct WakeDesk: ~Copyable {
         return releases
     }
 
-    /// The device is gone. Only a call whose request it has goes on.
+    /// Removes the device's waiting work, because the device was removed. Calls continue only if the device already has
+    /// their request.
     ///
-    /// - Returns: the calls that are offered to it.
+    /// - Returns: the calls that are offered to the device.
     package mutating func removed(_ device: DeviceID) -> ShortList<ProxiedRequest> {
         changePresent(device) { $0 = Further() }
         return calls(of: device)
     }
 
-    /// The device has another number from now on.
+    /// Replaces the device's id by `heir`.
     ///
-    /// - Returns: its calls, which the engine renames too.
+    /// - Returns: the device's calls, in which the engine must replace the id too.
     package mutating func renamed(_ device: DeviceID, to heir: DeviceID) -> ShortList<ProxiedRequest> {
         guard let old = devices.place(of: device) else { return ShortList() }
         leaveFlow(old)
@@ -253,7 +261,7 @@ package struct WakeDesk: ~Copyable {
 
     // MARK: Watched flows
 
-    /// The next sign of life on that flow is the device's, and releases what waits for it.
+    /// Watches the flow for the device: the next sign of life on the flow releases the work that waits for the device.
     package mutating func watch(_ flow: Flow, of device: DeviceID) {
         guard let place = devices.place(of: device), devices[place].flow != flow else { return }
         leaveFlow(place)
@@ -263,12 +271,12 @@ package struct WakeDesk: ~Copyable {
         devices[last].next = place
     }
 
-    /// The flow has ended, and no sign of life can come from it.
+    /// Stops watching a flow that has ended.
     package mutating func flowEnded(_ flow: Flow) {
         while let place = first(on: flow) { leaveFlow(place) }
     }
 
-    /// The devices whose watched flow it is.
+    /// The devices that are watched on this flow.
     package func watched(on flow: Flow) -> [DeviceID] {
         var found: [DeviceID] = []
         var place = first(on: flow)
@@ -302,12 +310,12 @@ package struct WakeDesk: ~Copyable {
 }
 
 extension WakeDesk {
-    /// The releases of one device, in a fixed order. No memory is allocated for them.
+    /// The work that one device releases, in a fixed order. The iteration needs no memory allocation.
     package struct Releases: Sequence, IteratorProtocol {
         package fileprivate(set) var callers = ShortList<ProxiedRequest>()
         package fileprivate(set) var endedCalls = ShortList<EndedCall>()
         package fileprivate(set) var calls = ShortList<ProxiedRequest>()
-        /// The device has registered: its list of missed calls may go.
+        /// Whether the device has registered, so that its list of missed calls may be sent.
         fileprivate(set) var hasList = false
         private var place = 0
 

@@ -2,49 +2,52 @@ package import Addressing
 import Collections
 package import Timekeeping
 
-/// The record of each phone after former pushes: how long it took to come back, and how often it did not come.
+/// The wake record of each phone: how long the phone took to register after earlier pushes, and how often it did not
+/// register.
 ///
-/// The times bound how long later calls wait for the phone. Nothing here outlives the process.
+/// The records limit how long later calls wait for the phone, and are lost when the process ends.
 package struct WakeRecords {
-    /// How long a call waits for a phone.
+    /// The limit for the time that a call waits for a phone.
     package enum Bound: Equatable {
-        /// As long as the settings say.
+        /// The call waits as long as the settings say.
         case none
-        /// No longer than this after the call came, by the phone's own record.
+        /// The call waits at most this long after its arrival, according to the phone's wake record.
         case after(Duration)
-        /// Not at all: its last pushes woke nobody.
+        /// The call does not wait, because the last pushes to the phone woke nobody.
         case notWaited
     }
 
     fileprivate struct Record {
-        /// When the last call arrived for which the phone was pushed; `nil` after the phone has returned.
+        /// The arrival of the last call for which the phone got a push; `nil` after the phone has registered.
         var calledAt: Instant?
-        /// Whether a provider has accepted a push for that call.
+        /// Whether a provider has accepted a push for the call of ``calledAt``.
         var isPushed = false
-        /// How long the last wakes took, in tenths of a second. The next wake replaces the oldest one, at `next`.
+        /// The times of the last wakes, in tenths of a second. The next wake replaces the oldest time, at the index
+        /// `next`.
         var times: [UInt16] = []
         var next: UInt8 = 0
-        /// How many accepted pushes in a row woke nobody, and when the last of them counted.
+        /// The number of accepted pushes in a row that woke nobody, and the time of the last one.
         var misses: UInt8 = 0
         var missedAt: Instant?
     }
 
     private var records: [DeviceID: Record] = [:]
-    /// The devices in the order of their first calls. Some have no record any more.
+    /// The devices in the order of their first calls. Some of these devices may no longer have a record.
     private var ages = Queue<DeviceID>()
     private let capacity: Int
 
-    /// The number of wakes that are kept for a phone. The second slowest wake of a hundred is the 99th percentile.
+    /// The number of wakes that are recorded for each phone. The second slowest of a hundred wakes is the 99th
+    /// percentile.
     package static let kept = 100
-    /// The least number of wakes from which the wait is bounded.
+    /// The minimum number of recorded wakes before a phone's record limits the wait.
     static let fewest = 10
-    /// The least time that a call waits for a phone.
+    /// The minimum time that a call waits for a phone.
     package static let shortest: Duration = .seconds(5)
-    /// After this many accepted pushes without a wake, calls do not wait for the phone.
+    /// The number of accepted pushes without a wake after which calls do not wait for the phone.
     static let mostMisses: UInt8 = 10
-    /// Calls within this time count as one miss.
+    /// The time within which several calls without a wake count as one miss.
     static let missPause: Duration = .seconds(60)
-    /// A phone that returns later than this was not woken by the push.
+    /// The longest time from a call's arrival to a REGISTER that counts as a wake by the push.
     static let longestWake: Duration = .seconds(180)
 
     package init(capacity: Int = 100_000) { self.capacity = capacity }
@@ -53,7 +56,7 @@ package struct WakeRecords {
 
     // MARK: What happened
 
-    /// A call waits for the phone.
+    /// Notes that a call waits for the phone.
     package mutating func called(_ device: DeviceID, now: Instant) {
         if records[device] == nil { make(device) }
         guard var record = records[device] else { return }
@@ -63,14 +66,14 @@ package struct WakeRecords {
         records[device] = record
     }
 
-    /// A provider has accepted a push to it.
+    /// Notes that a provider has accepted a push to the phone.
     package mutating func pushed(_ device: DeviceID) {
         if records[device]?.calledAt != nil { records[device]?.isPushed = true }
     }
 
-    /// The phone has registered, or shown life.
+    /// Notes that the phone has registered, or has shown life.
     package mutating func returned(_ device: DeviceID, now: Instant) {
-        // Most daemons keep no records, and this is asked for each REGISTER.
+        // Most daemons keep no wake records, and this method runs for each REGISTER.
         guard !records.isEmpty, var record = records[device] else { return }
         if let calledAt = record.calledAt, record.isPushed, now - calledAt <= Self.longestWake {
             record.add((now - calledAt).tenths)
@@ -82,8 +85,8 @@ package struct WakeRecords {
         records[device] = record
     }
 
-    /// A call has stopped waiting for the phone. A wait of less than ``shortest``, as a caller's Expires can make it, is no
-    /// miss.
+    /// Notes that a call has stopped waiting for the phone. A wait shorter than ``shortest``, which a caller's Expires
+    /// can cause, is not counted as a miss.
     package mutating func missed(_ device: DeviceID, now: Instant) {
         guard !records.isEmpty, var record = records[device], record.isPushed, let calledAt = record.calledAt,
             now - calledAt >= Self.shortest
@@ -94,7 +97,7 @@ package struct WakeRecords {
         records[device] = record
     }
 
-    /// The device was removed, or has another token.
+    /// Forgets a device that was removed or has another token.
     package mutating func forget(_ device: DeviceID) { records[device] = nil }
 
     package mutating func forgetAll() { self = WakeRecords(capacity: capacity) }
@@ -114,7 +117,7 @@ package struct WakeRecords {
         while records.count >= capacity, let oldest = ages.popFirst() { records[oldest] = nil }
         records[device] = Record()
         ages.append(device)
-        // Devices that were forgotten and came again are in the queue twice.
+        // A device that was removed and called again is in the queue twice.
         if ages.count > 2 * capacity {
             var seen = Set<DeviceID>()
             let living = ages.elements.reversed().filter { records[$0] != nil && seen.insert($0).inserted }
@@ -136,6 +139,6 @@ extension WakeRecords.Record {
 }
 
 extension Duration {
-    /// In tenths of a second, rounded up.
+    /// The duration in tenths of a second, rounded up.
     fileprivate var tenths: UInt16 { UInt16(clamping: (max(0, nanoseconds) + 99_999_999) / 100_000_000) }
 }

@@ -26,7 +26,7 @@ struct BackupService {
                 do throws(BackupFailure) {
                     let bytes = try await store.backUp(to: file)
                     log.notice(
-                        "store backed up",
+                        "a backup of the store is complete",
                         [.path: .text(file), .bytes: .number(bytes), .duration: .duration(loop.now - start)])
                     call.answer(BackupReport(file: file, bytes: bytes))
                 } catch {

@@ -31,9 +31,11 @@ extension RouteDescription {
     ).user().answer(200, "The devices", [BindingReport].self).problem(404, noName)
 
     static let removeDevice = RouteDescription(
-        "removeUserDevice", "Remove a device, as if it had signed out", detail: "It comes back when it registers again."
+        "removeUserDevice", "Remove a device, as if it had signed out",
+        detail: "The device is known again when it registers again."
     ).user().path("id", "The device's id or name from the list.").done("It is stored.")
-        .problem(404, "The user has no such device.").problem(409, "Several have that name.").notStored()
+        .problem(404, "The user has no such device.").problem(409, "Several devices of the user have that name.")
+        .notStored()
 
     static let bucket = RouteDescription("listMissedCalls", "A user's missed calls that are not reported yet")
         .user().answer(200, "The calls", [BucketEntryReport].self).problem(404, noName)
@@ -48,9 +50,12 @@ extension RouteDescription {
         .answer(200, "A page of messages", MessagePage.self).problem(404, noName)
 
     static let removeMessage = RouteDescription(
-        "removeMessage", "Remove a message that waits", detail: "No phone gets it any more. Its sender is not notified."
-    ).path("id", "The message's id from the list.").done("It is removed.").problem(404, "There is no such message.")
-        .notStored()
+        "removeMessage", "Remove a message that waits",
+        detail: "No phone gets the message any more. Its sender is not notified."
+    ).path("id", "The message's id from the list.").done("The message is removed.").problem(
+        404, "No message has that id."
+    )
+    .notStored()
 
     // MARK: Calls
 
@@ -64,7 +69,7 @@ extension RouteDescription {
         .query(
             "status", "The final response to the caller. Default: 480.", .choice(ControlRoutes.endings.keys.sorted())
         )
-        .done("The call is ended. Ringing phones are being cancelled.").problem(404, "There is no such call.")
+        .done("The call is ended. Ringing phones are being cancelled.").problem(404, "No call has that id.")
         .problem(409, "Several calls have that Call-ID.")
 
     // MARK: Providers
@@ -81,24 +86,25 @@ extension RouteDescription {
             case "resume": "Send pushes to a paused provider again"
             default: "Switch a push provider on"
             }
-        return RouteDescription("\(word)Provider", summary).provider().done("It is switched.")
-            .problem(409, "It is not configured, or it is off and must be enabled first.")
+        return RouteDescription("\(word)Provider", summary).provider().done("The provider's state is changed.")
+            .problem(409, "The provider is not configured, or is disabled and must be enabled first.")
     }
 
     static let previewDisable = RouteDescription(
         "previewDisableProvider", "How many contacts would end if a push provider were switched off",
-        detail: "Nothing is changed."
-    ).path("name", "apns, fcm and so on.").problem(404, "There is no such provider.").answer(
+        detail: "This request changes nothing."
+    ).path("name", "apns, fcm and so on.").problem(404, "No provider has that name.").answer(
         200, "The numbers", ProviderDisableReport.self
-    ).problem(409, "It is not configured.")
+    ).problem(409, "The provider is not configured.")
 
     static let disableProvider = RouteDescription(
         "disableProvider", "Switch a push provider off",
         detail: "Contacts that only a push could reach end. `GET` of this path says beforehand how many."
-    ).provider().answer(200, "It is switched", ProviderDisableReport.self).problem(409, "It is not configured.")
+    ).provider().answer(200, "It is switched", ProviderDisableReport.self).problem(
+        409, "The provider is not configured.")
 
     private func provider() -> RouteDescription {
-        path("name", "apns, fcm and so on.").problem(404, "There is no such provider.").notStored()
+        path("name", "apns, fcm and so on.").problem(404, "No provider has that name.").notStored()
     }
 
     package static let feedback = RouteDescription("pullFeedback", "Ask Apple's feedback service for dead tokens now")
@@ -131,7 +137,7 @@ extension RouteDescription {
         .problem(409, "A key of that name exists, or the limit of keys is reached.").notStored()
 
     static let removeKey = RouteDescription("removeKey", "Remove an API key").path("name", "Its name.")
-        .done("The key is refused from now on.").problem(404, "There is no such key.").notStored()
+        .done("The key is refused from now on.").problem(404, "No API key has that name.").notStored()
 
     // MARK: Apps
 
@@ -143,7 +149,7 @@ extension RouteDescription {
         .problem(409, "The name or the id is taken, or the limit of apps is reached.").notStored()
 
     static let removeApp = RouteDescription(
-        "removeApp", "Remove a mobile app", detail: "The devices that it registered stay."
+        "removeApp", "Remove a mobile app", detail: "The devices that this app has registered stay."
     ).path("name", "Its name or its id.").done("The app may no longer register devices.").problem(
         404, "There is no such app."
     )

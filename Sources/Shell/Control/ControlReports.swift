@@ -3,7 +3,7 @@ package import HTTPServices
 import ProxyRuntime
 import Timekeeping
 
-// Requests and answers of the control socket, as JSON. The command line encodes and decodes the same types.
+// The requests and answers of the control socket, as JSON. Both the daemon and the command line use these types.
 
 package struct HeldCallReport: Codable, Sendable, DescribedBody {
     package static let schemaName: String? = "HeldCall"
@@ -11,12 +11,12 @@ package struct HeldCallReport: Codable, Sendable, DescribedBody {
         "sleepingDevices": .words("Names from the list of a user's devices.")
     ]
 
-    /// The number by which operators end the call. Later calls have higher numbers.
+    /// The number with which an operator can end the call. Calls that begin later have higher numbers.
     package var id: UInt64 = 0
     package var callRef: String
     package var aor: String
     package var callID: String
-    /// Unix seconds.
+    /// When the call arrived, in Unix seconds.
     package var receivedAt: Int64
     package var sleeping: Int
     package var ringing: Int
@@ -33,7 +33,7 @@ package struct BucketEntryReport: Codable, Sendable, DescribedBody {
 
     package var callRef: String
     package var caller: String
-    /// Unix seconds.
+    /// When the missed call arrived, in Unix seconds.
     package var date: Int64
     package var isOver: Bool
     package var devices: [String]
@@ -51,17 +51,17 @@ package struct MessageReport: Codable, Sendable, DescribedBody {
     package var id: UInt64
     package var aor: String
     package var sender: String
-    /// Unix seconds.
+    /// When the message arrived, in Unix seconds.
     package var receivedAt: Int64
     package var expiresAt: Int64
     package var bytes: Int
     package var devices: [String]
 }
 
-/// Part of the messages that wait, oldest first.
+/// One page of the list of messages that wait for phones, oldest first.
 package struct MessagePage: Codable, Sendable {
     package var messages: [MessageReport]
-    /// The `after` of the next page; `nil` on the last page.
+    /// The query parameter `after` for the next page; `nil` on the last page.
     package var next: UInt64?
 }
 
@@ -69,29 +69,32 @@ package struct BindingReport: Codable, Sendable, DescribedBody {
     package static let schemaName: String? = "Device"
     package static let notes: [String: JSONSchema] = [
         "name": .words("A short name, unique among the user's devices."),
-        "flow": .words("The address from which it registered; missing if it has not registered."),
+        "flow": .words("The address from which the device registered; missing if the device has not registered."),
         "token": .words("The provider and the first characters of the token; missing without push."),
         "state": .words(
             "awake: its connection is open; asleep: a push must wake it; unknown: it registered over UDP, which has no connection."
         ),
-        "userAgent": .words("The first 128 bytes of the phone's User-Agent; missing if it sends none."),
-        "app": .words("The app in the settings that sends its pushes; missing without push."),
-        "lastPushAt": .words("When its last push was requested, in Unix seconds; missing if none is on record."),
+        "userAgent": .words("The first 128 bytes of the phone's User-Agent; missing if the phone sends none."),
+        "app": .words(
+            "The app in the settings that sends the device's pushes; missing for a device without push token."),
+        "lastPushAt": .words(
+            "When the device's last push was requested, in Unix seconds; missing if no push is on record."),
         "lastPush": .words("The result of that push."),
     ]
 
-    /// The device's number as text: it can exceed 2^53, and some readers of JSON read such numbers inexactly.
+    /// The device's number as text. The number can exceed 2^53, which some JSON readers read inexactly.
     package var id: String
-    /// A short name for people. It stays the same after a restart and is unique among the user's devices.
+    /// A short name of the device for people. The name stays the same after a restart and is unique among the user's
+    /// devices.
     package var name: String
     package var contact: String
     package var flow: String?
     package var token: String?
     package var isFresh: Bool
-    /// Unix seconds: the time of its last REGISTER or report.
+    /// The time of the device's last REGISTER or report, in Unix seconds.
     package var registeredAt: Int64
     package var state: String
-    /// The User-Agent of its last REGISTER. It is not verified.
+    /// The User-Agent of the device's last REGISTER, which is not verified.
     package var userAgent: String?
     package var app: String?
     package var lastPushAt: Int64?
@@ -101,8 +104,8 @@ package struct BindingReport: Codable, Sendable, DescribedBody {
 package struct ProviderReport: Codable, Sendable, DescribedBody {
     package static let schemaName: String? = "Provider"
     package static let notes: [String: JSONSchema] = [
-        "isEnabled": .words("False if it was switched off with disable."),
-        "isPaused": .words("True while nothing is sent to it."),
+        "isEnabled": .words("False if the provider was switched off with disable."),
+        "isPaused": .words("True while the provider is paused, so that no pushes are sent to it."),
     ]
 
     package var name: String
@@ -111,7 +114,7 @@ package struct ProviderReport: Codable, Sendable, DescribedBody {
     package var apps: [PushAppFigures] = []
 }
 
-/// The contacts that switching a provider off ends or changes.
+/// How many contacts end or change when an operator switches a provider off.
 package struct ProviderDisableReport: Codable, Sendable, DescribedBody {
     package static let notes: [String: JSONSchema] = [
         "contactsEnded": .words("Contacts that end, because only a push could reach their phones."),
@@ -126,49 +129,51 @@ package struct ProviderDisableReport: Codable, Sendable, DescribedBody {
 package struct PushAppFigures: Codable, Sendable {
     /// The name of the provider, or `provider/name` for a further app.
     package var name: String
-    /// Whether pushes are sent. If false, the breaker is open: the provider could not be reached, and only an
-    /// occasional probe is sent.
+    /// Whether the daemon sends pushes to the provider. If false, the breaker is open: the provider could not be
+    /// reached, and only an occasional probe is sent.
     package var isReachable: Bool
     package var accepted: Int
     package var failed: Int
     package var deadTokens: Int
     package var credentialsRefused: Int
-    /// Pushes that failed because the token belongs to another app.
+    /// The number of pushes that failed because the token belongs to another app.
     package var foreignTokens: Int
-    /// How many pushes wait in the queue.
+    /// The number of pushes that wait in the queue.
     package var queued: Int
-    /// How many pushes were sent and are unanswered.
+    /// The number of pushes that were sent and have no answer.
     package var inFlight: Int
-    /// Why the provider could not be reached at the last try; `nil` once the provider has answered again.
+    /// The reason why the provider could not be reached at the last attempt; `nil` once the provider has answered
+    /// again.
     package var problem: String?
-    /// The provider's reason when it last refused our credentials; `nil` once it has accepted another push.
+    /// The provider's reason when it last refused our credentials; `nil` once the provider has accepted another push.
     package var refusal: String?
-    /// Unix seconds.
+    /// When the provider last refused our credentials, in Unix seconds.
     package var refusedAt: Int64?
     /// The state of the credentials.
     package var credentials = CredentialReport()
 }
 
 package struct UserReport: Codable, Sendable {
-    /// `user@domain`.
+    /// The user's name and domain: `user@domain`.
     package var name: String
 }
 
-/// Part of the users, by domain and name.
+/// One page of the list of users, sorted by domain and name.
 package struct UserPage: Codable, Sendable {
     package var users: [UserReport]
-    /// The `after` of the next page; `nil` on the last page.
+    /// The query parameter `after` for the next page; `nil` on the last page.
     package var next: String?
 }
 
-/// Part of the calls that wait or ring, oldest first. A page may be short or empty although another one follows.
+/// One page of the list of calls that wait or ring, oldest first. A page may be short or empty although another page
+/// follows.
 package struct HeldCallPage: Codable, Sendable {
     package var calls: [HeldCallReport]
-    /// The `after` of the next page; `nil` on the last page.
+    /// The query parameter `after` for the next page; `nil` on the last page.
     package var next: UInt64?
 }
 
-/// The number of removed entries.
+/// The answer to a removal: how many entries were removed.
 package struct RemovalReport: Codable, Sendable {
     package var removed: Int
 }
@@ -186,9 +191,9 @@ package struct UserRequest: Codable, Sendable, DescribedBody {
     package var ha1SHA256: String?
     package var ha1SHA512_256: String?
 
-    /// The hashes to store. If the request has a password, the hashes are computed from it.
+    /// The hashes to store. If the request has a password, the hashes are computed from the password.
     ///
-    /// - Throws: a sentence for the caller.
+    /// - Throws: a sentence that tells the caller what is wrong.
     func credentials(_ realms: UserRealms) throws(StartError) -> UserCredentials {
         switch (password, ha1MD5, ha1SHA256) {
         case (let password?, nil, nil) where ha1SHA512_256 == nil:
@@ -205,7 +210,8 @@ package struct UserRequest: Codable, Sendable, DescribedBody {
 package struct UserCredentials: Codable, Sendable {
     package var name: String
     package var ha1MD5: String
-    /// Without one of these hashes, the daemon offers its function to no user: a challenge must not reveal which users exist.
+    /// The HA1 for SHA-256. If any user lacks the HA1 for a hash function, the daemon offers this function to no user:
+    /// a challenge must not reveal which users exist.
     package var ha1SHA256: String?
     package var ha1SHA512_256: String?
 
@@ -223,11 +229,11 @@ package struct APIKeyReport: Codable, Sendable, DescribedBody {
     package var name: String
     /// The names of the scopes, separated by commas.
     package var scopes: String
-    /// Unix seconds.
+    /// When the key was created, in Unix seconds.
     package var createdAt: Int64
 }
 
-/// An operator's request to add a key. It contains the key's hash, never the key.
+/// An operator's request to add a key. The request contains the key's hash, never the key.
 package struct APIKeyRequest: Codable, Sendable, DescribedBody {
     package static let notes: [String: JSONSchema] = [
         "name": .name, "hash": .hexadecimal(64).described("SHA-256 of the key."),
@@ -244,7 +250,7 @@ package struct APIKeyRequest: Codable, Sendable, DescribedBody {
         self.scopes = scopes.names
     }
 
-    /// `nil` if a part is not well-formed.
+    /// The key to store; `nil` if a part of the request is not well-formed.
     func key(at date: UnixTime) -> APIKey? {
         guard let hash = Hex.decode(Array(hash.utf8)), let scopes = APIScope.set(scopes) else { return nil }
         return APIKey(name: name, hash: hash, scopes: scopes, createdAt: date)

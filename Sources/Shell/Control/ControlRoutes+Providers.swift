@@ -6,7 +6,8 @@ import PushDelivery
 import Registration
 import Timekeeping
 
-/// Push providers: the list of them, and the operators' switches.
+/// The operators' routes for push providers: the list of providers, and the requests that switch a provider on or off
+/// or pause it.
 extension ControlRoutes {
     func registerProviders(in router: inout ServiceRouter) {
         router.add("GET", "/v1/providers", scope: .admin, described: .providers) { call throws(ServiceProblem) in
@@ -52,7 +53,11 @@ extension ControlRoutes {
         async throws(ServiceProblem)
     {
         let provider = try await provider(of: call)
-        // One that is off is woken up by `enable` alone, since that also makes its contacts push contacts again.
+        // Between the check and the write, no other request may disable the provider.
+        await switches.enter()
+        defer { switches.leave() }
+        // Only `enable` can enable a disabled provider, because `enable` also makes the provider's contacts push
+        // contacts again.
         if word != "enable", await self.state(of: provider) == .off {
             throw ServiceProblem(409, "\(provider.rawValue) is off", detail: "enable it first")
         }
@@ -63,6 +68,8 @@ extension ControlRoutes {
 
     private func disable(_ call: ServiceCall) async throws(ServiceProblem) {
         let provider = try await provider(of: call)
+        await switches.enter()
+        defer { switches.leave() }
         try await write([.switchProvider(provider, .off)])
         let effect = await door.ask(.everything) { engine, now in
             let effect = engine.bindings.switchOff(of: provider, now: now.instant)
@@ -76,7 +83,7 @@ extension ControlRoutes {
         await door.ask(.everything) { engine, now in engine.bindings.switchOff(of: provider, now: now.instant) }
     }
 
-    /// The provider in the path. It is named in the audit line.
+    /// The provider that the path names. The provider's name is written into the audit log.
     private func provider(of call: ServiceCall) async throws(ServiceProblem) -> PushProvider {
         let name = call.parameter()
         call.changes(name)

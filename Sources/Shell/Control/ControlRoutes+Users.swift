@@ -7,7 +7,7 @@ import ProxyCore
 import ProxyRuntime
 package import Registration
 
-/// The operators' routes for users with digest authentication. Lists of users come from the store, because the engine
+/// The operators' routes for users with digest authentication. The lists are read from the store, because the engine
 /// does not keep users in order.
 extension ControlRoutes {
     func registerUsers(in router: inout ServiceRouter) {
@@ -49,15 +49,15 @@ extension ControlRoutes {
         names.flatMap { JSONValue.members([("name", .string($0))]).bytes + [UInt8(ascii: "\n")] }
     }
 
-    /// Sends all users, one line each, at the speed of the client. The next page is read after the previous one was
+    /// Sends all users, one user a line, at the speed of the client: the next page is read after the previous page was
     /// sent.
     private func streamUsers(_ call: ServiceCall, after last: (name: ByteString, realm: ByteString), _ limit: Int) {
         call.askStore { [store] in
             var names = try await store.userNames(after: last.name, in: last.realm, limit: limit)
             let body = call.stream(HTTPResponse(type: Self.linesType, body: Self.lines(names)))
             while names.count == limit, let last = names.last.flatMap(UserBatch.parts) {
-                // A read error closes the connection. Otherwise a client could take a part of the list for the whole
-                // list.
+                // If the store cannot be read, the connection is closed. If the answer ended normally, a client could
+                // mistake a part of the list for the whole list.
                 guard let more = try? await store.userNames(after: last.name, in: last.realm, limit: limit),
                     await body.send(Self.lines(more))
                 else { return }
@@ -107,12 +107,12 @@ extension UserCredentials {
 
     package var isWellFormed: Bool { digestUser != nil }
 
-    /// Whether the text is a hash of that function in hexadecimal.
+    /// Whether the text has the form of a hash of this hash function, in hexadecimal.
     package static func isHash(_ text: String, _ algorithm: DigestAlgorithm) -> Bool {
         text.utf8.count == algorithm.digitCount && text.utf8.allSatisfy { $0.hexValue != nil }
     }
 
-    /// `nil` if the name or a hash is not well-formed, or the name cannot be part of a path.
+    /// The user to store; `nil` if the name or a hash is not well-formed, or the name cannot be part of a path.
     var digestUser: DigestUser? {
         guard name.isPlain(allowingSlash: false), name.utf8.count <= Self.nameLimit,
             let at = name.lastIndex(of: "@"), at != name.startIndex,

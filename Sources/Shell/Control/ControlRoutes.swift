@@ -13,17 +13,20 @@ import Registration
 import SIPGrammar
 import Timekeeping
 
-/// Operations for operators, over the control socket and the admin API: calls here, others in `ControlRoutes+Users`,
-/// `+Devices`, `+Messages` and `+Providers`.
+/// The operators' routes, for the control socket and the admin API. This file has the routes for calls;
+/// `ControlRoutes+Users`, `+Devices`, `+Messages` and `+Providers` have the other routes.
 ///
-/// No operation walks through all contacts or users on the loop: long lists are read in pages.
+/// No route goes through all contacts or users on the loop: long lists are read in pages.
 struct ControlRoutes {
     let door: ShardDoor
     let store: any ProxyStore
-    /// The domains of users and the realm of their passwords. Neither can change while the daemon runs.
+    /// The domains of users and the realm of their passwords. Neither of these values can change while the daemon runs.
     let realms: UserRealms
-    /// The state of each app's credentials. Called on the loop.
+    /// Returns the state of each app's credentials. Call this closure on the loop.
     let credentials: @Sendable () -> [String: CredentialStanding]
+    /// Carries out requests that switch providers one after the other. Each request reads, writes and applies a
+    /// provider's state before the next request begins.
+    let switches: OneAtATime
 
     static let pageLimits = 1...1000
     static let defaultPage = 100
@@ -72,15 +75,16 @@ struct ControlRoutes {
         call.answerDone()
     }
 
-    /// The statuses with which an operator can end a call. Each one has at least the priority of the responses of
-    /// cancelled phones (RFC 3261 section 16.7). With a weaker status, the caller would get a phone's response instead.
+    /// The statuses with which an operator can end a call. Each status has at least the priority of the responses of
+    /// cancelled phones (RFC 3261 section 16.7). With a weaker status, the caller would receive a phone's response
+    /// instead.
     static let endings: [String: Status] = ["480": 480, "486": 486, "600": 600, "603": 603]
 
     // MARK: Helpers
 
-    /// Persists the changes, and then returns.
+    /// Persists the changes, and returns when they are persisted.
     ///
-    /// - Throws: a problem with 503 if they cannot be written.
+    /// - Throws: a problem with 503 if the changes cannot be written.
     func write(_ changes: [ServiceChange]) async throws(ServiceProblem) {
         let isStored = await withCheckedContinuation { asker in
             store.commit(changes) { asker.resume(returning: $0.isStored) }

@@ -3,8 +3,8 @@ package import HTTPServices
 package import Reactor
 package import Telemetry
 
-/// The control socket: HTTP over a Unix socket that only the daemon's user and root can open. Its clients need no key
-/// and may do everything. The audit log has their changes too.
+/// The control socket: HTTP over a Unix socket that only the daemon's user and root can open. Clients of the control
+/// socket need no key and may use all routes. The audit log also records the changes by clients of the control socket.
 package final class ControlService {
     private let listener: HTTPListener
 

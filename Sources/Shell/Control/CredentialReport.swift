@@ -10,9 +10,9 @@ package struct CredentialReport: Codable, Sendable, DescribedBody {
         "state": .words(
             "works: the provider takes them; reached: the provider answers, and judges credentials only with a push; refused; failed: the provider was not reached, or failed; untried."
         ),
-        "since": .words("Since when the state is the same, in Unix seconds."),
+        "since": .words("The time since which the state is unchanged, in Unix seconds."),
         "triedAt": .words("The time of the last trial, in Unix seconds."),
-        "reason": .words("Why the state is another one than works."),
+        "reason": .words("Why the state is not works."),
         "cure": .words("What to do."),
     ]
 
@@ -28,7 +28,8 @@ package struct CredentialReport: Codable, Sendable, DescribedBody {
 
     init() {}
 
-    /// Pushes since the trial know better than the trial.
+    /// Makes the report from the last trial and the pushes. Pushes after the trial have priority, because their results
+    /// are more reliable.
     init(_ standing: CredentialStanding?, _ report: PushAppReport) {
         if let standing {
             (since, triedAt) = (standing.since.seconds, standing.triedAt.seconds)

@@ -9,13 +9,14 @@ import Timekeeping
 package struct ExplainReport: Codable, Sendable, DescribedBody {
     package static let notes: [String: JSONSchema] = [
         "date": .words("The time of the report, in Unix seconds."),
+        "storeFailure": .words(
+            "Why the store accepts no changes now. New records are missing until it accepts changes again."),
         "maximumAge": .words("How long records are kept, in seconds."),
     ]
 
-    /// The name in the request.
+    /// The name that the operator asked about: a user, a Call-ID, an address or a number.
     package var name: String
-    /// Whether the name in the request is a user of one of our domains. Otherwise it is a Call-ID, an address or a
-    /// number.
+    /// Whether ``name`` is a user of one of our domains, and not a Call-ID, an address or a number.
     package var isUser: Bool
     /// Whether the user has a contact or a password.
     package var isKnown: Bool
@@ -32,30 +33,33 @@ package struct ExplainReport: Codable, Sendable, DescribedBody {
     package var keepsTimeline: Bool
     /// How long records are kept, in seconds.
     package var maximumAge: Int64
-    /// Records of the timeline, oldest first. The records of active calls are incomplete.
+    /// Why the store takes no changes now, so that new records are missing; `nil` if it does.
+    package var storeFailure: String?
+    /// Records of the timeline, oldest first. The records of calls that are still active are incomplete.
     package var records: [TimelineReport] = []
 
     package struct ContactReport: Codable, Sendable {
         package var device: UInt64
-        /// See ``BindingReport/name``.
+        /// The short name of the device for people, see ``BindingReport/name``.
         package var deviceName: String
-        /// The provider and the first characters of the token; `nil` for an ordinary contact.
+        /// The provider and the first characters of the token; `nil` for a contact that gets no pushes.
         package var token: String?
         /// The provider of the contact's push parameters, if that provider is switched off.
         package var switchedOff: String?
-        /// The provider of its token, if that provider is paused.
+        /// The provider of the device's token, if that provider is paused.
         package var paused: String?
         /// Whether the contact has push parameters, valid or not.
         package var hasPushParameters: Bool
         /// Whether an app or its server reported the device over HTTP, and the device has not registered since. The
-        /// daemon can only send pushes to it.
+        /// daemon can only send pushes to a reported device.
         package var isReported: Bool
         package var registeredAt: Seconds
-        /// The time can be in the past: a contact with push parameters stays after its expiry.
+        /// When the contact expires. The time can be in the past, because a contact with push parameters stays after
+        /// its expiry.
         package var expiresAt: Seconds
     }
 
-    /// Whether no user has that name and no record exists.
+    /// Whether there is neither a user with this name nor a record.
     package var isEmpty: Bool { !isKnown && contacts.isEmpty && held.isEmpty && records.isEmpty }
 }
 
@@ -67,7 +71,7 @@ package struct TimelineReport: Codable, Hashable, Sendable {
     package var callRef: String?
     package var calls: Int
     package var device: UInt64
-    /// See ``BindingReport/name``; `nil` for a call without a chosen device.
+    /// The name of the device (see ``BindingReport/name``); `nil` for a call without a chosen device.
     package var deviceName: String?
     package var requestedAt: Seconds
     package var omission: String?
@@ -80,7 +84,7 @@ package struct TimelineReport: Codable, Hashable, Sendable {
     package var reason: String
     package var deadSince: Seconds?
     package var providerID: String
-    // The fields that end in `After` are durations since `requestedAt`.
+    // Fields whose names end in `After` are durations since `requestedAt`.
     package var sentAfter: Seconds?
     package var answeredAfter: Seconds?
     package var registeredAfter: Seconds?
@@ -90,13 +94,13 @@ package struct TimelineReport: Codable, Hashable, Sendable {
     package var invitedAfter: Seconds?
     package var rangAfter: Seconds?
     package var endedAfter: Seconds?
-    /// When the app reported that the push was received. For calls, the daemon can infer it from SIP.
+    /// When the app reported that the push was received. For calls, the daemon can infer this time from SIP.
     package var receivedAfter: Seconds?
     package var followedAfter: Seconds?
     package var readAfter: Seconds?
     package var end: String?
     package var endStatus: UInt16?
-    /// Why the request was refused immediately; `nil` if it was accepted.
+    /// Why the request was refused immediately; `nil` if the request was accepted.
     package var refusal: String?
     /// The address and port of the request's sender; empty if the record does not need it.
     package var source: String

@@ -13,7 +13,7 @@ import Timekeeping
 
 /// Explains why a phone was woken or not, from the engine's current state and the store's records.
 ///
-/// Used only on its shard's loop.
+/// The explainer is used only on its shard's loop.
 final class Explainer: Sendable {
     private let door: ShardDoor
     private let store: any ProxyStore
@@ -28,12 +28,12 @@ final class Explainer: Sendable {
         self.settings = settings
     }
 
-    /// Gathers the report.
+    /// Answers the request with a report about a user, a call, a push, an address or a number.
     ///
     /// - Parameters:
-    ///   - name: `user@domain`, a user of the first domain, a Call-ID, a call's reference, the code of a push, an
-    ///     address or a called number. Each has the form that lists and log lines show.
-    ///   - limit: the maximum number of the store's records; the last ones are used.
+    ///   - name: `user@domain`, a user of the first domain, a Call-ID, a call's `call_ref`, the code of a push, an
+    ///     address or a called number. Each name has the form that lists and log lines show.
+    ///   - limit: the maximum number of the store's records; the newest records are used.
     ///   - call: the request to answer.
     private func explain(_ name: String, limit: Int, to call: ServiceCall) async {
         let callID = ByteString(name)
@@ -49,6 +49,7 @@ final class Explainer: Sendable {
         ].compactMap { (subject: TimelineSubject?) in subject }
         call.askStore { [store] in
             var report = live
+            report.storeFailure = store.obstacle
             let records = try await store.timeline(of: subjects, limit: limit)
             report.records = records.map { TimelineReport($0) } + report.records
             call.answer(report)
@@ -114,7 +115,8 @@ extension Explainer {
             [self] call throws(ServiceProblem) in
             try await answer(call, call.parameter())
         }
-        // A Call-ID can contain slashes and backslashes, which are not allowed in a path over TCP.
+        // This route has the name in its query. A Call-ID can contain slashes and backslashes, which a path over TCP
+        // may not contain.
         router.add("GET", "/v1/explain", scope: .admin, described: .explain(inPath: false)) {
             [self] call throws(ServiceProblem) in
             guard let name = call.request.query("name"), !name.isEmpty else {

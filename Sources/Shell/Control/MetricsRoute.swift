@@ -10,7 +10,7 @@ import Timekeeping
 /// The daemon's metrics for Prometheus; docs/Metrics.md lists them.
 struct MetricsRoute {
     let door: ShardDoor
-    /// Returns the metrics of all parts except the engine. Called on the loop for each request.
+    /// Returns the metrics of all parts except the engine. This closure is called on the loop for each request.
     let figures: @Sendable () -> CounterSet
     /// Returns the files of the certificates that the settings name, and when each certificate expires.
     let certificates: @Sendable () -> [(file: String, date: UnixTime)]
@@ -38,7 +38,7 @@ struct MetricsRoute {
 }
 
 extension MetricFamily {
-    /// A gauge for each server of the upstream: 1 if the server answers, 0 if not. A server that was not probed yet has
+    /// A gauge for each server of the upstream: 1 if the server answers, 0 if not. A server that was not yet probed has
     /// no sample.
     static func upstream(_ servers: [UpstreamHealth.Server]) -> MetricFamily {
         var family = MetricFamily(
@@ -50,7 +50,7 @@ extension MetricFamily {
         return family
     }
 
-    /// Which providers are paused.
+    /// A gauge for each provider: 1 if the provider is paused, 0 if not.
     static func paused(_ providers: [ProviderReport]) -> MetricFamily {
         var family = MetricFamily(
             "sippushd_push_provider_paused", .gauge, "1 while a push provider is paused and gets nothing; else 0.")
@@ -72,7 +72,7 @@ extension MetricFamily {
         return family
     }
 
-    /// The push metrics of each app.
+    /// The metrics of the pushes to each app.
     static func pushes(_ reports: [(app: PushApp, report: PushAppReport)]) -> [MetricFamily] {
         var sent = MetricFamily("sippushd_pushes_sent_total", .counter, "Pushes sent to a provider, including retries.")
         var ended = MetricFamily("sippushd_pushes_ended_total", .counter, "Pushes that have ended, by outcome.")

@@ -12,7 +12,7 @@ import Timekeeping
 /// Reads and changes users, keys and apps in the store while no daemon runs.
 package struct OfflineStore {
     private let path: String
-    /// The apps in the settings.
+    /// The mobile apps that the settings define.
     private let apps: [String: MobileAppSettings]
 
     package init(path: String, apps: [String: MobileAppSettings] = [:]) {
@@ -20,8 +20,8 @@ package struct OfflineStore {
         self.apps = apps
     }
 
-    /// Whether the store does not exist yet. A command that only reads does not create the store, and reports that it
-    /// is missing.
+    /// Whether the store does not exist yet. A command that only reads does not create the store, and reports that the
+    /// store is missing.
     package var isMissing: Bool { SQLiteFile.isMissing(at: path) }
     /// The message of a command that needs the store before the daemon has created it.
     package var missingSentence: String { "the store \(path) does not exist yet; the daemon creates it when it starts" }
@@ -53,7 +53,7 @@ package struct OfflineStore {
         try write(.addUser(user))
     }
 
-    /// Adds all of them in one transaction.
+    /// Adds all these users in one transaction.
     package func add(_ batch: UserBatch) throws(StartError) {
         do throws(StoreError) {
             try SQLiteFile(path: path).keep(try batch.changes())
@@ -62,7 +62,7 @@ package struct OfflineStore {
         }
     }
 
-    /// The users after the given one, with their hashes.
+    /// The next users after the user `name`, with their hashes.
     package func credentials(after name: String, limit: Int) throws(StartError) -> [UserCredentials] {
         guard !isMissing else { throw StartError(missingSentence) }
         let last = UserBatch.parts(of: name) ?? (.empty, .empty)
@@ -159,7 +159,7 @@ extension UserCredentials {
 /// The domains of users, and the realms for which their passwords are hashed.
 package struct UserRealms: Sendable {
     package let domains: [String]
-    /// The realm of all users; `nil` when each domain is its own realm.
+    /// The realm of all users; `nil` if each domain is its own realm.
     package let realm: String?
 
     package init(domains: [String], realm: String?) {

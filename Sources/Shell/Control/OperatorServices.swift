@@ -23,13 +23,16 @@ package struct OperatorServices {
     private let certificates: @Sendable () -> [(file: String, date: UnixTime)]
     private let credentials: @Sendable () -> [String: CredentialStanding]
     private let drain: @Sendable (Duration) async -> Int
+    /// Carries out requests that switch providers one after the other, for the control socket and the admin API
+    /// together.
+    private let switches = OneAtATime()
 
     /// Prepares the routes.
     ///
-    /// `feedback` is Apple's feedback service, if it is configured. `figures` returns the metrics of all parts except
-    /// the engine. `certificates` returns when each certificate expires. `credentials` returns the state of each app's
-    /// credentials. The loop calls all three. `drain` stops the daemon when its calls have ended or after the given
-    /// time, and returns the number of calls.
+    /// `feedback` is Apple's feedback service, if the settings configure it. `figures` returns the metrics of all parts
+    /// except the engine. `certificates` returns when each certificate expires. `credentials` returns the state of each
+    /// app's credentials. The closures `figures`, `certificates` and `credentials` are called on the loop. `drain`
+    /// stops the daemon when its calls have ended or after the given time, and returns the number of calls.
     package init(
         door: ShardDoor, store: any ProxyStore, feedback: FeedbackService?, loop: EventLoop,
         log: Log, keys: APIKeyRing, apps: MobileApps, realms: UserRealms, timeline: TimelineSettings,
@@ -45,9 +48,13 @@ package struct OperatorServices {
         self.credentials = credentials
     }
 
+    private var routes: ControlRoutes {
+        ControlRoutes(door: door, store: store, realms: realms, credentials: credentials, switches: switches)
+    }
+
     package func register(in router: inout ServiceRouter) {
         SystemRoutes(loop: loop, store: store, door: door).register(in: &router)
-        ControlRoutes(door: door, store: store, realms: realms, credentials: credentials).register(in: &router)
+        routes.register(in: &router)
         KeyRoutes(keys: keys, store: store, loop: loop).register(in: &router)
         MobileAppRoutes(apps: apps, store: store, loop: loop).register(in: &router)
         MetricsRoute(door: door, figures: figures, certificates: certificates).register(in: &router)
@@ -63,13 +70,13 @@ package struct OperatorServices {
         }
     }
 
-    /// The routes of the control socket: the routes of the admin API, backups, and users in bulk with their hashes. Remote callers
-    /// may use neither of the last two.
+    /// The routes of the control socket: all routes of the admin API, and the routes for backups and for the transfer
+    /// of many users with their hashes. Remote callers may not use backups and this transfer.
     package func controlRouter() -> ServiceRouter {
         var router = ServiceRouter()
         register(in: &router)
         BackupService(store: store, loop: loop, log: log).register(in: &router)
-        UserTransfer(routes: ControlRoutes(door: door, store: store, realms: realms, credentials: credentials))
+        UserTransfer(routes: routes)
             .register(in: &router)
         return router
     }

@@ -32,11 +32,11 @@ extension MetricFamily {
     }
 }
 
-/// The values of `/proc/self/stat` at one moment (proc(5)).
+/// The values of `/proc/self/stat` at one time (proc(5)).
 struct ProcessState {
     let cpu: Duration
     let threads: Int
-    /// Unix seconds.
+    /// When the process started, in Unix seconds.
     let startedAt: Int?
     let virtualBytes: Int
     let residentBytes: Int
@@ -49,7 +49,7 @@ struct ProcessState {
     }
 
     init?(stat: String, bootedAt: Int?, ticksPerSecond: Int, pageSize: Int) {
-        // The program's name is in parentheses and can contain any character. Fields are counted from the closing
+        // The program's name is in parentheses and may contain any character. The fields are counted from the closing
         // parenthesis, which ends field 2.
         guard let parenthesis = stat.lastIndex(of: ")") else { return nil }
         let fields = stat[parenthesis...].split(separator: " ")
@@ -64,8 +64,8 @@ struct ProcessState {
         residentBytes = pages * pageSize
     }
 
-    /// When the machine started, in Unix seconds. Read from `/proc/stat` only once, because the time never changes and
-    /// the file is long.
+    /// When the machine started, in Unix seconds. The value is read from `/proc/stat` only once, because the boot time
+    /// never changes and the file is long.
     private static let bootedAt: Int? = {
         guard let text = try? String(contentsOfFile: "/proc/stat", encoding: .utf8) else { return nil }
         let line = text.split(separator: "\n").first { $0.hasPrefix("btime ") }
@@ -74,8 +74,8 @@ struct ProcessState {
 
     static var openDescriptors: Int? {
         var status = stat()
-        // Since Linux 6.2 the size of `/proc/self/fd` is the number of open descriptors. On older kernels the entries
-        // are counted.
+        // Since Linux 6.2 the size of `/proc/self/fd` is the number of open descriptors. On older kernels, the entries
+        // of the folder are counted.
         if unsafe stat("/proc/self/fd", &status) == 0, status.st_size > 0 { return Int(status.st_size) }
         guard let folder = unsafe opendir("/proc/self/fd") else { return nil }
         defer { unsafe closedir(folder) }

@@ -33,12 +33,12 @@ package struct PushTestRequest: Codable, Sendable, DescribedBody {
 package struct PushTestReport: Codable, Sendable, DescribedBody {
     package static let notes: [String: JSONSchema] = ["code": .words("`sippushd explain` takes it.")]
 
-    /// One device.
+    /// The test push to one device.
     package struct Push: Codable, Sendable, DescribedBody {
         package static let schemaName: String? = "TestPush"
         package static let notes: [String: JSONSchema] = [
             "token": .words("The provider and the first characters of the token."),
-            "omission": .words("Why no push was sent; missing if one was."),
+            "omission": .words("Why no push was sent; missing if a push was sent."),
             "line": .words("Method and server of the request; missing if none was sent."),
             "fields": .words("The header fields of the request, without secrets."),
             "body": .words("The shape of the request's body: keys, numbers and lengths of texts."),
@@ -51,7 +51,7 @@ package struct PushTestReport: Codable, Sendable, DescribedBody {
         package var line: String?
         package var fields: [String]
         package var body: String?
-        /// The provider's answer.
+        /// The record of the push, with the provider's answer; `nil` if there is none.
         package var record: TimelineReport?
     }
 
@@ -59,7 +59,7 @@ package struct PushTestReport: Codable, Sendable, DescribedBody {
     package var pushes: [Push]
 }
 
-/// Test pushes, over the control socket and the admin API.
+/// The route for test pushes, on the control socket and in the admin API.
 struct PushTestRoute {
     let door: ShardDoor
 

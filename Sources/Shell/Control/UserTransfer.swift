@@ -6,9 +6,10 @@ import ProxyCore
 import ProxyRuntime
 import Registration
 
-/// Users in bulk: `sippushd user import` and `user export`.
+/// Transfers users in bulk: `sippushd user import` and `user export`.
 ///
-/// Available only over the control socket: a page of the export has hashes, which are as good as passwords.
+/// The routes are available only over the control socket: a page of the export has hashes, which are as secret as
+/// passwords.
 struct UserTransfer {
     let routes: ControlRoutes
 
@@ -43,7 +44,7 @@ struct UserTransfer {
 package struct UserBatch: Codable, Sendable {
     package var users: [UserCredentials]
 
-    /// The daemon reads a batch between two messages of a call, so it is short.
+    /// The maximum number of users in a batch. The limit is low, because calls wait while the daemon reads a batch.
     package static let limit = 250
 
     package init(users: [UserCredentials]) { self.users = users }
@@ -60,7 +61,7 @@ package struct UserBatch: Codable, Sendable {
         return changes
     }
 
-    /// Name and realm of `name@realm`.
+    /// Splits `name@realm` into name and realm; `nil` for a text without `@`.
     static func parts(of text: String) -> (name: ByteString, realm: ByteString)? {
         guard let at = text.lastIndex(of: "@") else { return nil }
         return (ByteString(String(text[..<at])), ByteString(String(text[text.index(after: at)...])))

@@ -7,12 +7,12 @@ package import ProxyRuntime
 package import Reactor
 package import Telemetry
 
-/// A listener of the HTTP API or the admin API. It finds the route of each request, checks the key, and writes the
-/// audit log.
+/// A listener of the HTTP API or the admin API. The service finds the route of each request, checks the key, and writes
+/// the audit log.
 ///
 /// Services register their routes in ``router`` before ``listen()``.
 ///
-/// - `@unchecked Sendable` because it is used only on the shard's loop.
+/// - The type is `@unchecked Sendable`, because it is used only on the shard's loop.
 package final class APIService: @unchecked Sendable {
     package var router = ServiceRouter()
 
@@ -24,7 +24,7 @@ package final class APIService: @unchecked Sendable {
     private var webSockets: (path: [String], upgrade: WebSocketUpgrade)?
     private var refusals = LogRateLimit()
     package let wrongLogins: WrongLogins
-    /// Decides which requests are refused during overload. Asked before anything else for each request.
+    /// Decides which requests are refused during overload. This decision comes before all other checks of a request.
     package var load = ServiceLoad()
 
     /// The listening addresses, with the ports that the system chose for port 0.
@@ -39,7 +39,7 @@ package final class APIService: @unchecked Sendable {
             perSource: access.wrongLoginsPerSource, perUser: access.wrongLoginsPerUser, loop: loop)
     }
 
-    /// Accepts WebSockets at this path. No route may have the same path. Call before ``listen()``.
+    /// Accepts WebSockets at this path, at which there may be no route. Call this function before ``listen()``.
     package func takesWebSockets(at path: String, _ upgrade: WebSocketUpgrade) {
         webSockets = (path.split(separator: "/").map(String.init), upgrade)
     }
@@ -70,7 +70,7 @@ package final class APIService: @unchecked Sendable {
         }
         let list = endpoints.map(\.description).joined(separator: " ")
         log.notice(
-            "API listens",
+            "the API accepts requests",
             [
                 .setting: .text(access.name), .listener: .text(list),
                 .transport: .text(tls == nil ? "http" : "https"),
@@ -90,8 +90,8 @@ package final class APIService: @unchecked Sendable {
         }
     }
 
-    /// Reads the certificate and its key again. Existing connections keep the old certificate. After a failure the
-    /// listener continues with the old certificate, and the log reports the failure.
+    /// Reads the API's certificate and its key again. Existing connections keep the old certificate. After a failure
+    /// the listener continues with the old certificate, and the log reports the failure.
     package func reloadCertificate() {
         do throws(StartError) {
             guard let listener, let tls = try makeTLS() else { return }
@@ -114,8 +114,8 @@ package final class APIService: @unchecked Sendable {
 
     private func serve(_ request: HTTPRequest, _ reply: HTTPReply) async {
         let match = router.match(request.method, request.path)
-        // The daemon refuses a path that another program could read differently (T16). `{*}` at the end of a route may
-        // match slashes; everything else may not.
+        // The daemon refuses a path that another program could read differently (T16). Only `{*}` at the end of a route
+        // may match slashes.
         let isPlain =
             if case .found(let route, _) = match { route.isPlain(request.path) } else { request.hasPlainPathAndEnd }
         guard isPlain else { return reply.send(ServiceProblem(400, "the path is not plain").response()) }
@@ -167,10 +167,11 @@ package final class APIService: @unchecked Sendable {
         guard let value = values.first else {
             return refuse(request, route, 401, "a key is required", challenge: "Bearer realm=\"sippushd\"")
         }
-        // Two such fields could be read in two ways, so the request is refused.
+        // A request with two `Authorization` fields is refused, because programs can differ in which of the fields they
+        // use.
         guard values.count == 1, let secret = Self.secret(value, route.schemes), let key = keys.key(matching: secret)
         else {
-            // A correct key is accepted even after many unknown ones. Keys cannot be guessed, and a proxy may hide many
+            // A correct key is accepted even after many unknown keys. Keys cannot be guessed, and a proxy may hide many
             // sources behind one address.
             if let wait = await wrongLogins.judge([false], from: source).wait {
                 return refuse(request, route, after: wait)
@@ -188,8 +189,8 @@ package final class APIService: @unchecked Sendable {
         return .caller(.key(key.name))
     }
 
-    /// Checks a password. Passwords can be guessed. Beyond the limit of wrong logins, even the right password is
-    /// refused unchecked.
+    /// Checks a password. A source that has reached the limit of wrong logins is refused without a check, even with the
+    /// right password, because passwords can be guessed.
     private func judge(
         _ attempt: ServiceRouter.LoginAttempt, _ request: HTTPRequest, _ route: ServiceRouter.Route
     ) async -> Verdict {
@@ -235,7 +236,7 @@ package final class APIService: @unchecked Sendable {
 
 extension HTTPRequest {
     /// Whether each segment is plain: not empty, `.` or `..`, and without encoded separators and control characters. A
-    /// slash at the end is allowed.
+    /// slash at the end of the path is allowed.
     var hasPlainPathAndEnd: Bool {
         let segments = path.last == "" ? path.dropLast() : path[...]
         return segments.allSatisfy { !$0.isEmpty && $0.isPlain(allowingSlash: false) }

@@ -23,28 +23,29 @@ package struct APISettings: SettingsGroup, Equatable {
             "The addresses of the HTTP API: a list of address:port. Empty: the API is off."),
         .path(
             "cert-file", \.certFile, example: "/etc/sippushd/api-cert.pem",
-            "The certificate with its chain, PEM. With cert-file, the API uses TLS. SIGHUP reads the file again."),
+            "The certificate with its chain, PEM. If cert-file is set, the API uses TLS. After SIGHUP, the daemon reads the certificate again."
+        ),
         .path("key-file", \.keyFile, example: "/etc/sippushd/api-key.pem", "The certificate's private key, PEM."),
         .integer(
             "connections", in: 1...100_000, \.http.connections,
-            "The maximum number of connections. If more connections open, the connection that has been idle longest is closed."
+            "The maximum number of connections to the HTTP API. If a further connection opens, the daemon closes the connection that has been idle longest."
         ),
         .integer(
             "connections-per-source", in: 1...100_000, \.http.connectionsPerSource,
-            "The maximum number of connections from one IPv4 address or IPv6 /64. Further connections are closed. Raise this limit if the API is behind a reverse proxy."
+            "The maximum number of connections to the HTTP API from one IPv4 address or IPv6 /64. The daemon closes further connections. Raise this limit if the API is behind a reverse proxy."
         ),
         .duration(
             "head-timeout", in: .seconds(1) ... .seconds(300), \.http.headTimeout,
-            "The time limit for the head of a request to arrive."),
+            "The time limit for the head of an HTTP request to arrive."),
         .duration(
             "body-timeout", in: .seconds(1) ... .seconds(3600), \.http.bodyTimeout,
-            "The time limit for the body of a request to arrive."),
+            "The time limit for the body of an HTTP request to arrive."),
         .duration(
             "idle-timeout", in: .seconds(1) ... .seconds(3600), \.http.idleTimeout,
-            "How long a connection without a request stays open."),
+            "How long an HTTP connection without a request stays open."),
         .duration(
             "dead-token-age", in: .seconds(3600) ... .seconds(3650 * 86_400), \.deadTokenAge,
-            "How long dead tokens are stored for application servers to read."),
+            "How long the store keeps dead push tokens, which application servers can read."),
         .group("push-tokens", \.pushTokens, "Tokens that apps report over HTTP; docs/HTTP-API.md."),
         .named(
             "mobile-apps", \.mobileApps, exampleName: "shop",
@@ -76,7 +77,7 @@ package struct PushTokenSettings: SettingsGroup, Hashable {
     package static let schema: [Setting<PushTokenSettings>] = [
         .choice(
             "provider", \.provider,
-            "Who sends pushes to reported tokens. acrobits: Acrobits' mediator, which gets the tokens unchanged (push.acrobits). direct: this daemon, which converts reported tokens to tokens of push.apns and push.fcm."
+            "Which service sends pushes to tokens that apps report over HTTP. acrobits: Acrobits' mediator, which gets the tokens unchanged (push.acrobits). direct: this daemon, which converts reported tokens to tokens of push.apns and push.fcm."
         )
     ]
 }

@@ -8,12 +8,12 @@ package import Telemetry
 
 /// All services of the HTTP API, for application servers and apps.
 ///
-/// - `@unchecked Sendable` because it is made before its loop runs, and afterwards used only on that loop.
+/// - The type is `@unchecked Sendable`, because it is made before its loop runs, and afterwards used only on that loop.
 package final class ApplicationServices: @unchecked Sendable {
     package let apps: MobileApps
     private let settings: APISettings
-    /// Whether the timeline is kept. Without it, nothing is stored about a push after its end. Then the routes that
-    /// report on pushes are not served.
+    /// Whether the timeline is kept. Without a timeline, nothing is stored about a push after its end. The routes that
+    /// report on pushes are served only with a timeline.
     private let keepsTimeline: Bool
     private let store: any ProxyStore
     private let loop: EventLoop
@@ -22,8 +22,8 @@ package final class ApplicationServices: @unchecked Sendable {
     private var deadTokens: DeadTokenService?
     private var deviceRegistration: DeviceRegistrationService?
 
-    /// Reads the mobile apps and the key of the device codes from the store. `domains` are the domains of the apps'
-    /// users.
+    /// Reads the mobile apps and the key of the device codes from the store. `domains` are the daemon's domains, to
+    /// which the apps' users belong.
     package init(
         settings: APISettings, domains: [String], keepsTimeline: Bool, store: any ProxyStore, loop: EventLoop, log: Log
     ) async throws(StartError) {
@@ -32,7 +32,9 @@ package final class ApplicationServices: @unchecked Sendable {
         apps = MobileApps(settings.mobileApps, domains: domains)
         for app in try await StartError.wrapping(store.mobileApps) {
             if let conflict = MobileApps.conflict(of: app, with: settings.mobileApps) {
-                log.warning("a stored app is ignored", [.topic: .text(app.name), .reason: .text(conflict)])
+                log.warning(
+                    "a stored app is ignored, because the settings have an app with its name or id",
+                    [.topic: .text(app.name), .reason: .text(conflict)])
             } else {
                 apps.add(app)
             }
@@ -43,10 +45,11 @@ package final class ApplicationServices: @unchecked Sendable {
     /// Reads certificate authorities again.
     package func reloadCertificates() { deviceRegistration?.reloadCertificates() }
 
-    /// The code by which an app that gets a push names its device to us.
+    /// The device's code, which a push carries. The app uses the code to name its device in requests to the daemon.
     package func deviceCode(of device: DeviceID) -> ByteString { ByteString(codes.code(of: device)) }
 
-    /// Adds the routes of all services. `ownEndpoints` are the daemon's own listeners. Webhooks never go there.
+    /// Adds the routes of all services. `ownEndpoints` are the daemon's own listeners, to which webhooks are never
+    /// sent.
     package func register(
         in api: APIService, door: ShardDoor, ownEndpoints: @escaping () -> [Endpoint]
     ) async throws(StartError) {
@@ -73,8 +76,8 @@ package final class ApplicationServices: @unchecked Sendable {
         DeviceCodeRoutes(door: door, codes: codes, search: search).register(in: &api.router)
     }
 
-    /// Serves device registration even without apps, because operators can add apps at any time. Without an app, every
-    /// request gets the same answer as for a wrong token.
+    /// Serves device registration even without apps, because operators can add apps at any time. Without apps, every
+    /// request is answered like a request with a wrong token.
     private func registerDeviceRegistration(
         in api: APIService, _ door: ShardDoor, _ ownEndpoints: @escaping () -> [Endpoint]
     ) async throws(StartError) {

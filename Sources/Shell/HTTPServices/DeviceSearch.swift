@@ -9,20 +9,20 @@ import Routing
 import Timekeeping
 
 /// Finds the device that has a certain token. A search goes through all devices in steps, and between the steps the
-/// loop serves calls. Questions that arrive during a search wait for the next search, which answers all of them.
+/// loop serves calls. Searches that are requested during a search wait for the next search, which serves all of them.
 ///
-/// - `@unchecked Sendable` because it is used only on the shard's loop.
+/// - The type is `@unchecked Sendable`, because it is used only on the shard's loop.
 final class DeviceSearch: @unchecked Sendable {
     typealias FoundDevice = ProxyEngine.FoundDevice
 
-    /// Thrown when the limit of waiting questions is reached.
+    /// The error if the limit of waiting questions is reached.
     struct Overload: Error {}
 
     private struct Question {
         let providers: Set<PushProvider>
-        /// A part of the token. The engine first searches contacts for this text.
+        /// A part of the wanted token. The engine first searches contacts for this text.
         let word: [UInt8]
-        /// Whether a token that contains the word is the token in question.
+        /// Whether a found token that contains the word is the wanted token.
         let isMeant: (PushToken) -> Bool
         let asker: CheckedContinuation<FoundDevice?, Never>
         var found: FoundDevice?
@@ -38,10 +38,11 @@ final class DeviceSearch: @unchecked Sendable {
     private static let batch = 16
     /// The maximum number of questions that wait.
     private static let limit = 256
-    /// The number of tokens that one step reads. Between steps the loop serves calls, see
-    /// ``BindingTable/forEachDevice(of:with:from:limit:_:)``.
+    /// The number of tokens that one step reads. Between two steps the loop handles calls (see
+    /// ``BindingTable/forEachDevice(of:with:from:limit:_:)``).
     private static let step = 200
-    /// The possible lengths of the word for which contacts are searched first. Shorter words would match everywhere.
+    /// The possible lengths of the word for which contacts are searched first. Shorter words would match in most
+    /// contacts.
     private static let wordLengths = 4...32
 
     init(_ door: ShardDoor, on loop: EventLoop) {
@@ -49,12 +50,13 @@ final class DeviceSearch: @unchecked Sendable {
         self.loop = loop
     }
 
-    /// Finds the device that has a token. If several devices have it, the device that registered last is returned.
+    /// Finds the device that has a token. If several devices have the token, the device that registered last is
+    /// returned.
     ///
     /// - Parameters:
     ///   - token: a token in the form of `pn-prid`, alone or with other tokens.
     ///   - providers: the providers whose tokens are searched.
-    ///   - isMeant: whether a found token is the token in question.
+    ///   - isMeant: whether a found token is the requested token.
     /// - Returns: the device; `nil` if no device has the token.
     /// - Throws: if too many questions wait.
     func find(
@@ -78,7 +80,7 @@ final class DeviceSearch: @unchecked Sendable {
         var cursor: BindingCursor? = BindingCursor()
         while let start = cursor {
             cursor = await search(from: start)
-            // The loop serves calls before the next step.
+            // The loop handles calls before the next step.
             await Task.yield()
         }
         let answered = asked
@@ -87,7 +89,7 @@ final class DeviceSearch: @unchecked Sendable {
         begin()
     }
 
-    /// Does one step of the search. Returns where the next step starts; `nil` after the last step.
+    /// Does one step of the search. Returns the position at which the next step starts; `nil` after the last step.
     private func search(from cursor: BindingCursor) async -> BindingCursor? {
         let providers = asked.reduce(into: Set<PushProvider>()) { $0.formUnion($1.providers) }
         let words = asked.map(\.word)
@@ -104,8 +106,8 @@ final class DeviceSearch: @unchecked Sendable {
         return step.next
     }
 
-    /// The word to search for: the end of the token's longest part that needs no escapes in a URI. `nil` if that part
-    /// is too short.
+    /// The word to search for: the end of the token's longest part that needs no escapes in a URI. Returns `nil` if the
+    /// part without escapes is too short.
     private static func word(in token: ByteString) -> [UInt8]? {
         let parts = token.array.split { byte in
             switch byte {

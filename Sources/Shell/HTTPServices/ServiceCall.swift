@@ -6,13 +6,13 @@ package import Reactor
 
 /// The sender of a request, as far as the daemon could prove it.
 package enum ServiceCaller: Hashable, Sendable {
-    /// Anyone. The route requires no key.
+    /// An unknown sender, because the route requires no key.
     case anyone
     /// The holder of the key with this name.
     case key(String)
     /// The user with this name, who sent the right password.
     case user(String)
-    /// A client of the control socket. `user` is its user number on this machine, if the kernel reports it.
+    /// A client of the control socket. `user` is the sender's user number on this machine, if the kernel reports it.
     case operatorOfMachine(user: UInt32?)
 
     /// The name of the caller for the log.
@@ -37,7 +37,7 @@ package actor ServiceCall {
     /// The parts of the path that matched `{}` or `{*}` in the pattern, in their order.
     package nonisolated let parameters: [String]
     private let reply: HTTPReply
-    /// Writes the audit log. Called with the status of the answer.
+    /// Writes the audit log. The closure is called with the status of the answer.
     private let answered: @Sendable (Int, AuditedChange) -> Void
     private nonisolated let change = Locked(AuditedChange())
     private let loop: EventLoop
@@ -55,7 +55,7 @@ package actor ServiceCall {
         self.answered = answered
     }
 
-    /// Runs the handler. If the handler throws a problem, the problem is the answer.
+    /// Runs the handler. If the handler throws a problem, the call is answered with this problem.
     func serve(by handler: ServiceRouter.Handler) async {
         do throws(ServiceProblem) {
             try await handler(self)
@@ -75,8 +75,8 @@ package actor ServiceCall {
         return reply.stream(response)
     }
 
-    /// Names the object that the request changes, such as a user, a device or a key. The audit line shows the name, so
-    /// it must not be a secret.
+    /// Names the object that the request changes, such as a user, a device or a key. The audit line shows these names,
+    /// so they must not be secrets.
     ///
     /// - Parameters:
     ///   - names: the names of the changed objects.
@@ -89,8 +89,8 @@ package actor ServiceCall {
 
     package nonisolated func answer(_ problem: ServiceProblem) { answer(problem.response()) }
 
-    /// Runs the closure off the loop. The closure reads the store and answers the call. If it throws, the answer is
-    /// 503.
+    /// Runs a closure that reads the store and answers the call, on another thread than the loop's. If the closure
+    /// throws, the answer is 503.
     package nonisolated func askStore(_ body: @escaping @Sendable () async throws -> Void) {
         Task {
             do { try await body() } catch { answer(.notRead) }
@@ -113,7 +113,7 @@ package actor ServiceCall {
     /// The path parameter with this index; empty if the pattern has fewer parameters.
     package nonisolated func parameter(_ index: Int = 0) -> String { index < parameters.count ? parameters[index] : "" }
 
-    /// Decodes the body as JSON. If that fails, the problem tells the client what was `expected`.
+    /// Decodes the body as JSON. If decoding fails, the problem tells the client what was `expected`.
     package nonisolated func body<Value: Decodable>(as type: Value.Type, expected: String) throws(ServiceProblem)
         -> Value
     {
@@ -126,12 +126,12 @@ package actor ServiceCall {
         }
     }
 
-    /// The start of the requested page. Clients send it as `after`, with the `next` of the previous page.
+    /// The start of the requested page. The client sends the previous page's `next` as the query parameter `after`.
     package nonisolated func cursor() throws(ServiceProblem) -> PageCursor {
         PageCursor(try number("after", in: 0...UInt64(Int64.max)) ?? 0)
     }
 
-    /// The query parameter with this name as a number; `nil` if it is missing.
+    /// The query parameter with this name as a number; `nil` if the parameter is missing.
     package nonisolated func number<Number: FixedWidthInteger>(
         _ name: String, in range: ClosedRange<Number>
     ) throws(ServiceProblem) -> Number? {

@@ -1,11 +1,11 @@
 package import HTTPServer
 package import Telemetry
 
-/// The object that a request changes, and the sender. Both are logged, so they must not be secrets.
+/// The object that a request changes, and the sender. Object and sender are logged, so they must not be secrets.
 package struct AuditedChange: Sendable {
-    /// The changed user, device, key, app, call or push. `nil` until the handler has read the request.
+    /// The changed user, device, key, app, call or push. The value is `nil` until the handler has read the request.
     var object: String?
-    /// The sender, if only the body names it. If `nil`, the log names the caller.
+    /// The sender, if only the body names it. If the value is `nil`, the log names the caller.
     var actor: String?
 
     /// Joins several objects to one text: the first names, and the number of the other objects.
@@ -29,15 +29,15 @@ extension ServiceRouter.Route {
     ///   - name: the name of the caller.
     ///   - request: the request.
     ///   - log: receives the line.
-    /// - Returns: a function that writes the line. Call it with the answer's status and the change that the handler
-    ///   named.
+    /// - Returns: a function that writes the line. Call the function with the answer's status and the change that the
+    ///   handler named.
     package func audit(
         _ name: String, _ request: HTTPRequest, _ log: Log
     ) -> @Sendable (Int, AuditedChange) -> Void {
         let (method, pattern, remote) = (method, pattern, request.remote)
         return { status, change in
             log.notice(
-                "API change",
+                "an API request made a change",
                 [
                     .apiKey: .text(change.actor ?? name), .method: .text(method), .route: .text(pattern),
                     .object: .text(change.object ?? Self.unread), .status: .number(status), .source: .described(remote),
@@ -45,6 +45,6 @@ extension ServiceRouter.Route {
         }
     }
 
-    /// The object in the log line of a request that was refused before it was read.
+    /// The text for the object in the log line of a request that was refused before it was read.
     private static var unread: String { "-" }
 }

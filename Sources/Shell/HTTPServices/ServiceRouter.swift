@@ -9,7 +9,7 @@ package struct ServiceRouter {
     package enum AuthorizationSchemes: Hashable, Sendable {
         /// Only `Bearer` (RFC 6750).
         case bearer
-        /// `Bearer`, `Token` and `AppToken`. Clients of the 10darts platform send the last two.
+        /// `Bearer`, `Token` and `AppToken`. Clients of the 10darts platform send the last two of these schemes.
         case bearerOrToken
 
         func contains(_ scheme: some StringProtocol) -> Bool {
@@ -21,8 +21,8 @@ package struct ServiceRouter {
         }
     }
 
-    /// Serves a call, on the loop. If the handler throws a problem, the problem is the answer. Otherwise the handler
-    /// answers the call, now or later.
+    /// Handles a call on the loop. If the handler throws a problem, the call is answered with this problem. If the
+    /// handler throws nothing, it answers the call, immediately or later.
     package typealias Handler = @Sendable (isolated ServiceCall) async throws(ServiceProblem) -> Void
 
     package struct Route: Sendable {
@@ -32,12 +32,13 @@ package struct ServiceRouter {
         /// The scope that a key must have; `nil` if no key is required.
         package let scope: APIScope?
         let schemes: AuthorizationSchemes
-        /// Whether requests change something, or try to. The audit log has all such requests.
+        /// Whether requests to this route change something, or try to change something. The audit log contains all
+        /// requests that change something.
         package let isChange: Bool
         /// Whether a user's password is accepted instead of a key.
         let takesPassword: Bool
-        /// Whether the body contains a token instead of a key. A source that was wrong too often is refused before the
-        /// handler is called.
+        /// Whether the body contains a token instead of a key. If a source has sent too many wrong tokens, its requests
+        /// are refused before the handler is called.
         let showsToken: Bool
         /// The route's entry in `/openapi.json`.
         let description: RouteDescription?
@@ -45,7 +46,7 @@ package struct ServiceRouter {
         let read: Reader
     }
 
-    /// Reads a request before the daemon knows who sent it. Called on the loop.
+    /// Reads a request before the daemon knows its sender, on the loop.
     package typealias Reader = @Sendable (HTTPRequest, _ parameters: [String]) throws(ServiceProblem) -> Reading
 
     package struct Reading {
@@ -67,7 +68,8 @@ package struct ServiceRouter {
         /// path.
         case text(String)
         case parameter
-        /// One or more segments, with the slashes between them. Allowed only at the end of a pattern.
+        /// The rest of the path: one or more segments, with the slashes between them. This segment is allowed only at
+        /// the end of a pattern.
         case rest
 
         var isParameter: Bool { self == .parameter || self == .rest }
@@ -75,14 +77,14 @@ package struct ServiceRouter {
 
     package enum Match {
         case found(Route, parameters: [String])
-        /// The path is served, but only with these methods.
+        /// The path exists, but only with these methods.
         case otherMethod([String])
         case nothing
     }
 
     private(set) var routes: [Route] = []
-    /// For the first segment of each path, the indices of its routes in ``routes``. The first segment of a route is
-    /// always a text.
+    /// For the first segment of each path, the indices of its routes in ``routes``. A route's first segment is always a
+    /// fixed text.
     private var places: [String: [Int]] = [:]
 
     package init() {}
@@ -93,13 +95,13 @@ package struct ServiceRouter {
     ///   - method: `GET`, `POST` or another.
     ///   - pattern: a path such as `/v1/users/{}/bucket`. `{}` matches one whole segment that is not empty, `{*}`
     ///     matches the rest of the path. `{*}` is allowed only at the end, and not as the first segment. If the pattern
-    ///     ends in `/`, the path must end in `/` too.
+    ///     ends with `/`, the path must end with `/` too.
     ///   - scope: the scope that a key must have; `nil` if no key is required.
     ///   - schemes: the accepted schemes of a key.
-    ///   - isChange: whether requests change something. Default: true for all methods except GET.
+    ///   - isChange: whether requests change something. The default is true for all methods except GET.
     ///   - showsToken: whether the body contains a token instead of a key. The handler checks the token and counts
-    ///     wrong ones.
-    ///   - description: the entry in `/openapi.json`. It names as many path parameters as the pattern has.
+    ///     wrong tokens.
+    ///   - description: the entry in `/openapi.json`. The description names as many path parameters as the pattern has.
     ///   - handler: serves the request.
     package mutating func add(
         _ method: String, _ pattern: String, scope: APIScope?, schemes: AuthorizationSchemes = .bearer,
@@ -136,8 +138,8 @@ package struct ServiceRouter {
     }
 
     /// Finds the route of a path whose segments are already decoded. The path is not normalised. A route without
-    /// parameters has priority over a route with parameters (OpenAPI 3.1 section 4.8.8). A route of GET also serves
-    /// HEAD, unless its requests change something.
+    /// parameters has priority over a route with parameters (OpenAPI 3.1 section 4.8.8). A GET route also serves HEAD,
+    /// unless its requests change something.
     package func match(_ method: String, _ path: [String]) -> Match {
         let wanted = method == "HEAD" ? "GET" : method
         // The search compares indices instead of routes, because copies of routes would cost time: they are large.
@@ -162,7 +164,7 @@ package struct ServiceRouter {
             let part = path[index]
             if case .rest = segment {
                 let rest = path[index...]
-                // The part for `{*}` may contain only characters that a token may contain.
+                // The part of the path for `{*}` may contain only characters that a token may contain.
                 guard rest.contains(where: { !$0.isEmpty }), rest.allSatisfy({ $0.isPlain(allowingSlash: true) })
                 else { return nil }
                 parameters.append(rest.joined(separator: "/"))
@@ -181,7 +183,7 @@ package struct ServiceRouter {
 
 extension String {
     /// Whether the segment is neither `.` nor `..`, and has no separator and no control character. U+FFFD is refused
-    /// too, because it replaces bytes that are not UTF-8. The segment may be empty.
+    /// too, because it replaces bytes that are not UTF-8. An empty segment counts as plain.
     package func isPlain(allowingSlash: Bool) -> Bool {
         self != "." && self != ".."
             && unicodeScalars.allSatisfy { scalar in
@@ -192,8 +194,8 @@ extension String {
 }
 
 extension ServiceRouter.Route {
-    /// Whether every program reads a path that matched this route in the same way. The part for `{*}` was checked when
-    /// the route was found.
+    /// Whether all programs read this path in the same way. The part for `{*}` is not checked here, because it was
+    /// checked when the route was found.
     func isPlain(_ path: [String]) -> Bool {
         for (part, segment) in zip(path, segments) {
             if segment == .rest { return true }

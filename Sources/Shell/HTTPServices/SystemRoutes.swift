@@ -3,11 +3,11 @@ import ProxyCore
 package import ProxyRuntime
 package import Reactor
 
-/// The routes for health probes, readiness probes and the version. They need no key.
+/// The routes for health probes, readiness probes and the version, which need no key.
 package struct SystemRoutes {
-    /// Why the daemon cannot serve; `nil` if it can.
+    /// Why the daemon cannot serve; `nil` if the daemon can serve.
     let obstacle: @Sendable () -> String?
-    /// Why a part of the daemon's work fails although it serves; `nil` if nothing fails.
+    /// Why a part of the daemon's work fails although the daemon serves; `nil` if no part fails.
     var shortcoming: @Sendable () async -> String? = { nil }
 
     private struct State: Encodable {
@@ -25,7 +25,7 @@ package struct SystemRoutes {
     }
 
     package func register(in router: inout ServiceRouter) {
-        // Any answer proves that the loop runs.
+        // Any answer to this request proves that the loop runs.
         router.add("GET", "/healthz", scope: nil, described: .health) { call throws(ServiceProblem) in
             call.answer(State(status: "ok"))
         }
@@ -48,7 +48,7 @@ extension SystemRoutes {
 }
 
 extension RouteDescription {
-    fileprivate static let health = RouteDescription("getHealth", "Whether the daemon's loop runs")
+    fileprivate static let health = RouteDescription("getHealth", "Whether the daemon's event loop runs")
         .answer(200, "The loop runs", .object(["status": .choice(["ok"])]))
     fileprivate static let readiness = RouteDescription("getReadiness", "Whether the daemon serves")
         .answer(
@@ -56,7 +56,7 @@ extension RouteDescription {
             "The daemon serves. `degraded` means that some calls fail or phones are not woken, for the reason in `detail`",
             .object(
                 ["status": .choice(["ready", "degraded"])],
-                optional: ["detail": .words("The failing part, while it is degraded.")])
+                optional: ["detail": .words("The reason why the status is degraded.")])
         )
         .problem(503, "The store cannot be written, or has fallen behind, or the daemon is about to stop.")
     fileprivate static let version = RouteDescription(

@@ -20,7 +20,7 @@ package struct RequestID: Hashable, Sendable {
 
     private init(random: UUID) { text = random.uuidString.lowercased() }
 
-    /// A new identifier that nobody can guess.
+    /// Creates a new identifier that nobody can guess.
     package static func make() -> RequestID { RequestID(random: UUID()) }
 }
 
@@ -39,12 +39,12 @@ package enum DeviceOutcome: Hashable, Sendable {
     case failed(DeviceFailure)
 }
 
-/// The URL to which an outcome is posted. The signature is computed when the request arrives, so that the daemon need
-/// not keep the API token.
+/// The URL to which an outcome is posted. The signature is computed when the request arrives, so that the daemon does
+/// not have to store the API token.
 package struct DeviceCallback: Hashable, Sendable {
     package let url: String
     package let signature: String
-    /// The header fields for the webhook, as the request has them: a JSON object; empty for none.
+    /// The header fields for the webhook, in the form of the request: a JSON object; empty for none.
     package let fields: String
 
     package init(url: String, signature: String, fields: String) {
@@ -66,7 +66,7 @@ package struct MobileOwner: Hashable, Sendable {
     }
 }
 
-/// A registration or clean-up that is accepted and not finished.
+/// A registration or clean-up that was accepted but is not finished.
 package struct DeviceRequest: Hashable, Sendable {
     package enum Kind: String, Hashable, Sendable {
         case registration
@@ -83,11 +83,11 @@ package struct DeviceRequest: Hashable, Sendable {
     /// The MobileAppId in lower case.
     package let app: String
     package let user: String
-    /// The platform of the token. It is meaningless in a clean-up.
+    /// The platform of the token. In a clean-up, the platform has no meaning.
     package let platform: Platform
-    /// The device's token. Empty in a clean-up of all devices of the user.
+    /// The device's token. The token is empty in a clean-up of all devices of the user.
     package let token: String
-    /// Whether the client can ask for the outcome.
+    /// Whether the outcome is kept, so that the client can ask for it.
     package let isTracked: Bool
     package let callback: DeviceCallback?
     package let acceptedAt: UnixTime
@@ -113,7 +113,7 @@ package struct DeviceRequest: Hashable, Sendable {
         self.acceptedAt = acceptedAt
     }
 
-    /// The request with another token.
+    /// A copy of the request that names another token.
     package func naming(_ token: String) -> DeviceRequest {
         DeviceRequest(
             id: id, kind: kind, app: app, user: user, platform: platform, token: token, isTracked: isTracked,

@@ -5,15 +5,15 @@ package import PushDelivery
 package import Registration
 package import Timekeeping
 
-/// The subject of a search in the timeline: which records are searched for.
+/// The subject of a search in the timeline, which selects the records.
 package enum TimelineSubject: Hashable, Sendable {
     case user(AddressOfRecord)
     case callID(ByteString)
-    /// All records of a call. This search is slower than the others, and is for operators.
+    /// All records of a call. A search by call is slow, and only operators order it.
     case call(CallRef)
     /// The records of one push: one for each device to which it was sent.
     case push(PushCode)
-    /// Requests from this address. The text has the form of the host in a URI.
+    /// Requests from this address. The text has the form that a host has in a URI.
     case source(ByteString)
     /// Requests for this user or number, in any domain.
     case number(ByteString)
@@ -26,11 +26,11 @@ package struct StatisticsQuestion: Hashable, Sendable {
     }
 
     package var by = Grouping.day
-    /// Pushes requested at that time or later.
+    /// The earliest time of a request: only pushes that were requested at this time or later count.
     package var from = UnixTime(milliseconds: 0)
-    /// Pushes requested before that time.
+    /// The end of the time range: only pushes that were requested before this time count.
     package var to = UnixTime(milliseconds: .max)
-    /// Only pushes of the app with this name; empty for all apps.
+    /// The name of the app whose pushes count; empty for all apps.
     package var app = ""
     package var after = PageCursor.beginning
     /// The maximum number of pushes on a page. All apps or days are on one page.
@@ -43,10 +43,10 @@ package struct StatisticsQuestion: Hashable, Sendable {
 package struct StatisticsRow: Hashable, Sendable {
     package struct Push: Hashable, Sendable {
         package let code: String
-        /// Unix seconds.
+        /// When the push was requested, in Unix seconds.
         package let date: Int64
         package let kind: String
-        /// The name of the app. If the push went to devices of several apps, their names are separated by commas.
+        /// The name of the app. If the push was sent to devices of several apps, their names are separated by commas.
         package let app: String
     }
 
@@ -58,14 +58,14 @@ package struct StatisticsRow: Hashable, Sendable {
     }
 
     package let subject: Subject
-    /// The figures of the row, in the order of ``names``.
+    /// The counted values of the row, in the order of ``names``.
     package let figures: [Int64]
 
-    /// The names of the figures. Each figure is a number of devices.
+    /// The names of the figures. Each of these numbers counts devices.
     package static let names = ["devices", "sent", "accepted", "failed", "received", "followed", "read"]
 }
 
-/// A push that its device has not read. It counts in the device's badge.
+/// A push that its device has not read. An unread push counts in the device's badge.
 package struct UnreadPush: Hashable, Sendable {
     package let code: PushCode
     package let matter: UnreadPushes.Matter

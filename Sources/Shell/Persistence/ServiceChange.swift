@@ -31,7 +31,7 @@ package enum ServiceChange: Hashable, Sendable {
     case mobileDevice(DeviceRequest)
     /// Deletes the records of the devices that a clean-up names.
     case forgetMobileDevices(DeviceRequest)
-    /// Stores a value under a key of a service. It replaces an earlier value.
+    /// Stores a value under a key of a service, and replaces the value that the key had.
     case note(key: String, value: String)
     case addSecret(StoredSecret)
     case removeSecret(name: String, createdAt: UnixTime)
@@ -41,9 +41,9 @@ package enum ServiceChange: Hashable, Sendable {
 
 /// The result of changes that a service submitted together.
 package struct WriteResult: Hashable, Sendable {
-    /// Whether all changes are persisted, so that they survive a power failure. If false, none of them was written.
+    /// Whether all changes are persisted, so that they survive a power failure; if false, none of them was written.
     package let isStored: Bool
-    /// Whether the rows to change existed.
+    /// Whether the rows that had to be changed existed.
     package let isFound: Bool
 }
 

@@ -1,7 +1,7 @@
-/// Why the store cannot be used: a sentence for the operator. The sentence names the store.
+/// The reason why the store cannot be used, as a sentence for the operator that names the store.
 package struct StoreError: Error, Hashable, Sendable, CustomStringConvertible {
     package let description: String
-    /// Whether another process uses the store. A command can then ask that process.
+    /// Whether another process uses the store, to which a command can then send its request.
     package let isInUse: Bool
 
     package init(_ sentence: String, isInUse: Bool = false) {
@@ -10,12 +10,12 @@ package struct StoreError: Error, Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-/// Why a backup failed. A file that existed before is unchanged.
+/// Why a backup failed. If copying fails, a file that existed before stays unchanged.
 package enum BackupFailure: Error, Hashable, Sendable {
     /// Another backup is in progress.
     case busy
-    /// The store cannot be read now.
+    /// The store cannot be read at present.
     case unreadable
-    /// A sentence for the caller.
+    /// A sentence for the operator who ordered the backup.
     case refused(String)
 }

@@ -1,6 +1,6 @@
 package import Timekeeping
 
-/// A key of the HTTP API in the store. The store has only the key's hash.
+/// A key of the HTTP API in the store. The store contains only the key's hash.
 package struct StoredKey: Hashable, Sendable {
     package let name: String
     /// SHA-256 of the key's text, 32 bytes.

@@ -1,9 +1,9 @@
 package import Timekeeping
 
-/// A key that outlives the process, such as the key that seals dialog tokens.
+/// A secret key that outlives the process, such as the key that seals dialog tokens.
 ///
-/// Several secrets may have the same name and different creation times. The newest one is used for sealing; the older
-/// ones still open the texts that they sealed. A secret's description never shows the value.
+/// Several secrets may have the same name and different creation times. The newest secret is used for sealing; older
+/// secrets still open the texts that they sealed. A secret's description never shows the value.
 package struct StoredSecret: Hashable, Sendable, CustomStringConvertible, CustomReflectable {
     package let name: String
     package let createdAt: UnixTime
@@ -21,7 +21,7 @@ package struct StoredSecret: Hashable, Sendable, CustomStringConvertible, Custom
 
 /// The new end of a dialog's lifetime, after traffic in the dialog extended it.
 package struct DialogRenewal: Hashable, Sendable {
-    /// The number by which the engine identifies the dialog.
+    /// The 64-bit hash by which the engine identifies the dialog.
     package let digest: UInt64
     package let until: UnixTime
 }

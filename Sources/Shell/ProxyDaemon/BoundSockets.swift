@@ -10,7 +10,7 @@ import Routing
 struct BoundSockets {
     /// The UDP sockets, by the numbers of their listeners.
     private(set) var sockets: [UInt16: UDPSocket] = [:]
-    /// The listeners for TCP and TLS. They accept connections as soon as the loop runs.
+    /// The listeners for TCP and TLS. The listeners accept connections as soon as the loop runs.
     private(set) var streamListeners: [StreamListener] = []
     private var webSocketListeners: [WebSocketListener] = []
     private(set) var listeners: [Listener] = []
@@ -62,7 +62,7 @@ struct BoundSockets {
         }
     }
 
-    /// The handler of WebSocket requests at the HTTP API; `nil` if the API accepts none.
+    /// The handler of requests at the HTTP API that ask for a WebSocket; `nil` if the API accepts none.
     func apiUpgrade(_ settings: DaemonSettings, _ streams: StreamFlows) -> WebSocketUpgrade? {
         guard settings.webSocket.apiPath != nil, let listener = listeners.last else { return nil }
         return Self.upgrade(settings, streams, listener.number, listener.transport)

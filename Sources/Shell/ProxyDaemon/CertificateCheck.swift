@@ -2,7 +2,7 @@ import Crypto
 import FoundationEssentials
 package import Timekeeping
 
-/// The result of `sippushd cert check`: the certificates that phones get, and what is wrong with them.
+/// The result of `sippushd cert check`: the certificates that phones get, and their problems.
 package struct CertificateCheck {
     /// One line for each certificate.
     package private(set) var lines: [String] = []
@@ -14,7 +14,7 @@ package struct CertificateCheck {
     package struct Fault: Hashable, Sendable {
         package enum Kind: Hashable, Sendable {
             case notSet, unreadable, missingName, notYetValid, expired, expiresSoon
-            /// The authorities that are known here did not issue it.
+            /// No authority that this machine trusts issued the certificate.
             case untrusted
         }
 
@@ -29,7 +29,8 @@ package struct CertificateCheck {
 
     package init(on date: UnixTime) { self.date = date }
 
-    /// Checks the certificates in the settings. Each name under which phones know the daemon must be in one of them.
+    /// Checks the certificates in the settings. Each name under which phones know the daemon must be in one of the
+    /// certificates.
     package mutating func check(_ settings: DaemonSettings, authorities: String?) {
         var names = settings.advertise.map { [Self.host($0)] } ?? []
         names += settings.domains.filter { !names.contains($0) }
@@ -45,7 +46,7 @@ package struct CertificateCheck {
         }
     }
 
-    /// Checks one certificate. It must cover all of these names.
+    /// Checks one certificate. The certificate must cover all of these names.
     package mutating func check(certificate: String, key: String, names: [String], authorities: String?) {
         guard let report = report((certificate, key), names, authorities) else { return }
         for name in report.missingNames { add(.missingName, "\(certificate): it does not cover \(name)") }
@@ -69,7 +70,8 @@ package struct CertificateCheck {
             } else if report.ends < date + Self.warningTime {
                 add(.expiresSoon, "\(pair.certificate): it expires on \(Self.day(report.ends)), in \(days) days")
             }
-            if let fault = report.chainFault {
+            // Outside its dates no phone trusts it, whatever its chain.
+            if report.begins <= date, report.ends > date, let fault = report.chainFault {
                 add(.untrusted, "\(pair.certificate): phones do not trust it: \(fault)")
             }
             return report

@@ -7,16 +7,17 @@ import Settings
 import Telemetry
 import Timekeeping
 
-/// Watches the certificates that the settings name, and logs which ones expire soon. It checks them at the start, after
-/// a reload, and once a day.
+/// Watches the certificates in the settings, and logs which certificates expire soon. The certificates are checked at
+/// the start, after a reload, and once a day.
 ///
-/// - `@unchecked Sendable` because it is used only on the daemon's loop.
+/// - The type is `@unchecked Sendable`, because it is used only on the daemon's loop.
 final class CertificateWatch: @unchecked Sendable {
     private let log: Log
     private let loop: EventLoop
     private var timer: LoopTimer?
     private var files: [String] = []
-    /// When the first certificate of each file expires. The further certificates of a chain belong to authorities.
+    /// When the first certificate of each file expires. The other certificates of a chain belong to authorities and are
+    /// not watched.
     private(set) var ends: [(file: String, date: UnixTime)] = []
     /// The time of the next check.
     private(set) var next = Instant.distantPast
@@ -31,10 +32,10 @@ final class CertificateWatch: @unchecked Sendable {
         timer = try LoopTimer(on: loop) { [weak self] in self?.dayIsOver() }
     }
 
-    /// The certificates that systemd passed to the service. It renews them when it starts the service, and only then.
+    /// The certificates that systemd passed to the service. systemd renews credentials only when it starts the service.
     var credentials: [String] { files.compactMap { Credential.text(of: $0) } }
 
-    /// Watches the certificates of these settings, and no longer those of earlier settings.
+    /// Watches the certificates of these settings, and no longer the certificates of earlier settings.
     func watch(_ settings: DaemonSettings) {
         files = settings.shownCertificates
         look(at: loop.moment)
@@ -42,12 +43,12 @@ final class CertificateWatch: @unchecked Sendable {
 
     private func dayIsOver() { look(at: loop.moment) }
 
-    /// Reads the certificates, logs warnings, and plans the next check.
+    /// Reads the certificates, logs warnings, and schedules the next check.
     func look(at time: Moment) {
         next = time.instant + Self.interval
         timer?.arm(at: next)
         let now = time.date
-        // A certificate that cannot be read is skipped: the code that uses the file reports the error.
+        // If a certificate cannot be read, it is skipped, because the code that uses the file reports the error.
         ends = files.compactMap { file in
             (try? PEM.file(file).certificateEnds())?.first.map { (file, $0) }
         }

@@ -15,7 +15,7 @@ extension Daemon {
         _ = await drain(within: time)
     }
 
-    /// Refuses new calls. Stops the daemon when the calls that wait or ring have ended, or after the given time. A
+    /// Refuses new calls. Stops the daemon when all calls that wait or ring have ended, or after the given time. A
     /// second call of this function can only shorten the time.
     ///
     /// - Returns: the number of calls that wait or ring.
@@ -37,7 +37,7 @@ extension Daemon {
             calls = await door.ask(.everything) { engine, _ in engine.callsUnderWay }
             notices?.drains(calls)
             guard let end, end > loop.now else { break }
-            // The pause after the last call gives its final messages time to leave.
+            // During the pause after the last call, the call's final messages are sent.
             do { try await loop.pause(Self.drainPause) } catch { break }
         } while calls > 0
         if calls > 0 { log.notice("the daemon stops while calls wait or ring", [.count: .number(calls)]) }

@@ -18,12 +18,13 @@ import Settings
 package import Telemetry
 import Timekeeping
 
-/// The whole daemon on one loop. It is built from settings, and runs until a signal or an operator stops it.
+/// The whole daemon on one loop. The daemon is built from settings, and runs until a signal or an operator stops it.
 ///
 /// Start order: store, listeners, engine with the stored state, services, control socket, HTTP API. The daemon stops in
 /// the reverse order: it accepts no new messages, commits queued changes, and closes the store.
 ///
-/// - `@unchecked Sendable` because it is used before its loop runs, and afterwards only on the loop's thread.
+/// - The type is `@unchecked Sendable`, because it is used before its loop runs, and afterwards only on the loop's
+///   thread.
 package final class Daemon: @unchecked Sendable {
     let loop: EventLoop
     let log: Log
@@ -51,7 +52,7 @@ package final class Daemon: @unchecked Sendable {
     private var certificates: CertificateWatch?
     private var credentials: CredentialWatch?
     private(set) var notices: ServiceNotices?
-    /// The latest time at which the daemon stops; `nil` while nobody has asked it to stop.
+    /// The latest time at which the daemon stops; `nil` while no signal or operator has asked it to stop.
     var end: Instant?
     var wasSignalled = false
 
@@ -127,11 +128,11 @@ package final class Daemon: @unchecked Sendable {
         let (log, notices) = (log, notices)
         let listening = listeners.map { "\($0.transport.parameterName):\($0.bound)" }.joined(separator: " ")
         loop.post {
-            log.notice("started", [.version: .text(Version.current), .listener: .text(listening)])
+            log.notice("started and accepts requests", [.version: .text(Version.current), .listener: .text(listening)])
             do throws(SystemError) {
                 try notices?.started(listening: listening)
             } catch {
-                log.error("the watchdog cannot be served", [.error: .described(error)])
+                log.error("the daemon cannot send watchdog messages to systemd", [.error: .described(error)])
             }
         }
         do throws(SystemError) {
@@ -141,7 +142,7 @@ package final class Daemon: @unchecked Sendable {
             throw StartError("cannot start a thread: \(error)")
         }
         store.close()
-        log.notice("stopped")
+        log.notice("the daemon has stopped")
     }
 
     // MARK: Start
@@ -227,7 +228,7 @@ package final class Daemon: @unchecked Sendable {
     }
 
     /// Checks that the settings name each socket that the service manager passed. A socket that an earlier run of the
-    /// daemon left there needs no setting.
+    /// daemon stored in systemd needs no setting.
     private func checkHandover() throws(StartError) {
         guard let stray = loop.handover.unclaimed.first(where: { !$0.isOwn }) else { return }
         let name = stray.name.isEmpty ? "" : " (\(stray.name))"
@@ -259,8 +260,8 @@ package final class Daemon: @unchecked Sendable {
         }
     }
 
-    /// Reads the settings again after SIGHUP. Applies the settings that can change while the daemon runs. For each
-    /// other changed setting, logs that it needs a restart.
+    /// Reads the settings again after SIGHUP. Applies the settings that can change while the daemon runs. Logs each
+    /// other setting that changed, because its change needs a restart.
     private func reload() async {
         notices?.reloads()
         defer { notices?.reloaded() }
@@ -272,7 +273,7 @@ package final class Daemon: @unchecked Sendable {
             return
         }
         for key in settings.reload(from: changed) {
-            log.warning("this setting needs a restart", [.setting: .text(key)])
+            log.warning("a changed setting takes effect only after a restart", [.setting: .text(key)])
         }
         log.setLevel(settings.log.level)
         push.reload(settings.push)
@@ -287,7 +288,9 @@ package final class Daemon: @unchecked Sendable {
         services.reloadCertificates()
         certificates?.watch(settings)
         for credential in Credential.isPassed ? certificates?.credentials ?? [] : [] {
-            log.notice("systemd renews this certificate at a restart only", [.path: .text(credential)])
+            log.notice(
+                "SIGHUP cannot reload this certificate: systemd passes a renewed one only at a restart",
+                [.path: .text(credential)])
         }
         credentials?.start(isOn: settings.push.triesCredentials)
         streams.limitsChanged(settings.flowLimits(descriptors: descriptors))

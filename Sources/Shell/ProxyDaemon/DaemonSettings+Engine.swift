@@ -19,7 +19,7 @@ extension DaemonSettings {
         return engine
     }
 
-    /// The engine's settings without the dispatcher's setup, which sends pushes.
+    /// The engine's settings without the dispatcher's setup: the apps, their credentials, and the limits for pushes.
     func engineSettings(with push: PushSettings, vapidKey: String?) -> ProxySettings {
         var engine = ProxySettings()
         engine.domains = domains.map { ByteString($0) }
@@ -53,8 +53,7 @@ extension DaemonSettings {
     package var userRealms: UserRealms { UserRealms(domains: domains, realm: digest.realm) }
 
     /// The limits of TCP connections, in a process that may open this many descriptors. Some descriptors are reserved
-    /// for the HTTP interfaces, the store and the providers. Thus many connections of phones cannot use up all
-    /// descriptors.
+    /// for the HTTP interfaces, the store and the providers, so that phones cannot use up all descriptors.
     func flowLimits(descriptors: Int) -> FlowLimits {
         var flows = FlowLimits(limits, authenticates: auth == .digest)
         let others = Self.ownDescriptors + (api.listen.isEmpty && admin.listen.isEmpty ? 0 : api.http.connections)

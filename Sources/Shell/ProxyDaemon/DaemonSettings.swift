@@ -36,11 +36,11 @@ package struct ListenAddress: Hashable, Sendable {
 package enum AuthenticationMode: String, Hashable, Sendable, CaseIterable {
     /// Phones authenticate by digest (RFC 7616) for REGISTER and for calls.
     case digest
-    /// No authentication; for closed networks and laboratories.
+    /// Phones need no authentication. This mode is only for closed networks and laboratories.
     case off
 }
 
-/// The whole configuration file.
+/// All settings of the configuration file.
 package struct DaemonSettings: SettingsGroup {
     package var domains: [String] = []
     package var listen = [
@@ -78,19 +78,19 @@ package struct DaemonSettings: SettingsGroup {
     package static let schema: [Setting<DaemonSettings>] = [
         .list(
             "domains", \.domains, example: "[example.net]",
-            "The domains of the users who register here. The first domain is used for requests to the daemon's IP address."
+            "The domains of the users who register here. A request to the daemon's IP address is treated as a request to the first domain."
         ).required(),
         .list(
             "listen", of: ListenAddress.settingType, \.listen,
-            "The SIP listeners: a list of transport:address:port with udp, tcp, tls, ws or wss (WebSocket). Put IPv6 addresses in brackets."
+            "The SIP listeners: a list of transport:address:port with udp, tcp, tls, ws or wss (WebSocket). Write IPv6 addresses in brackets, such as tcp:[::]:5060."
         ),
         .list(
             "load-balancers", of: .addressBlock, \.loadBalancers, example: "[192.0.2.20]",
-            "Load balancers in front of the tcp, tls, ws and wss listeners, as CIDR blocks. Each connection from them must begin with a PROXY header (version 1 or 2). The daemon treats the connection as if it came from the peer that the header names."
+            "Load balancers in front of the tcp, tls, ws and wss listeners, as CIDR blocks. Each connection from a load balancer must begin with a PROXY header (version 1 or 2). The daemon treats the connection as a connection from the peer named in the PROXY header."
         ),
         .string(
             "advertise", \.advertise, example: "sip.example.net",
-            "The host name or address under which others reach this daemon, for Via and Record-Route. Default: the listener's address, or this machine's first address if the listener has 0.0.0.0 or [::]. Set advertise if the daemon is behind a NAT, or if its address changes."
+            "The host name or address under which others reach this daemon, for Via and Record-Route. Default: the listener's address, or this machine's first address if the listener has 0.0.0.0 or [::]. Set advertise if the daemon is behind a NAT, or if the address of its machine can change."
         ),
         .path("store", \.store, "The SQLite file with contacts, users, missed calls, messages and keys."),
         .path(
@@ -98,23 +98,26 @@ package struct DaemonSettings: SettingsGroup {
             "The folder of the call journal, which keeps calls over a restart. Default: a folder beside the store. The daemon writes to this folder during calls. Put the folder in memory (tmpfs) if the disk is slow. The folder must survive a restart of the daemon: for /run/sippushd, set RuntimeDirectoryPreserve=yes in the systemd unit."
         ),
         .path("control", \.control, "The Unix socket over which commands reach a running daemon."),
-        .choice("auth", \.auth, "How phones authenticate: digest (RFC 7616), or off for closed networks.").taken(
+        .choice(
+            "auth", \.auth,
+            "How phones authenticate. digest: by password (RFC 7616). off: phones need no password, for closed networks only."
+        ).taken(
             .atOnce),
         .list(
             "trusted", of: TrustedPeer.settingType, \.trusted, example: "[192.0.2.10, 198.51.100.0/24]",
-            "The PBX and the edge proxies: their addresses as CIDR blocks, address:port for a PBX that shares its address with phones, or the name in the certificate of a peer (tls.client-ca-file). The daemon accepts INVITEs of these peers without a password. Over WebSocket a peer is trusted only by its certificate."
+            "The trusted peers, which are the PBX and the edge proxies. Each entry is a CIDR block, address:port for a PBX that shares its address with phones, or a name in a peer's certificate (tls.client-ca-file). The daemon accepts INVITEs of trusted peers without a password. Over WebSocket, a peer is trusted only by a name in its certificate."
         ).taken(.atOnce),
         .list(
             "strip-headers", of: .headerPattern, \.stripHeaders,
-            "Header fields to remove from requests and responses of peers that are not trusted: names, or prefixes with * at the end. Identity headers are always removed (docs/Trust.md, T9.7). List each header that makes your PBX do something, so that phones cannot send it."
+            "Header fields to remove from requests and responses of peers that are not trusted: names, or prefixes with * at the end. The daemon always removes identity headers (docs/Trust.md, T9.7). Add each header field that controls your PBX, so that phones cannot control the PBX with it."
         ).taken(.atOnce),
         .value(
             "upstream", \.upstream, NextHop.settingType, example: "sip:pbx.example.net:5060",
-            "The destination of calls from phones: a SIP URI, with ;transport=tcp for TCP and ;transport=tls for TLS. Without upstream, the daemon delivers calls between its users itself."
+            "The destination of calls from phones: a SIP URI, with ;transport=tcp for TCP and ;transport=tls for TLS. If upstream is not set, the daemon itself delivers calls between its users."
         ).taken(.atOnce),
         .value(
             "upstream-hosts", \.upstreamHosts, .list(of: .string), example: "[pbx.example.net, 192.0.2.10]",
-            "Hosts that the daemon treats as the first domain when a phone calls them. List the hosts that the PBX writes into From, because phones redial these. Default: the host of upstream and its addresses. [] means none."
+            "Hosts that the daemon treats as the first domain when a phone calls them. List the hosts that the PBX writes into From, because a phone that calls back dials that host. Default: the host of upstream and its addresses. []: no hosts."
         ).taken(.atOnce),
         .group("upstream-check", \.upstreamCheck, "How the daemon checks whether the upstream answers.").taken(.atOnce),
         .group("tls", \.tls, "TLS for SIP.").taken(.atOnce),
@@ -124,7 +127,7 @@ package struct DaemonSettings: SettingsGroup {
         .group("digest", \.digest, "Digest authentication."),
         .group("messages", \.messages, "Messages and other requests outside calls, for sleeping phones.").taken(
             .atOnce),
-        .group("bucket", \.bucket, "The missed-call bucket."),
+        .group("bucket", \.bucket, "The missed-call bucket, which stores missed calls until their phone registers."),
         .group("missed-calls", \.missedCalls, "The missed calls that phones are notified about.").taken(.atOnce),
         .group("push", \.push, "Push providers."),
         .group("api", \.api, "The HTTP API for application servers; docs/HTTP-API.md."),

@@ -15,7 +15,7 @@ import Telemetry
 import Timekeeping
 
 extension Daemon {
-    /// Makes the engine and restores the stored state. It is then ready for the first message.
+    /// Makes the engine and restores the stored state. After this, the engine is ready for the first message.
     static func makeEngine(
         _ settings: DaemonSettings, _ push: PushService, listeners: [Listener], store: any ProxyStore,
         functions: ProxyFunctions, log: Log, now: Moment
@@ -45,7 +45,7 @@ extension Daemon {
         var refused: [EngineChange] = []
         var rows = try await store.bindings(after: nil, limit: restoreLimit)
         while let last = rows.last?.id {
-            // While the engine restores these rows, the store's thread reads the next ones.
+            // While the engine restores these rows, the store's thread reads the next rows.
             async let next = bindings(after: last, in: store)
             for row in rows where !engine.restore(row, now: now) { refused.append(.binding(.delete(row.id))) }
             rows = try await next.get()

@@ -16,7 +16,8 @@ final class ListenerTLS {
     private let tickets: TicketKeys
     private var timer: LoopTimer?
 
-    /// How long one key seals new session tickets. After that, the key still opens its tickets for the same time.
+    /// How long one key seals new session tickets. For the hour after that, the key only opens the tickets that it
+    /// sealed.
     private static let ticketLife: Duration = .seconds(3600)
 
     init(_ settings: TLSSettings, on loop: EventLoop) throws(StartError) {
@@ -64,7 +65,7 @@ extension TLSSettings {
         return (own.map { [$0] } ?? []) + others
     }
 
-    /// The protocol names for ALPN (RFC 7301). SIP has only `sip/2` in the registry that phones use.
+    /// The protocol names for ALPN (RFC 7301). The IANA registry of these names contains only `sip/2` for SIP.
     fileprivate static let protocols = ["sip/2"]
 
     fileprivate func serverContext(_ protocols: [String], _ tickets: TicketKeys) throws(TLSError) -> TLSContext? {

@@ -18,24 +18,24 @@ package struct LogSettings: SettingsGroup {
         ).taken(.atOnce),
         .choice(
             "format", \.format,
-            "The format of lines: text, json (one object a line), journal (for journald: a priority, and no time), or auto. auto is journal where journald reads standard error, otherwise text."
+            "The format of lines: text, json (one object a line), journal (for journald: a priority, and no time), or auto. auto: journal if journald reads standard error, otherwise text."
         ),
         .choice(
             "calls", \.calls,
-            "The calls whose line at their end has the level notice: failed, all or none. The lines of other calls have the level info."
+            "The calls whose log line \"call ended\" has the level notice: failed, all or none. For all other calls, the line has the level info."
         ).taken(.atOnce),
     ]
 }
 
-/// The format of the log's lines, as operators choose it.
+/// The format of log lines, as operators choose it.
 package enum LogFormatChoice: String, CaseIterable, Sendable {
-    /// `journal` where journald reads the lines, otherwise `text`.
+    /// The format `journal` if journald reads the lines, otherwise `text`.
     case auto
     case text
     case json
     case journal
 
-    /// `isJournal`: journald reads the lines.
+    /// The format of log lines for this choice. `isJournal` says whether journald reads the lines.
     package func format(isJournal: Bool) -> LogFormat {
         switch self {
         case .auto: isJournal ? .journal : .text

@@ -4,9 +4,9 @@ import Telemetry
 import Timekeeping
 
 /// Refuses new connections while the process uses four fifths of its memory limit (F11). Existing connections are still
-/// served. Datagrams are still accepted, because they keep nothing in memory.
+/// served, and datagrams are still accepted, because datagrams occupy no memory.
 ///
-/// - `@unchecked Sendable` because it is used only on the daemon's loop.
+/// - The type is `@unchecked Sendable`, because it is used only on the daemon's loop.
 final class MemoryGuard: @unchecked Sendable {
     private let budget: Int
     private let streams: StreamFlows
@@ -16,7 +16,7 @@ final class MemoryGuard: @unchecked Sendable {
 
     private static let pause: Duration = .seconds(1)
 
-    /// `nil` if neither the settings nor the system limit the memory.
+    /// Creates the guard; `nil` if neither the settings nor the system limit the memory.
     init?(setting: Int, _ streams: StreamFlows, on loop: EventLoop, log: Log) throws(SystemError) {
         guard let budget = setting > 0 ? setting : MemoryUse.allowed else { return nil }
         self.budget = budget
@@ -35,9 +35,10 @@ final class MemoryGuard: @unchecked Sendable {
         streams.refusesStrangers = isTight
         if isTight {
             log.warning(
-                "memory is short, new connections are refused", [.bytes: .number(used), .count: .number(budget)])
+                "memory is short, so the daemon refuses new connections",
+                [.bytes: .number(used), .count: .number(budget)])
         } else {
-            log.notice("memory suffices again, new connections are accepted", [.bytes: .number(used)])
+            log.notice("enough memory is free again, so the daemon accepts new connections", [.bytes: .number(used)])
         }
     }
 }

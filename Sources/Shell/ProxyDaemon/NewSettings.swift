@@ -1,7 +1,7 @@
 import Addressing
 package import Settings
 
-/// A configuration file made from few answers. Every other key has its default.
+/// A configuration file that is made from few answers. All keys without an answer have their defaults.
 package struct NewSettings: Sendable {
     /// Apple's signing key, and the app that it wakes.
     package struct Apple: Sendable {
@@ -15,20 +15,42 @@ package struct NewSettings: Sendable {
         }
     }
 
+    /// Keys of Web Push, and whom its services write to.
+    package struct WebPush: Sendable {
+        package var keyFile: String
+        package var contact: String
+
+        package init(keyFile: String, contact: String) { (self.keyFile, self.contact) = (keyFile, contact) }
+    }
+
+    /// A push service of the operator's own.
+    package struct OwnService: Sendable {
+        /// The app's name, which phones send as `pn-param`.
+        package var app: String
+        package var url: String
+
+        package init(app: String, url: String) { (self.app, self.url) = (app, url) }
+    }
+
     package var domain: String
-    /// An address, or an address and a port.
+    /// The PBX: an address, or an address and a port.
     package var pbx: String?
     /// Certificate and key for phones that connect by TLS.
     package var certificate: (file: String, key: String)?
     package var apple: Apple?
     /// The service account from Google.
     package var googleAccount: String?
+    package var webPush: WebPush?
+    /// Whether Acrobits' mediator wakes apps.
+    package var hasAcrobits = false
+    package var ownService: OwnService?
 
     package init(domain: String) { self.domain = domain }
 
-    /// The file.
+    /// The text of the configuration file.
     ///
-    /// - Throws: a complaint about an answer that is no address. Other wrong answers are found when the file is read.
+    /// - Throws: a complaint about an answer that is not an address. Other wrong answers are detected when the
+    ///   configuration is read.
     package func yaml() throws(SettingComplaint) -> String {
         var text = """
             # Settings of sippushd, made by "sippushd init". Keys that are not here have their defaults:
@@ -56,8 +78,13 @@ package struct NewSettings: Sendable {
 
                 """
         }
-        guard apple != nil || googleAccount != nil else { return text }
-        text += "\npush:\n"
+        let push = providers
+        return push.isEmpty ? text : text + "\npush:\n" + push
+    }
+
+    /// The groups under `push`; empty without a provider.
+    private var providers: String {
+        var text = ""
         if let apple {
             text += """
                     apns:
@@ -77,10 +104,42 @@ package struct NewSettings: Sendable {
 
                 """
         }
+        if let webPush {
+            text += """
+                    webpush:
+                        enabled: true
+                        vapid-key-file: \(YAMLText.scalar(webPush.keyFile))
+                        vapid-contact: \(YAMLText.scalar(webPush.contact))
+
+                """
+        }
+        if hasAcrobits {
+            text += """
+                    acrobits:
+                        enabled: true
+
+                """
+        }
+        if let ownService {
+            text += """
+                    http:
+                        enabled: true
+                        apps:
+                            \(YAMLText.scalar(ownService.app)):
+                                url: \(YAMLText.scalar(ownService.url))
+                                body: '\(Self.ownBody)'
+
+                """
+        }
         return text
     }
 
-    /// What `trusted` and `upstream` say. A PBX on this machine may share its address with phones, so its port counts, too.
+    /// A body that tells the app everything about a call.
+    private static let ownBody =
+        #"{"to": "{{token}}", "kind": "{{type}}", "from": "{{caller}}", "name": "{{display-name}}", "call": "{{call-id}}", "sent": "{{sent}}", "ttl": "{{ttl}}"}"#
+
+    /// The values of `trusted` and `upstream`. A PBX on this machine may share its address with phones, so its port
+    /// counts too.
     private static func peer(_ text: String) throws(SettingComplaint) -> (trusted: String, upstream: String) {
         if let address = IPAddress(text) { return ("\(address)", "\(Endpoint(address, 5060))") }
         guard let endpoint = Endpoint(text), endpoint.port > 0 else {

@@ -4,14 +4,14 @@ import Timekeeping
 
 /// Sends notices to the service manager (systemd): the daemon is ready, it is stopping, its loop is alive.
 ///
-/// - `@unchecked Sendable` because it is used only on the daemon's loop.
+/// - The type is `@unchecked Sendable`, because it is used only on the daemon's loop.
 final class ServiceNotices: @unchecked Sendable {
     private let manager: ServiceManager
     private let loop: EventLoop
     private let shard: ProxyShard
     private var timer: LoopTimer?
 
-    /// `nil` if no service manager started this process.
+    /// Creates the sender; `nil` if no service manager started this process.
     init?(to manager: ServiceManager?, on loop: EventLoop, shard: ProxyShard) {
         guard let manager else { return nil }
         self.manager = manager
@@ -19,8 +19,8 @@ final class ServiceNotices: @unchecked Sendable {
         self.shard = shard
     }
 
-    /// Notifies the manager that the daemon serves, and passes the sockets that this run opened. The manager keeps them
-    /// for the next run. From now on the manager gets two watchdog messages in each interval.
+    /// Notifies the manager that the daemon serves, and passes the sockets that this run opened. The service manager
+    /// keeps the sockets for the next run. After this call, the manager gets two watchdog messages in each interval.
     func started(listening words: String) throws(SystemError) {
         for socket in loop.handover.opened { manager.keep(socket.descriptor, as: socket.name) }
         for socket in loop.handover.unclaimed where socket.isOwn { manager.drop(socket.name) }

@@ -20,7 +20,8 @@ package enum SetupCheck {
         check(settings, in: file, on: date).found
     }
 
-    /// One line for each credential that systemd has not passed to any process yet: it does so when it starts the service.
+    /// One line for each credential that cannot be checked yet, because systemd passes credentials only when it starts
+    /// the service.
     package static func unseenCredentials(
         of settings: DaemonSettings, in file: String, on date: UnixTime
     ) -> [String] {
@@ -53,8 +54,8 @@ package enum SetupCheck {
         return notes + unshownCertificates(settings) + distrustedWebSockets(settings)
     }
 
-    /// Notes about trusted names that no peer can prove, because names are never looked up in DNS. A peer proves a name
-    /// only by its certificate.
+    /// Notes about trusted names that no peer can prove. A peer proves its name only by a certificate: trusted names
+    /// are never looked up in DNS.
     private static func unshownCertificates(_ settings: DaemonSettings) -> [String] {
         let names = settings.trusted.compactMap(\.provedName)
         guard settings.listen.contains(where: \.transport.isSecure) else {
@@ -69,8 +70,8 @@ package enum SetupCheck {
         }
     }
 
-    /// One line for each address of the settings that another program uses. Do not call this while the daemon itself
-    /// runs with these settings.
+    /// One line for each address of the settings that another program uses. Do not call this function while the daemon
+    /// itself runs with these settings.
     package static func takenPorts(of settings: DaemonSettings) -> [String] {
         var places = settings.listen.map {
             ("\($0.transport.parameterName):\($0.endpoint)", $0.endpoint, $0.transport != .udp)
@@ -160,7 +161,7 @@ package enum SetupCheck {
 
         /// Checks the first certificate of the chain that the daemon presents.
         ///
-        /// - Throws: if the certificate has expired.
+        /// - Throws: an error if the certificate has expired.
         private static func expectLife(of path: String, on date: UnixTime) throws {
             if let end = try PEM.file(path).certificateEnds().first, end <= date { throw Ended(date: end) }
         }
@@ -176,8 +177,8 @@ package enum SetupCheck {
 
         // MARK: Problems
 
-        /// Reads a file once for each key of the settings that names it, even if several apps name the same file. If
-        /// the fault is in the other file of a pair, the problem names that file.
+        /// Reads a file once for each setting that names it, even if several apps name the same file. If a certificate
+        /// and its key are checked together, the problem names the file with the fault.
         private mutating func attempt(
             _ path: String, _ name: String, with other: (path: String, name: String)? = nil,
             _ body: (UnixTime) throws -> Void

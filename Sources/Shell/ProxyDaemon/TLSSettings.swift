@@ -14,7 +14,7 @@ package struct TLSSettings: SettingsGroup, Equatable {
     package static let schema: [Setting<TLSSettings>] = [
         .path(
             "cert-file", \.certFile, example: "/etc/sippushd/cert.pem",
-            "The certificate with its chain, PEM, for tls and wss listeners, and for servers that ask for a client certificate. SIGHUP reads the file again."
+            "The certificate with its chain, PEM, for tls and wss listeners, and for servers that ask for a client certificate. After SIGHUP, the daemon reads the certificate again."
         ),
         .path("key-file", \.keyFile, example: "/etc/sippushd/key.pem", "The certificate's private key, PEM."),
         .named(
@@ -23,17 +23,18 @@ package struct TLSSettings: SettingsGroup, Equatable {
         ),
         .path(
             "ca-file", \.caFile, example: "/etc/sippushd/servers-ca.pem",
-            "Authorities that must have issued the certificates of servers, PEM. Default: the system's."),
+            "The certificate authorities (PEM) that the daemon trusts when it connects to a SIP server over TLS. Default: the system's authorities."
+        ),
         .path(
             "client-ca-file", \.clientCAFile, example: "/etc/sippushd/peers-ca.pem",
-            "Authorities of client certificates, PEM. If a peer presents a certificate of one of these authorities, trusted can list the peer by a name in the certificate. Phones need no certificate."
+            "The certificate authorities (PEM) of peers that authenticate by a client certificate. The setting trusted can list such a peer by a name in its certificate. Phones need no certificate."
         ),
     ]
 
     package func complaints() -> [SettingComplaint] { SettingComplaint.ofPair(certFile, keyFile) }
 }
 
-/// A certificate for a further host name.
+/// The settings of an additional certificate, for another host name.
 package struct TLSCertificateSettings: SettingsGroup, Equatable {
     package var certFile = ""
     package var keyFile = ""

@@ -10,7 +10,7 @@ import SIPGrammar
 import SIPMessage
 
 /// Creates the functions that the engine needs from libraries: seals, digests, random numbers, and the reader of SIP
-/// messages. The rules themselves use no C library.
+/// messages. Only these functions use C libraries; the engine's rules do not.
 package enum EngineFunctions {
     package static func make(
         seal: TextSealer, deviceCode: @escaping (DeviceID) -> ByteString? = { _ in nil }
@@ -52,7 +52,7 @@ package enum EngineFunctions {
 
     /// An HMAC key that closures share. The key's internal state changes while it computes a code.
     ///
-    /// - `@unchecked Sendable` because it is used only on the engine's thread.
+    /// - The type is `@unchecked Sendable`, because it is used only on the engine's thread.
     private final class KeyBox: @unchecked Sendable {
         private var key: HMACKey
 
@@ -61,9 +61,9 @@ package enum EngineFunctions {
         func code(for bytes: [UInt8]) -> [UInt8] { key.code(for: bytes) }
     }
 
-    /// Unpredictable numbers. The system is asked for many at once, because each request costs time.
+    /// Unpredictable numbers. The system is asked for many numbers at the same time, because each request costs time.
     ///
-    /// - `@unchecked Sendable` because it is used only on the engine's thread.
+    /// - The type is `@unchecked Sendable`, because it is used only on the engine's thread.
     private final class RandomNumbers: @unchecked Sendable {
         private var numbers: [UInt64] = []
 

@@ -3,7 +3,8 @@ import Glibc
 
 /// This machine's own addresses.
 package enum HostAddress {
-    /// The first address of the family that is neither loopback nor link-local. If none exists, the loopback address.
+    /// The first address of the family that is neither loopback nor link-local. If the machine has no such address, the
+    /// result is the loopback address.
     package static func primary(isV4: Bool) -> IPAddress {
         all.first { $0.isV4 == isV4 && !$0.isLoopback && !isLinkLocal($0) }
             ?? (isV4 ? .loopbackV4 : IPAddress(high: 0, low: 1))

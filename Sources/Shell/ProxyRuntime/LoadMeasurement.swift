@@ -3,13 +3,14 @@ import Reactor
 import Registration
 import Timekeeping
 
-/// Measures how long messages and commits wait, and reports it to the engine, which decides what to refuse.
+/// Measures how long messages and commits wait, and reports these times to the engine, which decides which requests to
+/// refuse.
 ///
-/// Without load it costs almost nothing. The age of datagrams is read only after a full batch. For connections, the
-/// loop is probed now and then. Only one commit at a time is measured.
+/// Without load, the measurement costs almost no time. The age of datagrams is measured only after a full batch. For
+/// connections, the waiting time of the loop is measured now and then. Only one commit at a time is measured.
 struct LoadMeasurement {
     private var canary: LoopCanary?
-    /// The commit that is being measured, and the time of its submission.
+    /// The commit whose duration is being measured, and the time of its submission.
     private var commit: (ticket: CommitTicket, orderedAt: Instant)?
     /// How many datagrams each socket has lost so far.
     private var lost: [UInt16: UInt64] = [:]
@@ -17,15 +18,16 @@ struct LoadMeasurement {
 
     private static let lookPause: Duration = .milliseconds(20)
 
-    /// Starts to measure how long connections on this loop wait.
+    /// Prepares the measurement of the loop. `tell` gets each measured waiting time, and when it was measured.
     mutating func start(on loop: EventLoop, tell: @escaping (Duration, Instant) -> Void) throws(SystemError) {
         canary = try LoopCanary(on: loop, handler: tell)
     }
 
-    /// Call when bytes arrived on a connection. Probes the loop now and then.
+    /// Measures now and then how long the loop waits. Call this function when bytes arrived on a connection.
     func streamReceived(now: Instant) { canary?.ring(now: now) }
 
-    /// Call when a full batch of datagrams was read. More datagrams may wait, and the read ones may have waited long.
+    /// Measures how long the datagrams of a socket waited, and whether the socket lost datagrams. Call this function
+    /// when a full batch was read, because more datagrams may wait.
     mutating func batchWasFull(on socket: UDPSocket, number: UInt16, now: Instant, _ engine: ProxyEngine) {
         if let wait = socket.lastWait { engine.looked(after: wait, now: now) }
         guard now >= nextLook else { return }
@@ -34,7 +36,7 @@ struct LoadMeasurement {
         if let before = lost.updateValue(drops, forKey: number), drops > before { engine.messagesLost(now: now) }
     }
 
-    /// Whether a commit is being measured. While one is, further commits are not measured.
+    /// Whether the duration of a commit is being measured. Only one commit at a time is measured.
     var isWaiting: Bool { commit != nil }
 
     mutating func ordered(_ ticket: CommitTicket, now: Instant) { commit = (ticket, now) }

@@ -15,25 +15,26 @@ import SIPMessage
 package import Telemetry
 import Timekeeping
 
-/// Owns the engine, and with it the state of all AORs in this shard. Only the shard's thread may touch this state.
+/// Owns the engine, and with it the state of all AORs in this shard. Only the shard's thread may use this state.
 ///
-/// Events come from the loop (datagrams, stream messages, commits, pushes, look-ups, the timer) and through the
-/// ``ShardDoor``. Each event enters the engine. Then the engine's actions are run in one place, ``runActions()``. While
-/// actions run, nothing enters the engine. An event that an action causes waits until all actions are done.
+/// Events come from two sources: from the loop (datagrams, stream messages, commits, pushes, look-ups, the timer), and
+/// through the ``ShardDoor``. Each event enters the engine. After the event, the engine's actions are run in one place,
+/// ``runActions()``. While actions run, no event enters the engine. If an action causes an event, the event waits until
+/// all actions are done.
 package actor ProxyShard: LoopActor {
-    /// Held by the actor, because the executor reference below does not keep the loop alive.
+    /// The actor holds the loop, because the executor reference below does not keep it alive.
     package nonisolated let loop: EventLoop
     package nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
 
     let engine: ProxyEngine
     private var reader = MessageReader()
-    /// The UDP sockets. The index is the number of the listener.
+    /// The UDP sockets. The index in this array is the number of the listener.
     private var sockets: [UDPSocket?] = []
     let streams: StreamFlows
     let services: ShardServices
     let log: Log
     private var timer: LoopTimer?
-    /// Whether the daemon is about to stop. Other threads read it.
+    /// Whether the daemon is about to stop; read by other threads.
     nonisolated let isDraining = Locked(false)
     /// The actions that are being run. The array is kept between runs, so that its memory is reused.
     private var actions: [ProxyAction] = []
@@ -42,7 +43,8 @@ package actor ProxyShard: LoopActor {
     private var isAnswered = false
     private var load = LoadMeasurement()
     private var questions: UInt64 = 0
-    /// Events that occurred while actions were run, in their order. They enter the engine when all actions are done.
+    /// Events that occurred while actions were run, in their order. These events enter the engine when all actions are
+    /// done.
     private var waiting: [Arrival] = []
 
     package init(loop: EventLoop, engine: sending ProxyEngine, streams: StreamFlows, services: ShardServices, log: Log)
@@ -54,7 +56,8 @@ package actor ProxyShard: LoopActor {
         self.log = log
     }
 
-    /// Starts to receive datagrams on the sockets, by the numbers of their listeners. If it fails, the loop is stopped.
+    /// Starts to receive datagrams on the sockets, by the numbers of their listeners. If the start fails, the loop is
+    /// stopped.
     package func start(sockets: [UInt16: UDPSocket]) {
         for (number, socket) in sockets {
             while self.sockets.count <= Int(number) { self.sockets.append(nil) }
@@ -73,7 +76,8 @@ package actor ProxyShard: LoopActor {
                 }
             }
         } catch {
-            log.error("cannot start", [.error: .described(error)])
+            log.error(
+                "the daemon cannot start, because a socket or timer cannot be opened", [.error: .described(error)])
             loop.stop()
         }
         runActions()
@@ -81,8 +85,8 @@ package actor ProxyShard: LoopActor {
 
     // MARK: Events
 
-    /// Handles up to 16 datagrams in one call, because this code runs for each datagram. Answers leave when the handler
-    /// returns.
+    /// Handles up to 16 datagrams in one call, and sends their answers at its end, because this code runs for each
+    /// datagram.
     private func datagramsReceived(_ batch: DatagramBatch, by listener: UInt16) {
         let now = loop.moment
         if batch.isFull, let socket = socket(of: listener) {
@@ -105,7 +109,8 @@ package actor ProxyShard: LoopActor {
         runActions()
     }
 
-    /// Refuses a REGISTER during overload before it is parsed, which costs only a fraction of serving it.
+    /// Refuses a REGISTER during overload before it is parsed. The refusal costs only a fraction of serving the
+    /// REGISTER.
     ///
     /// - Returns: whether the datagram was refused.
     private func wasRefused(_ batch: DatagramBatch, at index: Int, on flow: Flow, now: Moment) -> Bool {
@@ -119,14 +124,13 @@ package actor ProxyShard: LoopActor {
         return true
     }
 
-    /// Answers a STUN binding request, which phones send as a keep-alive (RFC 5626 section 4.4.2). The answer leaves no
-    /// state.
+    /// Answers a STUN binding request, which phones send as a keep-alive (RFC 5626 section 4.4.2).
     private func answerSTUN(in batch: DatagramBatch, at index: Int, on flow: Flow) {
         guard let answer = batch.withBytes(at: index, { STUNBinding.answer(to: $0, from: flow.remote) }) else { return }
         socket(of: flow.listener)?.queue(answer, to: flow.remote)
     }
 
-    /// Whether the datagram is a keep-alive: STUN, or CRLF. Over UDP, CRLF is tolerated and not answered.
+    /// Whether the datagram is a keep-alive: STUN, or CRLF. A CRLF over UDP is tolerated and not answered.
     private static func isKeepAlive(_ bytes: Span<UInt8>) -> Bool {
         guard bytes.count > 0 else { return true }
         if bytes[0] < 32, bytes[0] != UInt8(ascii: "\r"), bytes[0] != UInt8(ascii: "\n") { return true }
@@ -136,16 +140,16 @@ package actor ProxyShard: LoopActor {
         return true
     }
 
-    /// The kind of a message on a stream. The connection decides by it how to continue.
+    /// The kind of a message on a stream, which decides how the connection continues.
     enum StreamMessage {
         case request
         case other
-        /// The start of the next message is unknown. The connection must be closed (T2).
+        /// The start of the next message is unknown, so the connection must be closed (T2).
         case fatal
     }
 
-    /// Handles one whole message of a stream. All actions of the message are run before this returns. Thus the caller
-    /// knows how much output waits before it reads the next message.
+    /// Handles one whole message of a stream. When this function returns, all actions of the message have been
+    /// performed. Before the caller reads the next message, it can see how much output waits.
     ///
     /// - Parameters:
     ///   - bytes: the message.
@@ -171,10 +175,10 @@ package actor ProxyShard: LoopActor {
     /// Sends a test request to the engine, like a request of a peer. The request is parsed, judged and answered like
     /// any other.
     ///
-    /// - Returns: whether the engine answered.
+    /// - Returns: whether the engine answers.
     package func answersItself() -> Bool {
         questions &+= 1
-        // No socket has this listener's number, so the answer arrives in `send` and is not sent.
+        // No socket has this listener's number, so the answer ends in `send` and is not sent to the network.
         let flow = Flow(transport: .udp, listener: .max, connection: 0, remote: Endpoint(.anyV4, 9))
         let domain = engine.settings.domains.first?.string ?? "sippushd.invalid"
         let question = """
@@ -195,7 +199,7 @@ package actor ProxyShard: LoopActor {
         return isAnswered
     }
 
-    /// How many seconds a client of HTTP must wait before it tries again; `nil` if its request is served.
+    /// How many seconds an HTTP client must wait before it tries again; `nil` if its request is served.
     package func refusesService() -> Int? { engine.refusesService(now: loop.now) }
 
     func isTrusted(_ flow: Flow) -> Bool { engine.isTrusted(flow) }
@@ -225,7 +229,7 @@ package actor ProxyShard: LoopActor {
         runActions()
     }
 
-    /// Call when a keep-alive arrived on a stream.
+    /// Notifies the engine that a keep-alive arrived on a stream.
     func flowAlive(_ flow: Flow) {
         engine.flowAlive(flow, now: loop.moment)
         runActions()
@@ -234,7 +238,7 @@ package actor ProxyShard: LoopActor {
     package func committed(_ results: [CommitResult]) { arrived(.commits(results)) }
     package func pushHappened(_ event: PushDispatcher.Event) { arrived(.push(event)) }
 
-    /// An event from the store, the push service or the resolver. It can arrive while the action that asked for it
+    /// An event from the store, the push service or the resolver. A result can arrive while the action that caused it
     /// still runs.
     private enum Arrival {
         case commits([CommitResult])
@@ -261,7 +265,7 @@ package actor ProxyShard: LoopActor {
         }
     }
 
-    /// Asks the engine, and then runs the resulting actions. Only the ``ShardDoor`` calls this.
+    /// Asks the engine, and then runs the resulting actions. Only the ``ShardDoor`` calls this function.
     func enter<Answer: Sendable>(_ question: @Sendable (ProxyEngine, Moment) -> Answer) -> Answer {
         defer { runActions() }
         return question(engine, loop.moment)
@@ -275,15 +279,16 @@ package actor ProxyShard: LoopActor {
     /// The callers that wait for the results of reports, by the tickets that the engine got.
     private(set) var reporters: [ReportTicket: Reporter] = [:]
     private var lastReport: UInt64 = 0
-    /// Reports that wait until the engine takes another one. The services that submit reports limit their number.
+    /// Reports that wait until the engine accepts another report. They are few, because the services that submit
+    /// reports limit their number.
     private var queuedReports = Queue<(reporter: Reporter, report: Report)>()
 
-    /// How many reports the engine commits at a time. A REGISTER waits for at most this many, and the loop is free for
-    /// calls while the disk works.
+    /// How many reports the engine commits at a time. A REGISTER waits for at most this many reports, and the loop is
+    /// free for calls while the disk works.
     private static let reportLimit = 2
 
     /// Reports a new or removed device to the engine. Returns when the report is persisted or refused. Only the
-    /// ``ShardDoor`` calls this.
+    /// ``ShardDoor`` calls this function.
     func report(_ report: @escaping Report) async -> ReportResult {
         await withCheckedContinuation { reporter in
             queuedReports.append((reporter, report))
@@ -307,7 +312,7 @@ package actor ProxyShard: LoopActor {
     private var dryRuns: [DryRunTicket: CheckedContinuation<Bool, Never>] = [:]
     private var lastDryRun: UInt64 = 0
 
-    /// Whether the provider accepts a push to this token. Only the ``ShardDoor`` calls this.
+    /// Whether the provider accepts a push to this token. Only the ``ShardDoor`` calls this function.
     func canBePushed(_ token: PushToken) async -> Bool {
         await withCheckedContinuation { asker in
             lastDryRun += 1
@@ -320,7 +325,7 @@ package actor ProxyShard: LoopActor {
 
     // MARK: Test pushes
 
-    /// The test pushes whose ends are awaited.
+    /// An ordered test push whose results have not all arrived.
     private struct PendingTest {
         var missing: Int
         var records: [TimelineRecord] = []
@@ -330,11 +335,11 @@ package actor ProxyShard: LoopActor {
     private var tests: [TestPushTicket: PendingTest] = [:]
     private var lastTest: UInt64 = 0
 
-    /// Sends test pushes, and waits for their ends. Only the ``ShardDoor`` calls this.
+    /// Sends test pushes, and waits for their ends. Only the ``ShardDoor`` calls this function.
     func sendTestPush(to target: TestPushTarget) async -> (plan: TestPushPlan, records: [TimelineRecord])? {
         lastTest += 1
         let ticket = TestPushTicket(lastTest)
-        // A push can end within the order.
+        // The entry is made before the order, because a push can end while it is being ordered.
         tests[ticket] = PendingTest(missing: 0)
         defer { tests[ticket] = nil }
         guard let plan = engine.testPushOrdered(target, ticket, now: loop.moment) else { return nil }
@@ -360,10 +365,10 @@ package actor ProxyShard: LoopActor {
 
     /// Runs the engine's actions. No other code turns the engine's decisions into I/O.
     ///
-    /// Some actions have their result immediately: a name whose address is known, a credential that is signed here.
-    /// Their results enter the engine after the other actions.
+    /// Some actions have an immediate result: a look-up whose address is known, or a credential that is signed here.
+    /// The results of such actions enter the engine after the other actions.
     private func runActions() {
-        // An action caused this call. The loop below already runs, and takes the new actions too.
+        // An action caused this call while `runActions` runs. The loop below will also perform the new actions.
         guard !isRunningActions else { return }
         isRunningActions = true
         engine.takeActions(into: &actions)
@@ -377,14 +382,14 @@ package actor ProxyShard: LoopActor {
             engine.takeActions(into: &actions)
         }
         isRunningActions = false
-        // Posted, so that the callers of finished reports continue first.
+        // The call is posted, so that the callers of finished reports continue first.
         if !queuedReports.isEmpty, reporters.count < Self.reportLimit {
             loop.post { [self] in assumeIsolated { $0.startQueuedReports() } }
         }
         if let deadline = engine.nextDeadline { timer?.arm(at: deadline) } else { timer?.disarm() }
     }
 
-    /// Writes the journal entries among the actions. Messages that depend on an entry leave only afterwards.
+    /// Writes the journal entries among the actions. Messages that depend on an entry are sent only after this call.
     private func writeJournal() {
         // The loop is over indices, because a loop over elements would copy each element.
         for index in actions.indices {

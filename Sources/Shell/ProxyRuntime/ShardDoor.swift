@@ -11,11 +11,11 @@ package import Timekeeping
 /// A question enters the engine when its current work is finished, and is answered when the resulting actions were run.
 /// The questions of one caller are processed in their order.
 package struct ShardDoor: Sendable {
-    /// The subject of a question: which shard can answer it.
+    /// The user or device that a question is about, which selects the shard that can answer.
     package enum Subject: Sendable {
         case user(AddressOfRecord)
         case device(DeviceID)
-        /// All shards know the answer, or neither a user nor a device identifies the shard.
+        /// A question for any shard: all shards know the answer, or neither a user nor a device identifies the shard.
         case everything
     }
 
@@ -23,7 +23,7 @@ package struct ShardDoor: Sendable {
 
     package init(to shard: ProxyShard) { self.shard = shard }
 
-    /// Chooses the shard for a subject. So far only one shard exists.
+    /// Chooses the shard for a subject. At present, only one shard exists.
     private func shard(of subject: Subject) -> ProxyShard {
         switch subject {
         case .user, .device, .everything: shard
@@ -31,7 +31,7 @@ package struct ShardDoor: Sendable {
     }
 
     /// Asks the engine a question, or gives it an order. Put a check and the action that depends on it into the same
-    /// question, because another question can come between two.
+    /// question, because another question can be processed between two questions.
     package func ask<Answer: Sendable>(
         _ subject: Subject, _ question: @Sendable (ProxyEngine, Moment) -> Answer
     ) async -> Answer {
@@ -49,15 +49,15 @@ package struct ShardDoor: Sendable {
         }
     }
 
-    /// Whether ``drain()`` was called. Any thread may read it.
+    /// Whether ``drain()`` was called. Any thread may read this value.
     package var isDraining: Bool { shard.isDraining.withLock { $0 } }
 
-    /// Whether the provider accepts a push to this token. The push that tests it is invisible to the user.
+    /// Whether the provider accepts a push to this token. The push that tests the token is invisible to the user.
     package func canBePushed(_ token: PushToken) async -> Bool { await shard(of: .everything).canBePushed(token) }
 
     /// Sends test pushes.
     ///
-    /// - Returns: the pushes, and the records of the sent ones; `nil` if too many others wait.
+    /// - Returns: the pushes, and the records of the sent pushes; `nil` if too many other test pushes wait.
     package func sendTestPush(to target: TestPushTarget) async -> (plan: TestPushPlan, records: [TimelineRecord])? {
         await shard(of: .everything).sendTestPush(to: target)
     }

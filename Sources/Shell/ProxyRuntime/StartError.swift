@@ -1,7 +1,7 @@
 package import Persistence
 package import Reactor
 
-/// Why the daemon does not start, or a command fails: a sentence for the operator.
+/// The reason why the daemon does not start or a command fails, as a sentence for the operator.
 package struct StartError: Error, CustomStringConvertible {
     package let description: String
     /// Whether the cause is that another process uses the store.
@@ -23,8 +23,8 @@ extension StartError {
         do throws(StoreError) { return try await body() } catch { throw StartError(error) }
     }
 
-    /// An error for an address or a socket file that cannot be listened on. `place` has its form in the settings.
-    /// `isFile` selects the hint for the operator.
+    /// The error for an address or socket file on which the program cannot listen. `place` has the form of the
+    /// settings. `isFile` selects the hint for the operator.
     package static func cannotListen(on place: String, isFile: Bool = false, _ error: SystemError) -> StartError {
         let hint =
             error.isAddressInUse

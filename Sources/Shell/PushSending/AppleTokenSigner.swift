@@ -10,7 +10,7 @@ struct AppleTokenSigner {
         let keyID: String
         let file: String
 
-        /// `nil` for an app that uses a certificate instead of a key.
+        /// Creates the signer of an app; `nil` for an app that uses a certificate instead of a key.
         init?(_ settings: APNsSettings) {
             guard let file = settings.keyFile else { return nil }
             self.file = file
@@ -24,7 +24,7 @@ struct AppleTokenSigner {
     private let content: PEM
     private let signer: ProviderKey
 
-    /// Two signers with the same identity make the same tokens.
+    /// Identifies the signer: two signers with equal identities make the same tokens.
     var identity: AnyHashable { AnyHashable([AnyHashable(key), AnyHashable(content)]) }
 
     init(_ key: Key) throws(PushSetupError) {

@@ -5,13 +5,13 @@ import Settings
 import Telemetry
 import Timekeeping
 
-/// Why pushes cannot be sent with these settings: a sentence for the operator.
+/// The reason why pushes cannot be sent with these settings, as a sentence for the operator.
 package struct PushSetupError: Error, CustomStringConvertible {
     package let description: String
     package init(_ sentence: String) { description = sentence }
 }
 
-/// Makes the credentials of one or more apps.
+/// Creates the credentials of one or more apps.
 enum CredentialMaker {
     /// Signs a credential immediately, with a key of the daemon. `origin` is the server, for kinds that have a
     /// credential for each server.
@@ -26,22 +26,22 @@ enum CredentialMaker {
     }
 }
 
-/// An app whose requests carry a credential. Each type of app chooses its maker in the file of its conformance.
+/// An app whose requests carry a credential. Each type of app chooses how the credential for its pushes is made.
 protocol CredentialedApp: PushAppRules {
     func credential(_ makers: inout CredentialMakers) throws(PushSetupError) -> PushCredentials.Source
 }
 
-/// The makers of all apps' credentials. Apps with the same key share a maker.
+/// The makers of all apps' credentials. Apps that use the same key share one maker.
 struct CredentialMakers {
-    /// The source of each app's credential. The index is the app's place in the directory.
+    /// The source of each app's credential. Its index in this array is the app's index in the list of apps.
     private(set) var sources: [PushCredentials.Source] = []
-    /// The makers by their numbers. A number is never used for another maker.
+    /// The makers by their numbers. The number of a removed maker is not used again.
     private(set) var all: [Int: CredentialMaker] = [:]
     /// The public key with which apps create web push subscriptions, in base64url.
     var vapidKey: String?
     private var numbers: [AnyHashable: Int] = [:]
     private var nextNumber = 0
-    /// The makers before a reload, while new ones are made.
+    /// The makers from before a reload, kept while the new makers are created.
     private var former: (all: [Int: CredentialMaker], numbers: [AnyHashable: Int]) = ([:], [:])
 
     let accounts: [String: ServiceAccount]
@@ -56,13 +56,13 @@ struct CredentialMakers {
         self.log = log
     }
 
-    /// Makes those of all apps, at the start.
+    /// Creates the makers of all apps, at the start.
     mutating func make(for apps: [PushApp], _ connections: [AppConnection]) throws(PushSetupError) {
         for (app, connection) in zip(apps, connections) { sources.append(try source(of: app, connection)) }
     }
 
-    /// Makes those of the same apps again, from changed settings and files. A maker whose key is the same stays, and so does
-    /// one whose new key cannot be used; then `failed` is called.
+    /// Creates the makers of the same apps again, from changed settings and files. A maker stays if its key is the
+    /// same, or if its new key cannot be used; in the second case, `failed` is called.
     mutating func make(
         for apps: [PushApp], _ connections: [AppConnection], after old: CredentialMakers,
         failed: (PushApp, PushSetupError) -> Void
@@ -97,7 +97,7 @@ struct CredentialMakers {
         return source
     }
 
-    /// The credential source of all apps with this key. The first call makes it.
+    /// The credential source of all apps with this key. The first call with a key creates the maker.
     mutating func made(
         for key: AnyHashable, _ make: () throws(PushSetupError) -> CredentialMaker
     ) throws(PushSetupError) -> PushCredentials.Source {

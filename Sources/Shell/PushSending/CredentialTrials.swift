@@ -17,9 +17,9 @@ package struct TrialResult: Hashable, Sendable {
     }
 }
 
-/// The trials of one app, one after the other. The worst verdict counts.
+/// The trials of one app, one after the other. The worst verdict becomes the result.
 ///
-/// Used only on the loop.
+/// The object is used only on the loop.
 private final class AppTrials {
     private var waiting: ArraySlice<CredentialTrial>
     private var verdict = TrialVerdict.works
@@ -51,8 +51,8 @@ private final class AppTrials {
 }
 
 extension PushService {
-    /// Tries the credentials of an app with requests that reach no phone. `done` is called once, on the
-    /// loop, also from within this call.
+    /// Tries the credentials of an app with requests that reach no phone. `done` is called once, on the loop, possibly
+    /// before this function returns.
     package func tryCredentials(of app: PushApp, _ done: @escaping (TrialResult) -> Void) {
         let trials = app.trials
         guard !trials.isEmpty else {
@@ -68,7 +68,7 @@ extension PushService {
         }
     }
 
-    /// The value of `authorization`, or why there is none.
+    /// The value of `authorization`, or why no value is available.
     private func credential(
         of app: PushApp, _ isWanted: Bool, _ done: @escaping (String?, TrialVerdict?, Int64?) -> Void
     ) {
@@ -82,7 +82,7 @@ extension PushService {
                 switch makers.all[number] {
                 case .signer(_, let sign): done(try sign(app.baseURL, now), nil, nil)
                 case .google(let client): try client.tryAsking(over: http, at: now, done)
-                // A reload took the maker away; it begins further trials.
+                // A reload removed the maker, and starts the trials again.
                 case nil: done(nil, nil, nil)
                 }
             }
@@ -117,14 +117,20 @@ extension PushService {
     }
 }
 
-/// Cures for missing answers.
+/// Advice for the operator when a trial gets no answer.
 enum TrialCure {
     static let files = "Check the key and certificate files of the app: sippushd check-config."
+
+    /// The host of `host:port`.
+    private static func host(of server: String) -> String {
+        server.lastIndex(of: ":").map { String(server[..<$0]) } ?? server
+    }
 
     static func of(_ error: HTTPClientError, at url: String) -> String {
         let server = HTTPClientError.server(of: url)
         return switch error.code {
-        case .resolve: "Check the name \(server) in the settings, and the name servers in /etc/resolv.conf."
+        case .resolve:
+            "Ask DNS from this machine: dig \(host(of: server)). Check the name servers in /etc/resolv.conf, and the address if the settings name it."
         case .connect, .timeout, .reset:
             "Let TCP to \(server) through the firewall. An IPv6 address without a route has the same effect."
         case .tls:

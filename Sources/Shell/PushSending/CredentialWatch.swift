@@ -6,18 +6,18 @@ package import Timekeeping
 /// The state of an app's credentials.
 package struct CredentialStanding: Hashable, Sendable {
     package let verdict: TrialVerdict
-    /// When the verdict was first the same.
+    /// When a trial first had the current verdict.
     package let since: UnixTime
     /// The time of the last trial.
     package let triedAt: UnixTime
 }
 
 /// Tries the credentials of all apps in the background: at the start, at each reload, and again after a failure of the
-/// provider. Nothing waits for it.
+/// provider. No other work waits for these trials.
 ///
-/// - `@unchecked Sendable` because it is used only on the loop.
+/// - The type is `@unchecked Sendable`, because it is used only on the loop.
 package final class CredentialWatch: @unchecked Sendable {
-    /// By the names of the apps. An app that was not tried yet has none.
+    /// The standing of each app, by the app's name. An app that has not been tried yet has no standing.
     package private(set) var standings: [String: CredentialStanding] = [:]
     private let push: PushService
     private let loop: EventLoop
@@ -25,13 +25,14 @@ package final class CredentialWatch: @unchecked Sendable {
     private var timer: LoopTimer?
     /// The apps that are tried next.
     private var waiting: [PushApp] = []
-    /// Grows with each start. Results of earlier rounds are dropped.
+    /// The number of the current round, which increases with each start. Results of earlier rounds are dropped.
     private var round = 0
     private var pause = CredentialWatch.firstPause
-    /// Chooses the seconds of a pause.
+    /// Chooses a random length of a pause, in seconds.
     private let random: (ClosedRange<Double>) -> Double
 
-    /// Daemons that start together do not ask together.
+    /// The range of the pause before a round of trials, in seconds. The pause is random, so that daemons that start
+    /// together do not ask at the same moment.
     private static let startPause = 1.0...5.0
     private static let firstPause: Duration = .seconds(60)
     private static let longestPause: Duration = .seconds(3600)
@@ -48,7 +49,7 @@ package final class CredentialWatch: @unchecked Sendable {
         timer = try LoopTimer(on: loop) { [weak self] in self?.tryNext() }
     }
 
-    /// Begins a round: all apps are tried once, a few seconds from now. With `false` none is tried any more.
+    /// Begins a round: all apps are tried once, a few seconds from now. If `isOn` is false, all trials stop.
     package func start(isOn: Bool) {
         round += 1
         pause = Self.firstPause
@@ -72,7 +73,8 @@ package final class CredentialWatch: @unchecked Sendable {
         }
     }
 
-    /// Only providers that failed are asked again. A refusal stays until somebody changes the settings.
+    /// Schedules new trials of the providers that failed. Refused credentials are not tried until the settings are read
+    /// again.
     private func tryFailedLater() {
         waiting = push.setup.directory.apps.filter { app in
             if case .failed = standings[app.name]?.verdict { true } else { false }
@@ -99,16 +101,17 @@ package final class CredentialWatch: @unchecked Sendable {
             log.info("push provider answers", [.provider: name, .reason: .text(words)])
         case .refused(let reason, let cure):
             log.error(
-                "trial: push provider does not accept our credentials",
+                "trial without a push: the provider does not accept our credentials",
                 [.provider: name, .reason: .text(reason), .advice: .text(Self.cure(cure, result.clockLead))])
         case .failed(let reason, let cure):
             log.warning(
-                "trial: push provider not reached",
+                "trial without a push: the provider was not reached",
                 [.provider: name, .reason: .text(reason), .advice: .text(cure)])
         }
     }
 
-    /// A clock that is wrong comes first, because tokens are signed with its time.
+    /// The advice for the operator. If the clock is wrong, this is reported first, because tokens are signed with its
+    /// time.
     private static func cure(_ cure: String, _ lead: Int64?) -> String {
         guard let lead, lead.magnitude >= tolerance else { return cure }
         return

@@ -10,14 +10,14 @@ import Resolver
 package import Telemetry
 import Timekeeping
 
-/// The result of one round of requests. The control socket returns it too.
+/// The result of one round of requests to feedback servers, as the log and the control socket show it.
 package struct FeedbackReport: Codable, Hashable, Sendable {
-    /// How many records the servers sent.
+    /// The number of records that the servers sent.
     package var records = 0
     package var contactsDropped = 0
-    /// How many contacts stay, because they registered after the provider declared their token dead.
+    /// The number of contacts that stay, because they registered after the provider declared their token dead.
     package var ignoredAsOlder = 0
-    /// How many tokens belong to no contact.
+    /// The number of tokens that belong to no contact.
     package var unknown = 0
     /// A sentence for each server that could not be read completely.
     package var failures: [String] = []
@@ -28,9 +28,9 @@ package struct FeedbackReport: Codable, Hashable, Sendable {
 /// Asks Apple's feedback service, or another server, for dead tokens: at regular intervals and when an operator orders
 /// it.
 ///
-/// A server deletes its list when it is read. Therefore the records that arrive before a failure are used too.
+/// A server deletes its list when a client reads it, so the daemon also uses the records that arrive before a failure.
 ///
-/// - `@unchecked Sendable` because it is used only on the shard's loop.
+/// - The type is `@unchecked Sendable`, because it is used only on the shard's loop.
 package final class FeedbackService: @unchecked Sendable {
     /// Searches the contacts for dead tokens, like ``ProxyEngine/tokensReportedDead(_:from:limit:now:)``.
     package typealias Search = ([ByteString: UInt32], BindingCursor, Int) async -> DeadTokenFindings
@@ -49,7 +49,7 @@ package final class FeedbackService: @unchecked Sendable {
 
     /// One round of requests to all servers, one after the other.
     ///
-    /// - `@unchecked Sendable` because it is used only on the shard's loop.
+    /// - The type is `@unchecked Sendable`, because it is used only on the shard's loop.
     private final class Round: @unchecked Sendable {
         var report = FeedbackReport()
         var waiting: [(FeedbackReport) -> Void] = []
@@ -59,7 +59,7 @@ package final class FeedbackService: @unchecked Sendable {
         init(_ sources: [FeedbackSource]) { rest = sources[...] }
     }
 
-    /// How many contacts one step of the search reads. A step takes two or three milliseconds.
+    /// How many contacts one step of the search reads, which takes two or three milliseconds.
     private static let step = 500
     private static let pause: Duration = .milliseconds(2)
     private static let firstPull: Duration = .seconds(60)
@@ -84,7 +84,7 @@ package final class FeedbackService: @unchecked Sendable {
         }
     }
 
-    /// Takes changed files and proxies, from the next round on.
+    /// Uses changed files and proxies from the next round on.
     package func settingsChanged(_ settings: PushSettings) {
         guard let changed = try? FeedbackSource.all(in: settings.apns, proxy: settings.proxy) else { return }
         sources = changed
@@ -178,7 +178,8 @@ package final class FeedbackService: @unchecked Sendable {
             unmatched.subtract(findings.matched)
             guard let next = findings.next else { break }
             cursor = next
-            // A pause instead of a posted job: the loop runs many posted jobs before it reads its sockets again.
+            // The round pauses instead of posting a job: the loop runs many posted jobs before it reads its sockets
+            // again.
             try await loop.pause(Self.pause)
         }
         round.report.unknown += unmatched.count
@@ -196,7 +197,7 @@ struct FeedbackSource: Hashable {
     let interval: Duration
     let proxy: HTTPProxy?
 
-    /// The servers of the first app and of all further apps, without duplicates. Apps inherit settings that they do not
+    /// The servers of the first app and of all further apps, without duplicates. Apps inherit settings that are not
     /// set, so several apps can have the same server.
     static func all(
         in settings: APNsSettings, proxy general: PushProxy? = nil
@@ -219,7 +220,8 @@ struct FeedbackSource: Hashable {
         return found
     }
 
-    /// Reads the certificate and its key for each round. A renewed certificate is used from the next round on.
+    /// Makes the TLS context of one round. Each round reads the certificate and its key again, because they may have
+    /// been renewed.
     func makeContext() throws(TLSError) -> TLSContext {
         try TLSContext.client(
             authority: caFile.map { .file($0) }, certificate: .file(certFile), key: .file(keyFile))
@@ -298,7 +300,7 @@ private final class FeedbackPull {
                 to: endpoint, from: address, on: loop, through: tunnel, tls: session,
                 handlers: StreamConnection.Handlers(
                     connected: { [weak self] connection in
-                        // The server deletes its list now, so no other address is tried.
+                        // The server deletes its list now, so the daemon tries no other address.
                         self?.candidates = []
                         self?.isConnected = true
                         connection.setIdleTimeout(Self.patience)

@@ -10,12 +10,12 @@ import Timekeeping
 struct GoogleTokenClient {
     struct Key: Hashable {
         let accountFile: String
-        /// The contents of that file.
+        /// The contents of `accountFile`.
         let account: [UInt8]
         let tokenEndpoint: String?
         let connection: AppConnection?
 
-        /// `nil` for FCM's legacy interface, which has a fixed key.
+        /// Makes the key; `nil` for FCM's legacy interface, which needs no access tokens.
         init?(_ settings: FCMSettings, _ makers: CredentialMakers) {
             guard settings.bodyFormat == .v1, let file = settings.serviceAccountFile,
                 let account = makers.accounts[file]
@@ -30,7 +30,7 @@ struct GoogleTokenClient {
     enum Answer {
         /// The value of the header field `authorization`, and how long it is valid.
         case credential(String, life: Duration)
-        /// Why no token was received: the outcome for pushes, and a sentence.
+        /// The reason why no token was received: the outcome for pushes, and a sentence for the operator.
         case failure(PushOutcome, String)
     }
 
@@ -46,8 +46,9 @@ struct GoogleTokenClient {
         self.log = log
     }
 
-    /// Asks for a token that no push is sent with. `done` gets the token, or why there is none, and the lead of this
-    /// machine's clock. It is called once, later, on the loop. Nothing is logged.
+    /// Requests an access token as a trial of the account. No push is sent with this token. `done` gets the token, or
+    /// the reason why no token was issued, and the lead of this machine's clock. `done` is called once, later, on the
+    /// loop. This trial logs nothing.
     func tryAsking(
         over http: HTTPSession, at date: UnixTime,
         _ done: @escaping (String?, TrialVerdict?, Int64?) -> Void
@@ -58,7 +59,7 @@ struct GoogleTokenClient {
             let lead = (try? result.get()).flatMap {
                 ProviderAnswer.clockLead(over: $0.header("date"), now: date)
             }
-            switch (Self.answer(result, of: url), result) {
+            switch (Self.answer(result, of: url, now: date), result) {
             case (.credential(let value, _), _): done(value, nil, lead)
             case (.failure(_, let words), .failure(let error)):
                 done(nil, .failed(words, cure: TrialCure.of(error, at: url)), nil)
@@ -79,22 +80,24 @@ struct GoogleTokenClient {
         return request
     }
 
-    /// Requests a token. `done` is called once, later, on the loop.
+    /// Requests a token. `done` is called once on the loop, and never within this call.
     func ask(over http: HTTPSession, at date: UnixTime, _ done: @escaping (Answer) -> Void) throws(CryptoError) {
         let request = try request(at: date)
         let url = request.url
         http.send(request) { result in
-            let answer = Self.answer(result, of: url)
+            let answer = Self.answer(result, of: url, now: date)
             if case .failure(_, let words) = answer {
                 log.error(
-                    "no access token from Google",
+                    "Google issued no access token for the service account",
                     [.provider: "fcm", .path: .text(key.accountFile), .reason: .text(words)])
             }
             done(answer)
         }
     }
 
-    private static func answer(_ result: Result<HTTPClientResponse, HTTPClientError>, of url: String) -> Answer {
+    private static func answer(
+        _ result: Result<HTTPClientResponse, HTTPClientError>, of url: String, now: UnixTime
+    ) -> Answer {
         let server = "the token service \(HTTPClientError.server(of: url))"
         switch result {
         case .success(let response) where response.status == 200:
@@ -107,7 +110,9 @@ struct GoogleTokenClient {
         case .success(let response):
             let answer = try? JSONValue(response.body)
             let reason = answer?["error_description"]?.string ?? answer?["error"]?.string ?? "status \(response.status)"
-            return refusal("\(server) says: \(reason.prefix(200))")
+            // Google does not name the clock if the times in the request are wrong.
+            let clock = ProviderAnswer(response).clockFault(now: now).map { ": \($0)" } ?? ""
+            return refusal("\(server) says: \(reason.prefix(200))\(clock)")
         case .failure(let error):
             let words = "the token service \(error.sentence(about: url))"
             return .failure(error.pushOutcome(words), words)

@@ -3,7 +3,7 @@ import PushDelivery
 import Settings
 
 extension HTTPProxy {
-    /// The proxy of an app: its own setting, else the one for all providers; `nil` for none.
+    /// The proxy of an app: its own setting, or else the setting for all providers; `nil` for no proxy.
     init?(_ own: PushProxy?, else general: PushProxy?) {
         guard let chosen = PushProxy.chosen(own, else: general) else { return nil }
         let login = chosen.user.map { Login(user: $0.reveal(), password: chosen.password?.reveal() ?? "") }

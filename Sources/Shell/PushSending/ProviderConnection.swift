@@ -9,12 +9,13 @@ import Timekeeping
 struct ProviderConnections {
     private let directory: PushDirectory
     private let means: [AppConnection]
-    /// The connection of each app. The index is the app's place in the directory.
+    /// The connection of each app. Its index in this array is the app's index in the list of apps.
     private var own: [ProviderConnection]
-    /// The connections to servers that tokens name, by the numbers of the servers. Numbers are reused.
+    /// The connections to servers that tokens name, by the numbers of the servers. The number of a server that is no
+    /// longer used is given to another server.
     private var others: [Int: (app: PushApp.ID, connection: ProviderConnection)] = [:]
 
-    /// `means` are for the apps, by their places in the directory.
+    /// Creates the connections. `means` has the values for each app, in the order of the list of apps.
     init(_ directory: PushDirectory, _ means: [AppConnection]) {
         self.directory = directory
         self.means = means
@@ -38,22 +39,24 @@ struct ProviderConnections {
         return request
     }
 
-    /// A request that opens a connection before the first push. It has the same route as all requests of the app.
+    /// A request that opens a connection before the first push. The request has the same route as all requests of the
+    /// app.
     func warmUp(_ url: String, of app: PushApp) -> HTTPClientRequest { own[app.id.index].request(to: url) }
 }
 
-/// The parts that all requests to one server share: the route, and the daemon's credentials.
+/// The common parts of all requests to one server: the route, and the daemon's credentials.
 struct ProviderConnection {
-    /// A request with the shared parts, made once and copied for each push.
+    /// The request whose parts all pushes share, made once and copied for each push.
     private let model: HTTPClientRequest
-    /// The secrets that sign requests. During a change of secrets there are two: the new one, and the one that it
-    /// replaces.
+    /// The secrets that sign requests. During a change of secrets, the list has two secrets: the new one, and the one
+    /// that it replaces.
     private let secrets: [[UInt8]]
-    /// The header fields of the last request. They are kept, because the next request often has the same ones.
+    /// The header fields of the last request. The header fields are kept, because the next request often has the same
+    /// fields.
     private var last: (own: [ProviderRequest.Header], credential: String?, headers: [HTTPField]) = ([], nil, [])
 
-    /// Prepares requests to an app's provider. Only apps of the same group share connections. Thus one app does not
-    /// wait for another, and each connection to Apple serves only one team, as Apple requires.
+    /// Prepares requests to an app's provider. Only apps of the same group share connections, so that each connection
+    /// to Apple serves only one team, as Apple requires.
     init(_ means: AppConnection, group: String) {
         secrets = means.secrets
         var model = HTTPClientRequest(url: "")

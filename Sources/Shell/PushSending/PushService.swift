@@ -7,16 +7,16 @@ package import Reactor
 package import Telemetry
 import Timekeeping
 
-/// Carries out the orders of the rules over HTTP: it sends pushes to providers, and makes the credentials that identify
-/// the daemon there.
+/// Carries out the orders of the rules over HTTP: sends pushes to providers, and creates the credentials that identify
+/// the daemon at providers.
 ///
-/// It lives on its shard's loop and never blocks it.
+/// The service runs on its shard's loop and never blocks the loop.
 ///
-/// - `@unchecked Sendable` because it is used only on the loop's thread. Work on other threads posts its results back
-///   to the loop.
+/// - The type is `@unchecked Sendable`, because it is used only on the loop's thread. Work on other threads posts its
+///   results back to the loop.
 package final class PushService: @unchecked Sendable {
-    /// Called on the loop with the outcome of each push and each credential, once each. It can be called before the
-    /// function that gave the order returns.
+    /// Receives each outcome of a push or of an order for a credential, on the loop. The closure can be called before
+    /// the function that gave the order returns.
     package var happened: (PushDispatcher.Event) -> Void = { _ in }
     /// The settings, with the projects of the service accounts.
     package private(set) var settings: PushSettings
@@ -33,7 +33,7 @@ package final class PushService: @unchecked Sendable {
     private var retired: [HTTPSession] = []
     private var retirement: LoopTimer?
 
-    /// The maximum number of connections to one provider. With HTTP/2 one connection is enough until its streams are
+    /// The maximum number of connections to one provider. With HTTP/2, one connection is enough until its streams are
     /// used up.
     private static let connectionLimit = 32
     private static let retiredLimit = 4
@@ -71,14 +71,14 @@ package final class PushService: @unchecked Sendable {
     /// The public key with which apps create web push subscriptions, in base64url.
     package var vapidKey: String? { makers.vapidKey }
 
-    /// Opens a connection to each provider before the first push, and keeps it open.
+    /// Opens a connection to each provider before the first push, and keeps this connection open.
     package func start() {
         for app in setup.directory.apps where app.keepsConnection {
             if let url = app.baseURL { http.keepWarm(connections.warmUp(url, of: app)) }
         }
     }
 
-    /// Cancels all requests. ``happened`` is not called any more.
+    /// Cancels all requests. After this call, ``happened`` is no longer called.
     package func close() {
         happened = { _ in }
         http.close()
@@ -92,11 +92,12 @@ package final class PushService: @unchecked Sendable {
 
     // MARK: Reload
 
-    /// Reads keys and certificates again, and takes the settings of them and of proxies. A file that cannot be used leaves a
-    /// line in the log, and the former contents stay. Then the rules are to get the credentials of ``setup``.
+    /// Reads keys and certificates again, and applies the changed settings of keys and proxies. If a file cannot be
+    /// used, a log line reports it, and the former contents stay in use. After this, the rules must get the credentials
+    /// of ``setup``.
     package func reload(_ changed: PushSettings) {
         var changed = changed
-        // Several apps can name one file.
+        // Several apps can use the same file, so each problem is reported once.
         var problems = Set<String>()
         func report(_ problem: String, of provider: String) {
             guard problems.insert(problem).inserted else { return }
@@ -107,7 +108,7 @@ package final class PushService: @unchecked Sendable {
             report(problem, of: "fcm")
         }
         let directory = PushDirectory(changed)
-        // Other apps need a restart, and their settings are not taken before it.
+        // If other settings of apps changed, a restart is needed, and none of their settings is applied before it.
         guard directory.apps.map(\.name) == setup.directory.apps.map(\.name) else { return }
         let now = zip(directory.apps, means).map { app, former in
             AppConnection(app.rules.connection, proxy: changed.proxy, after: former) { error in
@@ -132,7 +133,7 @@ package final class PushService: @unchecked Sendable {
         start()
     }
 
-    /// Lets the requests of the present session be answered, and closes it when their time is over.
+    /// Retires the current session: it sends no more requests, and is closed when the time for the last answer is over.
     private func retire() {
         retired.append(http)
         if retired.count > Self.retiredLimit { retired.removeFirst().close() }
@@ -162,11 +163,11 @@ package final class PushService: @unchecked Sendable {
         }
     }
 
-    /// Makes a credential: signs it with a key of the daemon, or requests it from a token service.
+    /// Creates a credential: signs it with a key of the daemon, or requests it from a token service.
     package func make(_ order: PushCredentials.Order) {
         let date = loop.moment.date
         do throws(CryptoError) {
-            // An order from before a reload is for nobody any more.
+            // Nobody waits for an order from before a reload.
             guard let maker = makers.all[order.number] else { return }
             switch maker {
             case .signer(_, let sign): happened(.credentialMade(order, try sign(order.origin, date)))

@@ -8,7 +8,7 @@ import Timekeeping
 extension HTTPClientRequest {
     /// Encrypts the body if the push requires it.
     ///
-    /// If the keys of a subscription are invalid, the push is sent without payload. It still wakes the device.
+    /// If the keys of a subscription are invalid, the push is sent without payload. The push still wakes the device.
     mutating func protect(_ protection: ProviderRequest.Protection) {
         switch protection {
         case .none: break

@@ -6,7 +6,7 @@ import PushDelivery
 import Settings
 import Timekeeping
 
-/// A service-account file of Google. It signs requests for access tokens (RFC 7523, JWT bearer grant).
+/// A service-account file of Google. The account signs requests for access tokens (RFC 7523, JWT bearer grant).
 package struct ServiceAccount {
     /// The token service's answer to a request for a token.
     struct Grant {
@@ -14,7 +14,7 @@ package struct ServiceAccount {
         let life: Duration
     }
 
-    /// The bytes of the file.
+    /// The bytes of the service account's file.
     let content: [UInt8]
     let projectID: String?
     private let email: String
@@ -24,8 +24,8 @@ package struct ServiceAccount {
 
     private static let scope = "https://www.googleapis.com/auth/firebase.messaging"
     private static let fileLimit = 64 << 10
-    /// The longest lifetime of an access token, in seconds. Google allows no more. It is assumed if the answer has no
-    /// lifetime.
+    /// The longest lifetime of an access token that Google allows, in seconds. The daemon assumes this lifetime if the
+    /// answer has none.
     private static let longestLife: Int64 = 3600
 
     package init(file path: String) throws(PushSetupError) {
@@ -75,8 +75,8 @@ package struct ServiceAccount {
         try complete(&settings.fcm)
         for name in settings.fcm.apps.keys.sorted() {
             guard var app = settings.fcm.apps[name] else { continue }
-            // The app has another account than the first app, but inherited the first app's project. Its own account
-            // has the right one.
+            // The app has another account than the first app, but inherited the first app's project. The project in the
+            // app's own account file is the right one.
             if app.serviceAccountFile != first.serviceAccountFile, app.projectID == first.projectID {
                 app.projectID = nil
             }
@@ -86,8 +86,8 @@ package struct ServiceAccount {
         return accounts
     }
 
-    /// The accounts again, from changed settings and files. Where a file cannot be used, or is for another project, the
-    /// former account of the app stays, and `failed` is called with a sentence.
+    /// Reads all accounts again from changed settings and files. If a file cannot be used or is for another project,
+    /// the app keeps its former account, and `failed` is called with a sentence.
     static func all(
         of settings: inout PushSettings, after former: (settings: PushSettings, accounts: [String: ServiceAccount]),
         failed: (String) -> Void
@@ -129,7 +129,8 @@ package struct ServiceAccount {
         return accounts
     }
 
-    /// A request for an access token. It goes to the token service of the account, or to the given endpoint.
+    /// A request for an access token. The request is sent to the token service of the account, or to the given
+    /// endpoint.
     func grantRequest(endpoint: String?, route: HTTPRoute?, now: UnixTime) throws(CryptoError) -> HTTPClientRequest {
         var header: [UInt8] = Array("{\"alg\":\"RS256\",\"typ\":\"JWT\",\"kid\":".utf8)
         header.append(jsonString: keyID)

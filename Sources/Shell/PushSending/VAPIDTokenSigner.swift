@@ -4,17 +4,16 @@ import JSON
 import PushDelivery
 import Timekeeping
 
-/// Signs the tokens by which the daemon identifies itself to web push services (RFC 8292). Each service gets its own
-/// token.
+/// Signs the tokens by which the daemon identifies itself to web push services (RFC 8292), one token for each service.
 struct VAPIDTokenSigner {
-    /// The public key in base64url: an uncompressed point. Apps use it to subscribe.
+    /// The public key in base64url: an uncompressed point. Apps need this key to subscribe.
     let publicKey: String
 
     private let signer: ProviderKey
     fileprivate let contact: String
 
-    /// How much longer a token is valid than the daemon uses it, because clocks differ. Lifetime and margin together
-    /// are less than the day that RFC 8292 allows.
+    /// For how long a token stays valid after the daemon's last use of it, because clocks differ. Use and margin
+    /// together are less than the day that RFC 8292 permits.
     private static let margin: Duration = .seconds(3600)
 
     init(_ settings: WebPushSettings) throws(PushSetupError) {

@@ -6,19 +6,26 @@ import ProxyRuntime
 
 let appAddCommand = Command(
     name: "app add",
-    summary: "Let an app's server register devices. Prints the app's id and its token. The token is never shown again.",
+    summary:
+        "Let an app's server register devices. This command prints the app's id and its token. The token is never shown again.",
     arguments: "NAME",
     options: [
         Command.configOption,
-        Command.Option(name: "--org", value: "ORG", help: "The organisation, which the server's requests name."),
-        Command.Option(name: "--id", value: "GUID", help: "The MobileAppId, which requests name (default: a new one)."),
         Command.Option(
-            name: "--user", value: "TEMPLATE", help: "How a UserId becomes a SIP address (default: {{user}})."),
-        Command.Option(name: "--apns-param", value: "PARAM", help: "The pn-param for the app's ApnsDeviceTokens."),
+            name: "--org", value: "ORG", help: "The organisation in the paths of the server's requests."),
         Command.Option(
-            name: "--apns-provider", value: "PROVIDER", help: "apns (default), or apns.dev.",
+            name: "--id", value: "GUID", help: "The MobileAppId in the server's requests (default: a new identifier)."),
+        Command.Option(
+            name: "--user", value: "TEMPLATE",
+            help: "The pattern that makes a SIP address from a UserId (default: {{user}})."),
+        Command.Option(
+            name: "--apns-param", value: "PARAM", help: "The pn-param of devices that register an ApnsDeviceToken."),
+        Command.Option(
+            name: "--apns-provider", value: "PROVIDER",
+            help: "The pn-provider of devices that register an ApnsDeviceToken: apns (default) or apns.dev.",
             choices: ["apns", "apns.dev"]),
-        Command.Option(name: "--fcm-param", value: "PARAM", help: "The pn-param for the app's FcmDeviceTokens."),
+        Command.Option(
+            name: "--fcm-param", value: "PARAM", help: "The pn-param of devices that register an FcmDeviceToken."),
     ],
     examples: ["app add shop --org example-org --apns-param ABCDE12345.com.example.phone.voip --fcm-param my-project"]
 ) { invocation throws(Command.Failure) in
@@ -62,7 +69,7 @@ let appListCommand = Command(
 }
 
 let appRemoveCommand = Command.removing(
-    "app remove", "Remove an app. The devices that it registered stay.",
+    "app remove", "Remove an app. The devices that this app has registered stay.",
     argument: "NAME|ID", from: "/v1/apps", example: "shop"
 ) { store, name throws(StartError) in
     try store.removeApp(name)

@@ -15,7 +15,7 @@ func pathSegment(_ text: String) -> String {
     return String(decoding: bytes, as: UTF8.self)
 }
 
-/// How help texts write an argument that is an address-of-record.
+/// The notation for an address-of-record in help texts.
 let userArgument = "USER[@DOMAIN]"
 
 extension Command.Invocation {

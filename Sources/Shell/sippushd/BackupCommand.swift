@@ -26,16 +26,16 @@ let backupCommand = Command(
     } orStore: { store throws(StartError) in
         try store.backUp(to: file)
     }
-    say("\(report.bytes) bytes in \(report.file)")
+    say("wrote \(report.bytes) bytes to \(report.file)")
 }
 
-/// A backup that root orders and the daemon writes, with fewer rights: it may write to the store's folder alone. From there this
-/// command takes the copy to where root wants it.
+/// A backup that root orders and the daemon writes with fewer rights: the daemon may write only to the store's folder.
+/// From that folder, this command moves the copy to the place that root named.
 private struct BackupDetour {
     let temporary: String
     private let target: String
 
-    /// `nil` if the daemon can be left to write the file itself.
+    /// Prepares the detour; `nil` if the daemon itself can write the file.
     init?(store: String, file: String) throws(Command.Failure) {
         var owner = stat()
         guard geteuid() == 0, unsafe lstat(store, &owner) == 0, owner.st_uid != 0 else { return nil }
@@ -43,7 +43,7 @@ private struct BackupDetour {
         guard let place = Self.resolved(folder), let home = Self.resolved(Self.parts(of: store).folder) else {
             throw .failed("the folder of \(file) does not exist")
         }
-        // The daemon keeps the store's own files from being overwritten.
+        // The store's own files must not be overwritten; the daemon checks this.
         guard place != home else { return nil }
         target = "\(place == "/" ? "" : place)/\(name)"
         var status = stat()
@@ -53,7 +53,8 @@ private struct BackupDetour {
         temporary = "\(home)/.backup.\(getpid()).partial"
     }
 
-    /// Copies the file to its place. A link is not followed: the folder belongs to the daemon.
+    /// Moves the copy to its place. No link is followed, because the folder belongs to the daemon, which could have
+    /// placed a link.
     func publish() throws(Command.Failure) {
         let source = unsafe open(temporary, O_RDONLY | O_NOFOLLOW | O_CLOEXEC)
         guard source >= 0 else { throw .failed("the copy cannot be read: \(systemReason())") }

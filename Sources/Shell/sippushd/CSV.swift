@@ -1,6 +1,7 @@
 import Bytes
 
-/// Fields between commas, in quotes where they hold a comma or a quote (RFC 4180). A field holds no line end.
+/// Fields between commas. Fields that contain a comma or a quote are in quotes (RFC 4180). A field may not contain a
+/// line end.
 enum CSV {
     enum Fault: Error, Hashable {
         case openQuote
@@ -26,7 +27,7 @@ enum CSV {
         }
     }
 
-    /// Takes one field; a comma or nothing is left.
+    /// Reads one field, up to the next comma or the end of the line.
     private static func nextField(_ rest: inout ArraySlice<UInt8>) throws(Fault) -> [UInt8] {
         var field: [UInt8] = []
         guard rest.first == quote else {
@@ -66,9 +67,10 @@ enum CSV {
     private static let comma = UInt8(ascii: ",")
 }
 
-/// Texts that a spreadsheet takes for formulas. Such a text in a file of users would run on the computer that opens the file.
+/// Texts that a spreadsheet takes for formulas. If a file of users contained a formula, the spreadsheet that opens the
+/// file would run it.
 enum SpreadsheetFormula {
-    /// Whether the text begins like a formula. A number with its sign, as telephones have it, is none.
+    /// Whether the text begins like a formula. A number with its sign, such as a telephone number, is no formula.
     static func isFormula(_ text: String) -> Bool {
         switch text.utf8.first {
         case UInt8(ascii: "="), UInt8(ascii: "@"), UInt8(ascii: "\t"), UInt8(ascii: "\r"): true
@@ -78,15 +80,16 @@ enum SpreadsheetFormula {
         }
     }
 
-    /// The text with an apostrophe before it where a spreadsheet would change or run it.
+    /// The text, with an apostrophe before it if a spreadsheet would change or run it.
     static func neutralised(_ text: String) -> String { beginsWithSign(text) ? "'" + text : text }
 
-    /// The text that ``neutralised(_:)`` was given.
+    /// The original text, before ``neutralised(_:)`` changed it.
     static func restored(_ text: String) -> String {
         text.hasPrefix("'") && beginsWithSign(text) ? String(text.dropFirst()) : text
     }
 
-    /// Apostrophes before the sign count as part of it, so that restoring gives each text back.
+    /// Whether the text begins with a sign, or with apostrophes and then a sign. Thus ``restored(_:)`` returns each
+    /// original text.
     private static func beginsWithSign(_ text: String) -> Bool {
         guard let first = text.utf8.first(where: { $0 != UInt8(ascii: "'") }) else { return false }
         return "=+-@\t\r".utf8.contains(first)

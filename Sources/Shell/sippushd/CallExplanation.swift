@@ -7,7 +7,7 @@ struct CallExplanation {
     private let records: [TimelineReport]
     private let report: ExplainReport
 
-    /// Explains the call of these records. There must be at least one record.
+    /// Explains the call that these records describe. The list must have at least one record.
     init(_ records: [TimelineReport], of report: ExplainReport) {
         self.records = records
         self.report = report
@@ -24,7 +24,7 @@ struct CallExplanation {
                 (record.requestedAt.milliseconds - start + step.time, (index == 0 ? "" : label) + step.text)
             }
         }
-        // Steps with the same time stay in their order.
+        // Steps with the same time keep their order.
         let sorted = steps.enumerated().sorted { ($0.element.time, $0.offset) < ($1.element.time, $1.offset) }
         let lines = sorted.map { "  " + "\($0.element.time) ms".padded(to: 9) + $0.element.text }
         var advice: [String] = []
@@ -41,7 +41,7 @@ struct CallExplanation {
 
     private func heading(_ first: TimelineReport, _ start: Int64) -> String {
         if first.kind == "notification" {
-            // A token of no known device was tested.
+            // The operator tested a token that belongs to no known device.
             if first.aor == "@" { return "Test push \(first.code ?? "") to a token, \(Words.date(start))" }
             return "Notification \(first.code ?? "") for \(first.aor), \(Words.date(start))"
         }
@@ -101,7 +101,8 @@ struct DeviceExplanation {
         }
         if let rang = record.rangAfter?.milliseconds { steps.append((rang, "it rang")) }
         if let end, end != .notOffered {
-            steps.append((record.endedAfter?.milliseconds ?? 0, isOutgoing ? outgoingWords(end) : words(end)))
+            let words = isOutgoing ? outgoingWords(end) : omission == .noContact ? forwardWords(end) : words(end)
+            steps.append((record.endedAfter?.milliseconds ?? 0, words))
         }
         if let received = record.receivedAfter?.milliseconds {
             steps.append((received, "the app reports that the push arrived"))
@@ -133,6 +134,8 @@ struct DeviceExplanation {
         case nil where record.kind == "call": "the call came; push to \(device) by \(record.app)"
         case nil: "\(Words.count(record.calls, "missed call")) to report; push to \(device) by \(record.app)"
         case .unknownUser: "the call came; no user is called \(record.aor), the caller got \(status)"
+        case .noContact where end != .notOffered:
+            "the call came; \(record.aor) had no device, so call.no-wake forwarded it"
         case .noContact: "the call came; \(record.aor) had no device, the caller got \(status)"
         case .tooManyCalls: "the call came; too many calls were waiting, the caller got \(status)"
         case .ordinaryContact: "the call came; \(device) is an ordinary contact, it gets the INVITE without a push"
@@ -234,7 +237,7 @@ struct DeviceExplanation {
         }
     }
 
-    /// The end of a phone's own call, in words.
+    /// Describes in words how a phone's own call ended.
     private func outgoingWords(_ end: TimelineRecord.End) -> String {
         switch end {
         case .refused: "the upstream refused with \(status)"
@@ -247,9 +250,23 @@ struct DeviceExplanation {
         }
     }
 
+    /// The end of a forward for a user without a device, in words.
+    private func forwardWords(_ end: TimelineRecord.End) -> String {
+        switch end {
+        case .forwarded: "the forward's destination rang or answered"
+        case .refused: "the forward's destination refused with \(status), the caller got the status of call.no-wake"
+        case .noAnswer: "the forward's destination gave no answer, the caller got the status of call.no-wake"
+        case .unreachable:
+            "the forward could not be sent, or its destination was silent, the caller got the status of call.no-wake"
+        case .answered, .answeredElsewhere, .declinedElsewhere, .callerGaveUp, .endedByOperator, .timeOver, .signedOut,
+            .tokenDead, .providerOff, .pushFailed, .notOffered, .stopped, .restarted, .boundReached, .notWaited:
+            words(end)
+        }
+    }
+
     // MARK: Advice
 
-    /// Advice to the operator; `nil` if nothing went wrong.
+    /// Advice to the operator; `nil` if no step failed.
     var advice: String? {
         if let refusal { return advice(refusal) }
         if isOutgoing { return end == .noAnswer || end == .unreachable ? Self.upstreamAdvice : nil }
@@ -260,7 +277,7 @@ struct DeviceExplanation {
         switch omission {
         case .unknownUser:
             return "No user has that name. Add it with sippushd user add, then register a phone with it."
-        case .noContact: return "The phone must register again: it has signed out, or its push token died."
+        case .noContact: return "The phone must register: it never did, has signed out, or its push token died."
         case .tooManyCalls: return "limits.calls is the limit of calls that ring or wait at the same time."
         case .providerOff: return "sippushd provider enable \(record.app)"
         case .providerPaused: return cameBack ? nil : "sippushd provider resume \(record.app)"
@@ -311,7 +328,7 @@ struct DeviceExplanation {
 
     private var isAccepted: Bool { answer == .accepted || answer == .acceptedWithNewToken }
 
-    /// How many milliseconds after the end of the call the phone registered; `nil` if it was more than a minute.
+    /// The number of milliseconds from the end of the call to the phone's REGISTER; `nil` if it was more than a minute.
     private var late: Int64? {
         guard let lastRegistered, let ended = record.endedAfter?.milliseconds else { return nil }
         let late = lastRegistered - record.requestedAt.milliseconds - ended
@@ -367,13 +384,16 @@ struct DeviceExplanation {
             return "Check the certificate of the server that is named, ca-file, and the certificate files of "
                 + "\(settings). Keys and their names are not the cause."
         case .payloadRefused:
-            return "Look at \(settings) and at the log line \"push provider does not accept the message\"."
+            return "Look at \(settings) and at the log line \"a push provider rejects the content of a push\"."
         case .noSuitableToken: return "The app must register with a token of that kind in pn-prid."
         case .queueFull: return "\(settings).limits.queue is the limit of pushes that wait."
         case .noApp:
             return
                 "Compare pn-prid and pn-param in its contact with the apps under push: docs/Providers.md, What is refused."
         case .paused: return "sippushd provider resume \(provider)"
+        case .failed where record.reason.contains("cannot be resolved"):
+            return
+                "DNS does not lead to the provider: ask it from this machine with dig, and check the name servers in /etc/resolv.conf."
         case .failed:
             return "Check the network to the provider and its status page. The log shows each try."
         }

@@ -10,10 +10,12 @@ let certCheckCommand = Command(
     options: [
         Command.configOption,
         Command.Option(
-            name: "--name", value: "HOST", help: "The host name that phones connect to. Only together with CERTIFICATE."
+            name: "--name", value: "HOST",
+            help: "The host name that phones connect to. Use this option only together with CERTIFICATE."
         ),
         Command.Option(
-            name: "--ca", value: "FILE", help: "The authorities that phones trust, PEM (default: the system's)."),
+            name: "--ca", value: "FILE",
+            help: "A PEM file with the certificate authorities that phones trust (default: the system's)."),
     ],
     examples: ["cert check", "cert check fullchain.pem privkey.pem --name sip.example.net"]
 ) { invocation throws(Command.Failure) in
@@ -24,7 +26,7 @@ let certCheckCommand = Command(
         check.check(
             certificate: invocation.arguments[0], key: invocation.arguments.last ?? "",
             names: invocation.value("--name").map { [$0] } ?? [], authorities: invocation.value("--ca"))
-    default: throw .usage("expected a certificate and its key at most")
+    default: throw .usage("expected at most two files: a certificate and its key")
     }
     say(check.lines)
     guard check.problems.isEmpty else { throw .failed(lines: check.problems) }

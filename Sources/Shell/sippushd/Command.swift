@@ -31,13 +31,13 @@ struct Command: Sendable {
         func has(_ option: String) -> Bool { options[option] != nil }
     }
 
-    /// Why the program ends with a status other than 0.
+    /// The reason why the program ends with a status other than 0.
     enum Failure: Error {
-        /// The command line is wrong. The status is 64, and the output refers to `--help`.
+        /// The command line is wrong. The exit status is 64, and the output refers to `--help`.
         case usage(String)
-        /// The command failed for another reason. The status is 1.
+        /// The command failed although its command line is right. The exit status is 1.
         case failed(lines: [String])
-        /// The command has said all; this is its status.
+        /// The command has already printed its output; the number is its exit status.
         case ended(Int32)
 
         static func failed(_ sentence: String) -> Failure { .failed(lines: [sentence]) }

@@ -25,7 +25,7 @@ struct ControlConnection {
         }
     }
 
-    /// Parses an answer of the daemon. Only its length is limited, because lists can have many values.
+    /// Parses an answer of the daemon. Only the length of the answer is limited, because lists can have many values.
     private static func json(_ body: [UInt8]) throws(JSONError) -> JSONValue {
         var limits = JSONReader.Limits()
         limits.values = limits.bytes
@@ -41,7 +41,7 @@ struct ControlConnection {
         try decode(exchange("POST", resource, body: [], timeout: timeout))
     }
 
-    /// An order with a body, whose answer can take long.
+    /// Sends an order with a body, for which the daemon may need longer than the usual timeout.
     func post<Value: Decodable>(
         _ resource: String, _ value: some Encodable, timeout: Duration
     ) async throws(Command.Failure) -> Value {
@@ -88,7 +88,7 @@ struct ControlConnection {
     }
 
     /// Makes the failure of a request without an answer. The HTTP client does not report why it could not connect, so
-    /// the system is asked.
+    /// this function asks the system.
     private func noAnswer(_ error: HTTPClientError) -> Command.Failure {
         do throws(SystemError) {
             guard try UnixSocket.isListening(at: path) else {
@@ -107,7 +107,7 @@ struct ControlConnection {
 
     /// Whether a daemon listens on the control socket.
     ///
-    /// - Throws: if a daemon listens but does not answer, because the store must not be changed while it runs.
+    /// - Throws: if a daemon listens but does not answer, because the store must not be changed while the daemon runs.
     var isAlive: Bool {
         get throws(Command.Failure) {
             do throws(SystemError) {

@@ -4,8 +4,9 @@ import HTTPServices
 import ProxyDaemon
 import ProxyRuntime
 
-/// For commands that work with and without a running daemon. If a daemon runs, its control socket is used, so that it
-/// applies a change immediately. Without a daemon, the command reads and changes the store.
+/// Extensions for commands that work with or without a running daemon. If a daemon runs, the command uses its control
+/// socket, so that the daemon applies a change immediately. If no daemon runs, the command reads and changes the store
+/// itself.
 extension Command.Invocation {
     func askDaemon<Value>(
         _ ask: (ControlConnection) async throws(Command.Failure) -> Value,
@@ -15,7 +16,8 @@ extension Command.Invocation {
         let control = ControlConnection(path: settings.control)
         let store = OfflineStore(path: settings.store, apps: settings.api.mobileApps)
         let isMissing = store.isMissing
-        // A starting daemon opens the store before it listens on the control socket. Meanwhile the command waits.
+        // A starting daemon opens the store before it listens on the control socket, so the command waits for the
+        // daemon.
         for _ in 0..<Self.patience {
             if try control.isAlive { return try await ask(control) }
             do throws(StartError) {
@@ -31,8 +33,8 @@ extension Command.Invocation {
         }
     }
 
-    /// How often the command tries again while a daemon starts, and the pause between two tries in microseconds.
-    /// Together they take 10 seconds.
+    /// How often the command tries again while a daemon starts, and the pause between two tries in microseconds. All
+    /// tries together take 10 seconds.
     private static let patience = 200
     private static let pause: UInt32 = 50_000
 
@@ -45,19 +47,19 @@ extension Command.Invocation {
     }
 }
 
-/// Runs an operation that needs no daemon. Its error becomes the failure of the command.
+/// Runs an operation that needs no daemon. An error of the body becomes the failure of the command.
 func offline<Value>(_ body: () throws(StartError) -> Value) throws(Command.Failure) -> Value {
     do throws(StartError) { return try body() } catch { throw .failed(text: error.description) }
 }
 
 extension Command {
-    /// Makes a command that removes an object. The argument names the object.
+    /// Makes a command that removes the object that its argument names.
     ///
     /// - Parameters:
     ///   - name: the name of the command.
     ///   - summary: the sentence in the command's help.
     ///   - argument: the placeholder for the object's name in the help.
-    ///   - resource: the path in the daemon's API, to which the object's name is appended.
+    ///   - resource: the path in the daemon's API; the object's name is appended to the path.
     ///   - isUser: whether the object is a user, whose domain can be omitted.
     ///   - example: a name for the example in the help.
     ///   - remove: removes the object from the store.

@@ -22,7 +22,7 @@ let deviceShowCommand = Command(
 }
 
 let deviceRemoveCommand = Command(
-    name: "device remove", summary: "Remove a user's device. It gets no calls until it registers again.",
+    name: "device remove", summary: "Remove a user's device. The device gets no calls until it registers again.",
     arguments: "\(userArgument) DEVICE", options: [Command.configOption],
     examples: ["device remove bob r2rp2"]
 ) { invocation throws(Command.Failure) in

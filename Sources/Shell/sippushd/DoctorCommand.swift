@@ -6,16 +6,20 @@ import ProxyRuntime
 let doctorCommand = Command(
     name: "doctor",
     summary:
-        "Examine settings, files, certificates, DNS, providers, peers and the machine, and say what to do. Changes nothing.",
+        "Examine settings, files, certificates, DNS, providers, peers and the machine, and print a cure for each problem. This command changes nothing.",
     arguments: "",
     options: [
         Command.configOption,
         Command.Option(
             name: "--unit", value: "FILE",
-            help: "The service's unit, which names its user (default: the system's sippushd.service)."),
-        Command.Option(name: "--user", value: "USER", help: "The service's user (default: as in the unit)."),
+            help:
+                "The file of the systemd unit, which names the service's user (default: the system's sippushd.service)."
+        ),
         Command.Option(
-            name: "--ca", value: "FILE", help: "The authorities that phones trust, PEM (default: the system's)."),
+            name: "--user", value: "USER", help: "The user of the service (default: the user in the systemd unit)."),
+        Command.Option(
+            name: "--ca", value: "FILE",
+            help: "A PEM file with the certificate authorities that phones trust (default: the system's)."),
         Command.Option(name: "--json", value: nil, help: "Print the findings as JSON."),
     ],
     examples: ["doctor", "doctor --user sippushd --json"]
@@ -41,10 +45,28 @@ extension Command.Invocation {
         }
         let service = ServiceFacts(unitFile: value("--unit"), user: value("--user"))
         let doctor = Doctor(settings: settings, path: configPath, service: service, authorities: value("--ca"))
-        return doctor.findings(users: settings.auth == .digest ? await users(settings) : nil)
+        return doctor.findings(
+            users: settings.auth == .digest ? await users(settings) : nil, state: await state(settings))
     }
 
-    /// The first users of the daemon or, without a daemon, of the store; `nil` if they cannot be read.
+    private struct Readiness: Decodable {
+        let status: String
+        let detail: String?
+    }
+
+    /// The state that the daemon reports; `nil` if none runs, or this user may not ask it.
+    private func state(_ settings: DaemonSettings) async -> DaemonState? {
+        let control = ControlConnection(path: settings.control)
+        guard (try? control.isAlive) == true else { return nil }
+        do throws(Command.Failure) {
+            let answer: Readiness = try await control.get("/readyz")
+            return answer.status == "ready" ? .ready : .degraded(answer.detail ?? answer.status)
+        } catch {
+            return .notReady(error.lines.joined(separator: "; "))
+        }
+    }
+
+    /// The first users of the daemon or, if no daemon runs, of the store; `nil` if they cannot be read.
     private func users(_ settings: DaemonSettings) async -> (names: [String], isWhole: Bool)? {
         let store = OfflineStore(path: settings.store, apps: settings.api.mobileApps)
         do throws(Command.Failure) {
@@ -60,7 +82,7 @@ extension Command.Invocation {
         }
     }
 
-    /// The findings about files, as the user of the service sees them.
+    /// The findings about files, from the view of the service's user.
     func serviceFindings(_ settings: DaemonSettings) -> [Finding] {
         ServiceFacts(unitFile: value("--unit"), user: value("--user")).fileFindings(of: settings, at: configPath)
     }

@@ -6,7 +6,8 @@ let drainCommand = Command(
     options: [
         Command.configOption,
         Command.Option(
-            name: "--within", value: "SECONDS", help: "Stop after this time in any case (default: 30)."),
+            name: "--within", value: "SECONDS",
+            help: "The time after which the daemon stops even if calls still wait or ring (default: 30)."),
     ],
     examples: ["drain --within 60"]
 ) { invocation throws(Command.Failure) in

@@ -9,14 +9,22 @@ struct Explanation {
     init(_ report: ExplainReport) { self.report = report }
 
     var lines: [String] {
-        guard !report.isEmpty else { return [nobody] }
-        var lines = report.isUser ? user : []
+        guard !report.isEmpty else { return storeTrouble + [nobody] }
+        var lines = storeTrouble + (report.isUser ? user : [])
         for call in calls {
             if !lines.isEmpty { lines.append("") }
             lines += CallExplanation(call, of: report).lines
         }
         if report.records.isEmpty { lines.append(nothing) }
         return lines
+    }
+
+    private var storeTrouble: [String] {
+        guard let failure = report.storeFailure else { return [] }
+        return [
+            "Now \(failure)",
+            "  => Until then new phones and users get 503, and calls leave no record here. sippushd doctor says more.",
+        ]
     }
 
     // MARK: The user
@@ -97,7 +105,7 @@ struct Explanation {
 
     // MARK: Calls
 
-    /// The records, grouped by call, by notification or by list of missed calls. The oldest group is first.
+    /// The records, grouped by call, by notification or by list of missed calls, oldest group first.
     private var calls: [[TimelineReport]] {
         var calls: [[TimelineReport]] = []
         var places: [String: Int] = [:]
@@ -119,12 +127,13 @@ struct Explanation {
     }
 }
 
-/// Writes numbers and times for people.
+/// Writes times, durations and counts for people.
 enum Words {
     /// A time, such as `2026-11-21 10:12:03.120 UTC`.
     static func date(_ milliseconds: Int64) -> String {
         let style = Date.ISO8601FormatStyle(dateTimeSeparator: .space)
-        // `Date` formats only the whole seconds. It is a binary fraction, and would lose a millisecond.
+        // `Date` formats only whole seconds, so the milliseconds are appended. A `Double` with milliseconds could be
+        // wrong by a millisecond.
         let time = UnixTime(milliseconds: milliseconds)
         let text = Date(timeIntervalSince1970: Double(time.seconds)).formatted(style)
         let fraction = "\(1000 + (milliseconds - time.seconds * 1000))".dropFirst()

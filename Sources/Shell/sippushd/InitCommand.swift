@@ -7,11 +7,13 @@ import Timekeeping
 let initCommand = Command(
     name: "init",
     summary:
-        "Write a configuration file that starts. Asks for domain, PBX, TLS and push providers unless --domain is given.",
+        "Write a configuration file with which the daemon starts. Without --domain, this command asks for domain, PBX, TLS and push providers.",
     arguments: "",
     options: [
         Command.configOption,
-        Command.Option(name: "--domain", value: "DOMAIN", help: "The domain of the users. With it nothing is asked."),
+        Command.Option(
+            name: "--domain", value: "DOMAIN",
+            help: "The domain of the users. With --domain, this command asks no questions."),
         Command.Option(name: "--pbx", value: "ADDRESS[:PORT]", help: "The PBX, by its IP address."),
         Command.Option(name: "--tls-cert", value: "FILE", help: "The certificate with its chain for phones, PEM."),
         Command.Option(name: "--tls-key", value: "FILE", help: "The certificate's private key, PEM."),
@@ -21,7 +23,18 @@ let initCommand = Command(
         Command.Option(name: "--apns-key", value: "FILE", help: "The signing key from Apple, a .p8 file."),
         Command.Option(name: "--fcm-account", value: "FILE", help: "The service account from Google, a JSON file."),
         Command.Option(
-            name: "--force", value: nil, help: "Replace a file that exists. The old one is kept as FILE.old."),
+            name: "--webpush-key", value: "FILE", help: "The VAPID key for browsers, PEM: docs/Providers.md, Web Push."),
+        Command.Option(
+            name: "--webpush-contact", value: "URI",
+            help: "The address that push services contact about problems, mailto: or https:."),
+        Command.Option(
+            name: "--acrobits", value: nil, help: "Wake Cloud Softphone and Groundwire by Acrobits' mediator."),
+        Command.Option(
+            name: "--http-app", value: "NAME", help: "The app of your own push service, which phones send as pn-param."),
+        Command.Option(
+            name: "--http-url", value: "URL", help: "The URL of your own push service. The URL may contain {{token}}."),
+        Command.Option(
+            name: "--force", value: nil, help: "Replace an existing file. The old file is kept as FILE.old."),
     ],
     examples: ["init", "init --domain example.net --pbx 192.0.2.10 --fcm-account /etc/sippushd/firebase.json"]
 ) { invocation throws(Command.Failure) in
@@ -41,20 +54,20 @@ let initCommand = Command(
     do throws(SettingsError) {
         settings = try DaemonSettings(yaml: Array(text.utf8), file: path)
     } catch {
-        throw .failed(text: "these answers make no configuration\n\(error.description)")
+        throw .failed(text: "these answers give no valid configuration\n\(error.description)")
     }
     let file = try NewFile(path: path, mode: 0o640, replaces: old != nil)
     try file.write(text)
-    // The daemon's group reads the file, and nobody else.
+    // Only the daemon's group may read the file.
     if geteuid() == 0, let group = unsafe getgrnam("sippushd") { try file.give(toGroup: unsafe group.pointee.gr_gid) }
     if old == .other { try keep(path) }
     try file.finish()
     say(nextSteps(path, settings, answers.domain))
 }
 
-/// Which file is there already.
+/// The kind of configuration file that already exists.
 private enum OldConfiguration {
-    /// The sample, as the package installs it. Nobody's choices are lost with it.
+    /// The sample that the package installs. The sample may be replaced, because it has no choices of an operator.
     case sample
     case other
 }
@@ -66,12 +79,12 @@ extension Command.Invocation {
         let bytes = try? SettingsFile.bytes(at: path, limit: 1 << 20)
         if bytes == Array(DaemonSettings.sample.utf8) { return .sample }
         guard has("--force") else {
-            throw .failed("\(path) exists already, and is left as it is; with --force it is kept as \(path).old")
+            throw .failed("\(path) exists already and is unchanged; with --force, the old file is kept as \(path).old")
         }
         return .other
     }
 
-    /// The answers of the options.
+    /// The settings from the command's options.
     fileprivate func newSettings(domain: String) throws(Command.Failure) -> NewSettings {
         var answers = NewSettings(domain: domain)
         answers.pbx = value("--pbx")
@@ -80,6 +93,13 @@ extension Command.Invocation {
             answers.apple = NewSettings.Apple(topic: words[0], team: words[1], keyID: words[2], keyFile: words[3])
         }
         answers.googleAccount = value("--fcm-account")
+        if let pair = try together(["--webpush-key", "--webpush-contact"]) {
+            answers.webPush = NewSettings.WebPush(keyFile: pair[0], contact: pair[1])
+        }
+        answers.hasAcrobits = has("--acrobits")
+        if let pair = try together(["--http-app", "--http-url"]) {
+            answers.ownService = NewSettings.OwnService(app: pair[0], url: pair[1])
+        }
         return answers
     }
 
@@ -92,12 +112,12 @@ extension Command.Invocation {
     }
 }
 
-/// The questions on a terminal.
+/// Asks for the most important settings on a terminal.
 enum InitQuestions {
-    /// `ask` returns the answer to a question; `nil` ends the command.
+    /// Asks all questions. `ask` returns the answer to a question; `nil` ends the command.
     static func answers(by ask: (String) -> String?) throws(Command.Failure) -> NewSettings {
         func answer(_ question: String) throws(Command.Failure) -> String {
-            guard let text = ask(question) else { throw .failed("no answer; nothing is written") }
+            guard let text = ask(question) else { throw .failed("no answer was given, so no file is written") }
             return text
         }
         func required(_ question: String) throws(Command.Failure) -> String {
@@ -106,25 +126,47 @@ enum InitQuestions {
                 if !text.isEmpty { return text }
             }
         }
+        func yes(_ question: String) throws(Command.Failure) -> Bool {
+            while true {
+                switch try answer(question).lowercased() {
+                case "yes", "y": return true
+                case "no", "n", "": return false
+                default: continue
+                }
+            }
+        }
         var answers = NewSettings(domain: try required("Domain of the users, such as example.net:"))
         let pbx = try answer("IP address of the PBX, with :PORT if it is not 5060 (empty: none yet):")
         if !pbx.isEmpty { answers.pbx = pbx }
         let certificate = try answer("Certificate file for TLS, PEM with its chain (empty: no TLS):")
-        if !certificate.isEmpty { answers.certificate = (certificate, try required("Its private key, PEM:")) }
+        if !certificate.isEmpty {
+            answers.certificate = (certificate, try required("Private key of this certificate, PEM:"))
+        }
         let key = try answer("Apple's signing key, a .p8 file (empty: no iPhones):")
         if !key.isEmpty {
             answers.apple = NewSettings.Apple(
                 topic: try required("Bundle identifier of the iOS app, such as com.example.phone:"),
                 team: try required("Apple's team identifier, ten characters:"),
-                keyID: try required("Identifier of the key, ten characters:"), keyFile: key)
+                keyID: try required("Identifier of Apple's signing key, ten characters:"), keyFile: key)
         }
         let account = try answer("Google's service account, a JSON file (empty: no Android phones):")
         if !account.isEmpty { answers.googleAccount = account }
+        let vapid = try answer("VAPID key for browsers, PEM (empty: no Web Push):")
+        if !vapid.isEmpty {
+            let contact = try required("Whom push services write to, such as mailto:push@example.net:")
+            answers.webPush = NewSettings.WebPush(keyFile: vapid, contact: contact)
+        }
+        answers.hasAcrobits = try yes("Cloud Softphone or Groundwire, by Acrobits' mediator? (yes; empty: no)")
+        let url = try answer("URL of your own push service, with {{token}} (empty: none):")
+        if !url.isEmpty {
+            let app = try required("Name of its app, which phones send as pn-param:")
+            answers.ownService = NewSettings.OwnService(app: app, url: url)
+        }
         return answers
     }
 }
 
-/// The old file gets a second name, before the new one takes its name.
+/// Gives the old file a second name, before the new file takes its name.
 private func keep(_ path: String) throws(Command.Failure) {
     let copy = path + ".old"
     _ = unsafe unlink(copy)

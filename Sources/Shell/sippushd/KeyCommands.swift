@@ -10,7 +10,7 @@ private let scopeOption = Command.Option(
     choices: APIScope.allCases.map(\.rawValue))
 
 let keyAddCommand = Command(
-    name: "apikey add", summary: "Create a key for the HTTP API and print it. It is never shown again.",
+    name: "apikey add", summary: "Create a key for the HTTP API and print the key. The key is never shown again.",
     arguments: "NAME", options: [Command.configOption, scopeOption],
     examples: ["apikey add shop --scope tokens.report,lifecycle.report"]
 ) { invocation throws(Command.Failure) in
@@ -47,7 +47,8 @@ let keyListCommand = Command(
 }
 
 let keyRemoveCommand = Command.removing(
-    "apikey remove", "Remove a key of the HTTP API. Requests with it are refused immediately.", from: "/v1/apikeys",
+    "apikey remove", "Remove a key of the HTTP API. Requests with this key are refused immediately.",
+    from: "/v1/apikeys",
     example: "shop"
 ) { store, name throws(StartError) in
     try store.removeKey(name)

@@ -1,13 +1,13 @@
 import Glibc
 
-/// The system's reason for the call that failed last.
+/// The system's reason why the last system call failed.
 func systemReason() -> String { unsafe String(cString: strerror(errno)) }
 
 /// Reads a file line by line, in bounded memory.
 struct LineFile: ~Copyable {
     enum Line: Hashable {
         case bytes([UInt8])
-        /// The line was longer than ``limit``; it was skipped.
+        /// The line was longer than ``limit``, and was skipped.
         case tooLong
     }
 
@@ -19,7 +19,7 @@ struct LineFile: ~Copyable {
     private var place = 0
     private var isAtEnd = false
 
-    /// `-` is standard input.
+    /// Opens the file; the path `-` means standard input.
     init(path: String) throws(Command.Failure) {
         if path == "-" { descriptor = dup(STDIN_FILENO) } else { descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC) }
         guard descriptor >= 0 else { throw .failed("\(path) cannot be opened: \(systemReason())") }
@@ -34,7 +34,7 @@ struct LineFile: ~Copyable {
         while try fill() {
             let rest = chunk[place...]
             let end = rest.firstIndex(of: UInt8(ascii: "\n"))
-            // One byte more than a line may have: a carriage return.
+            // The limit has one byte more than a line may have, for a carriage return.
             if line.count + (end ?? rest.endIndex) - place > Self.limit + 1 { isTooLong = true }
             if !isTooLong { line += rest[..<(end ?? rest.endIndex)] }
             place = end.map { $0 + 1 } ?? chunk.endIndex
@@ -49,9 +49,9 @@ struct LineFile: ~Copyable {
         return line.count > limit ? .tooLong : .bytes(line)
     }
 
-    /// Reads the next bytes when the previous ones are used up.
+    /// Reads the next bytes when the previous bytes are used up.
     ///
-    /// - Returns: whether there are bytes.
+    /// - Returns: whether more bytes exist.
     private mutating func fill() throws(Command.Failure) -> Bool {
         guard place == chunk.count, !isAtEnd else { return place < chunk.count }
         var bytes = [UInt8](repeating: 0, count: 65_536)

@@ -26,8 +26,8 @@ enum ManPage: String, CaseIterable {
         }
     }
 
-    /// The date of the build (`SOURCE_DATE_EPOCH`) if it is set, otherwise today. Thus two builds of one commit make
-    /// the same page.
+    /// The date of the build (`SOURCE_DATE_EPOCH`) if it is set, otherwise today. With that variable, two builds of one
+    /// commit create the same page.
     static var date: String {
         let epoch = ProcessInfo.processInfo.environment["SOURCE_DATE_EPOCH"].flatMap(Double.init)
         let date = epoch.map { Date(timeIntervalSince1970: $0) } ?? Date()

@@ -25,7 +25,8 @@ let messageListCommand = Command(
 }
 
 let messageRemoveCommand = Command(
-    name: "message remove", summary: "Remove a message that waits. No phone gets it any more.", arguments: "MESSAGE",
+    name: "message remove", summary: "Remove a message that waits for a phone. No phone gets this message any more.",
+    arguments: "MESSAGE",
     options: [Command.configOption],
     examples: ["message remove 17"]
 ) { invocation throws(Command.Failure) in

@@ -1,22 +1,31 @@
 import Glibc
+import Reactor
 
-/// A file that this program makes and its owner alone may read. It takes its name when it is complete and on the disk.
+/// A file that this program creates and that only its owner may read. The file gets its name when it is complete and on
+/// the disk.
 ///
-/// Another user who may write to the folder cannot lead the program elsewhere: the file is new, and no link is followed.
+/// Until then the file has no name, and a program that is killed leaves nothing behind. On file systems without unnamed
+/// files, the incomplete file is called `.NAME.PID.partial`.
+///
+/// Another user who may write to the folder cannot redirect the program: the file is new, and no link is followed.
 final class NewFile {
     private let path: String
     private let temporary: String
     private let descriptor: Int32
     private let replaces: Bool
-    private var isFinished = false
+    /// Whether the incomplete file has the name `temporary`.
+    private var isPartial: Bool
     private var waiting: [UInt8] = []
 
     /// - Parameters:
-    ///   - path: must not exist, unless `replaces`.
-    ///   - mode: who may read it.
-    ///   - replaces: a file of that name may exist; it is replaced at the end.
+    ///   - path: the path of the file; no file may exist there, unless `replaces` is true.
+    ///   - mode: the file's access rights.
+    ///   - replaces: whether an existing file at this path is replaced at the end.
+    ///   - hasName: whether the file has a name from the beginning, as on file systems without unnamed files.
     /// - Throws: a sentence that names the file.
-    init(path: String, mode: mode_t = 0o600, replaces: Bool = false) throws(Command.Failure) {
+    init(
+        path: String, mode: mode_t = 0o600, replaces: Bool = false, hasName: Bool = false
+    ) throws(Command.Failure) {
         if !replaces, unsafe access(path, F_OK) == 0 {
             throw .failed("\(path) exists already, and is left as it is")
         }
@@ -24,14 +33,21 @@ final class NewFile {
         self.replaces = replaces
         let slash = path.lastIndex(of: "/").map { path.index(after: $0) } ?? path.startIndex
         temporary = "\(path[..<slash]).\(path[slash...]).\(getpid()).partial"
-        descriptor = unsafe open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0o600)
+        let folder = slash == path.startIndex ? "." : String(path[..<slash])
+        if !hasName, let unnamed = UnnamedFile.open(in: folder) {
+            descriptor = unnamed
+            isPartial = false
+        } else {
+            descriptor = unsafe open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0o600)
+            isPartial = descriptor >= 0
+        }
         guard descriptor >= 0 else { throw .failed("\(path) cannot be made: \(systemReason())") }
         guard fchmod(descriptor, mode) == 0 else { throw .failed("\(path) cannot be made: \(systemReason())") }
     }
 
     deinit {
         close(descriptor)
-        if !isFinished { unsafe unlink(temporary) }
+        if isPartial { unsafe unlink(temporary) }
     }
 
     func write(_ text: String) throws(Command.Failure) { try write(Array(text.utf8)) }
@@ -41,25 +57,27 @@ final class NewFile {
         if waiting.count >= 65_536 { try flush() }
     }
 
-    /// Gives the file to a group that may read it as far as its mode says.
+    /// Gives the file to a group, which may read the file as far as the mode allows.
     func give(toGroup group: gid_t) throws(Command.Failure) {
         guard fchown(descriptor, uid_t.max, group) == 0 else { throw failure() }
     }
 
-    /// The file is complete.
+    /// Writes the rest of the file to the disk, and gives the file its name.
     func finish() throws(Command.Failure) {
         try flush()
         guard fsync(descriptor) == 0 else { throw failure() }
-        // A link fails where a file of the name has appeared meanwhile; a rename replaces it.
-        let result: Int32
-        if replaces {
-            result = unsafe rename(temporary, path)
-        } else {
-            result = unsafe link(temporary, path)
+        // A link fails if a file with this name has appeared in the meantime; a rename replaces that file.
+        guard replaces else {
+            let result = isPartial ? unsafe link(temporary, path) : UnnamedFile.link(descriptor, as: path)
+            guard result == 0 else { throw failure() }
+            return
         }
-        guard result == 0 else { throw failure() }
-        if !replaces { unsafe unlink(temporary) }
-        isFinished = true
+        if !isPartial {
+            guard UnnamedFile.link(descriptor, as: temporary) == 0 else { throw failure() }
+            isPartial = true
+        }
+        guard unsafe rename(temporary, path) == 0 else { throw failure() }
+        isPartial = false
     }
 
     private func flush() throws(Command.Failure) {

@@ -1,8 +1,8 @@
 import Glibc
 import Telemetry
 
-// No other functions of this program print. Their values come from callers, phones and providers, and a terminal obeys
-// control characters. Therefore these functions escape all output, as the log does. `etc/rule-gate` checks that no
+// Only the functions of this file may print. The values in outputs come from callers, phones and providers, and a
+// terminal obeys control characters. The functions escape all output, as the log does. `etc/rule-gate` checks that no
 // other file prints.
 
 /// Prints one line.
@@ -17,7 +17,7 @@ func say(json: String) { print(TerminalText.escapedJSON(json)) }
 
 /// Asks a question on the terminal.
 ///
-/// - Returns: the answer without blanks around it; `nil` at the end of the input.
+/// - Returns: the answer without blanks at both ends; `nil` at the end of the input.
 func ask(_ question: String) -> String? {
     print(TerminalText.escaped(question), terminator: " ")
     fflush(nil)
@@ -43,7 +43,7 @@ func complain(_ lines: [String]) {
     }
 }
 
-/// Prints rows under column heads. Each column has a fixed width, except the last one.
+/// Prints rows under column heads. All columns except the last have a fixed width.
 struct Table {
     private let columns: [(head: String, width: Int)]
 

@@ -5,7 +5,7 @@ let completionCommand = Command(
     arguments: Completion.allCases.map(\.rawValue).joined(separator: "|"), options: [],
     examples: ["completion bash"]
 ) { invocation throws(Command.Failure) in
-    let name = try invocation.onlyArgument("the name of a shell")
+    let name = try invocation.onlyArgument("the name of a shell, such as bash")
     guard let shell = Completion(rawValue: name) else {
         throw .usage("expected \(Completion.allCases.map(\.rawValue).joined(separator: ", "))")
     }

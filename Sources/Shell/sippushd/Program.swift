@@ -8,7 +8,7 @@ import Settings
 @main
 struct Program {
     /// Waits for the command on the main thread. With an asynchronous `main`, the main thread would end at the first
-    /// wait. Then `ps`, debuggers and valgrind would show the process as dead.
+    /// wait, and `ps`, debuggers and valgrind would show the process as dead.
     static func main() {
         let done = DispatchSemaphore(value: 0)
         Task.detached {
@@ -36,7 +36,8 @@ struct Program {
         }
     }
 
-    /// Keeps passwords and keys out of core dumps. Called before the program reads any password or key.
+    /// Keeps passwords and keys out of core dumps. This function is called before the program reads any password or
+    /// key.
     private static func hideMemory() throws(Command.Failure) {
         do throws(SystemError) {
             try ProcessMemory.hide()
@@ -50,7 +51,7 @@ struct Program {
             say(text: overview)
             return
         }
-        // "help user add" is "user add --help".
+        // "help user add" has the same meaning as "user add --help".
         if first == "help" { return try await run(words.dropFirst() + ["--help"]) }
         if first == "--version" {
             say("sippushd \(Version.current) (commit \(Version.commit))")
@@ -88,8 +89,8 @@ struct Program {
         }
         let sentence = "unknown command \"\(first) \(second)\""
         guard !group.isEmpty else {
-            // "usr list" can mean "user list", which is close to the whole text. For "serv now", only the command
-            // "serve" is close.
+            // "usr list" may mean "user list", which is similar to the whole text. For "serv now", only the single word
+            // "serve" is similar.
             let whole = EditDistance.hint(for: "\(first) \(second)", among: commands.map(\.name))
             return sentence
                 + (whole.isEmpty

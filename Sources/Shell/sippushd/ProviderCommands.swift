@@ -43,27 +43,29 @@ extension CredentialReport {
         case .works: "credentials known to work\(time)"
         case .reached: "server answers\(time)\(because)"
         case .refused: "credentials refused\(time)\(because)\(advice)"
-        case .failed: "credentials not tried, the provider fails\(time)\(because)\(advice)"
+        case .failed: "credentials not tried, because the provider fails\(time)\(because)\(advice)"
         case .untried, nil: nil
         }
     }
 }
 
 extension ProviderReport {
-    /// The operators' switch; `nil` while it is on.
+    /// The state that an operator has set; `nil` while the provider is enabled.
     fileprivate var state: String? { !isEnabled ? "off" : isPaused ? "paused" : nil }
 }
 
 let providerDisableCommand = Command(
     name: "provider disable",
     summary:
-        "Switch a push provider off, also after restarts. Expired contacts end; other devices are called without a push.",
+        "Switch a push provider off until it is enabled again, also over restarts. Expired contacts of the provider are removed. Its other devices are called without a push.",
     arguments: "PROVIDER",
     options: [
         Command.configOption,
         Command.Option(
             name: "--yes", value: nil,
-            help: "Do it. Without it, the command only prints how many contacts end, with status 1."),
+            help:
+                "Disable the provider. Without --yes, this command only prints how many contacts would end, and exits with status 1."
+        ),
     ],
     examples: ["provider disable fcm", "provider disable fcm --yes"]
 ) { invocation throws(Command.Failure) in
@@ -73,9 +75,9 @@ let providerDisableCommand = Command(
     guard invocation.has("--yes") else {
         let report: ProviderDisableReport = try await control.get(resource)
         throw .failed(lines: [
-            "nothing was changed; it would end \(report.words)",
-            "To keep the contacts and send nothing: sippushd provider pause \(name)",
-            "To switch it off: sippushd provider disable \(name) --yes",
+            "nothing was changed; the command would end \(report.words)",
+            "To keep the contacts and send no pushes: sippushd provider pause \(name)",
+            "To switch the provider off: sippushd provider disable \(name) --yes",
         ])
     }
     let report: ProviderDisableReport = try await control.post(resource, timeout: .seconds(60))
@@ -100,7 +102,7 @@ let providerEnableCommand = Command(
 let providerPauseCommand = Command(
     name: "provider pause",
     summary:
-        "Send nothing to a push provider, also after restarts. Its contacts stay, and calls wait for their phones.",
+        "Send no pushes to a push provider, also after restarts. The provider's contacts stay, and calls wait for their phones.",
     arguments: "PROVIDER", options: [Command.configOption],
     examples: ["provider pause fcm"]
 ) { invocation throws(Command.Failure) in

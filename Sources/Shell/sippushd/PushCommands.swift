@@ -9,11 +9,14 @@ let pushTestCommand = Command(
         Command.configOption,
         Command.Option(
             name: "--token", value: "TOKEN",
-            help: "A token (pn-prid) instead of a user; - reads it from standard input, where nobody sees it."),
+            help:
+                "A token (pn-prid) instead of a user; - reads the token from standard input, so that nobody sees the token."
+        ),
         Command.Option(
             name: "--provider", value: "PROVIDER", help: "The token's provider (pn-provider).",
             choices: PushProvider.allCases.map(\.rawValue)),
-        Command.Option(name: "--param", value: "PARAM", help: "The token's app (pn-param), if there are several."),
+        Command.Option(
+            name: "--param", value: "PARAM", help: "The token's app (pn-param), if the provider has several apps."),
         Command.Option(name: "--json", value: nil, help: "Print the answer as JSON."),
     ],
     examples: ["push test bob@example.net", "push test --token - --provider fcm < token"]
@@ -23,7 +26,7 @@ let pushTestCommand = Command(
     let isGood = report.pushes.contains { $0.isAccepted }
     if try !invocation.printJSON(report) {
         for push in report.pushes { say(push.lines) }
-        say("sippushd explain \(report.code) shows it again")
+        say("sippushd explain \(report.code) shows this result again")
     }
     guard isGood else { throw .ended(1) }
 }
@@ -50,7 +53,7 @@ extension PushTestReport.Push {
         return answer == .accepted || answer == .acceptedWithNewToken
     }
 
-    /// The push in words, with advice.
+    /// Describes the push in words, with advice for the operator.
     var lines: [String] {
         let name = device.map { "device \($0)" } ?? "the token"
         var lines = ["\(name)\(token.isEmpty ? "" : " (\(token))")\(line == nil ? "" : " by \(app)")"]
@@ -76,7 +79,7 @@ extension PushTestReport.Push {
         switch omission.flatMap(TimelineRecord.Omission.init(rawValue:)) {
         case .ordinaryContact:
             (
-                "the phone registered without a push token that is in use",
+                "the phone registered without a push token that the daemon can use",
                 "Look at the app's REGISTER, and at sippushd provider list."
             )
         case .notCarried:

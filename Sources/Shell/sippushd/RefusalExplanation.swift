@@ -38,8 +38,15 @@ extension DeviceExplanation {
         }
     }
 
+    /// Advice for a REGISTER whose push parameters no app in the settings takes.
+    private var tokenAdvice: String? {
+        TokenProblem.allCases.first { "\($0.sentence)" == record.reason }.map {
+            "The push parameters of the phone do not fit the settings: \($0.cure)."
+        }
+    }
+
     static let upstreamAdvice =
-        "Is the PBX of upstream running, and does a firewall let UDP and TCP through both ways? docs/Troubleshooting.md, Calls of phones fail."
+        "Is the PBX of upstream running, and does a firewall let UDP and TCP through both ways? docs/Troubleshooting.md, Calls from phones fail."
 
     /// Advice to the operator for a refusal.
     func advice(_ refusal: Refusal) -> String? {
@@ -60,7 +67,7 @@ extension DeviceExplanation {
             "If \(address) is your PBX, list it under trusted and send SIGHUP. A phone must know how to show its password."
         case .wrongPassword:
             "Set a password with sippushd user passwd, and the same user name and password in the phone."
-        case .noContact: "The phone must register again: it has signed out, or its push token died."
+        case .noContact: "The phone must register: it never did, has signed out, or its push token died."
         case .notSecure: "Call a sip: address, or have caller, phone and PBX connect by TLS."
         case .calleeLimit, .callerLimit:
             "The limits of one account are limits.calls-per-account and limits.held-bytes."
@@ -74,7 +81,8 @@ extension DeviceExplanation {
             "Somebody guesses passwords, or a phone has an old one. The limits are limits.wrong-logins-per-source and -per-user."
         case .loop: "Look for a circle: upstream, the PBX's routes to this daemon, and forwards of call.no-wake."
         case .unfit: "Look at Proxy-Require, Max-Breadth and the Request-URI of the INVITE."
-        case .register: "docs/Troubleshooting.md, The phone does not register, has a row for each status."
+        case .register:
+            tokenAdvice ?? "docs/Troubleshooting.md, The phone does not register, has a row for each status."
         }
     }
 }

@@ -40,7 +40,8 @@ let serveCommand = Command(
 }
 
 private let logFormatOption = Command.Option(
-    name: "--log-format", value: "FORMAT", help: "auto, text, json or journal; overrides the configuration.",
+    name: "--log-format", value: "FORMAT",
+    help: "The format of log lines: auto, text, json or journal. This option overrides log.format.",
     choices: LogFormatChoice.allCases.map(\.rawValue))
 
 let checkConfigCommand = Command(
@@ -50,10 +51,12 @@ let checkConfigCommand = Command(
         Command.configOption,
         Command.Option(
             name: "--as-service", value: nil,
-            help: "Also check whether the service's user can use the files of the settings. Run it as root."),
+            help: "Also check whether the service's user can use the files of the settings. Run this command as root."),
         Command.Option(
-            name: "--unit", value: "FILE", help: "The service's unit (default: the system's sippushd.service)."),
-        Command.Option(name: "--user", value: "USER", help: "The service's user (default: as in the unit)."),
+            name: "--unit", value: "FILE",
+            help: "The file of the systemd unit (default: the system's sippushd.service)."),
+        Command.Option(
+            name: "--user", value: "USER", help: "The user of the service (default: the user in the systemd unit)."),
         Command.Option(name: "--print-sample", value: nil, help: "Print a sample file with every key and its default."),
         Command.Option(name: "--print-manual", value: nil, help: "Print the manual of all settings as Markdown."),
         Command.Option(
@@ -72,7 +75,7 @@ let checkConfigCommand = Command(
             text: DaemonSettings.manual(
                 title: "Settings",
                 introduction:
-                    "Every key of the configuration file. The program generates this page. *Taken at* says when a change takes effect. A file can also be `credential:NAME`, which systemd passes (LoadCredential=)."
+                    "Every key of the configuration file. The program generates this page. *Taken at* says when a change takes effect. Instead of a file name, a setting can have `credential:NAME`, a file that systemd passes (LoadCredential=)."
             ))
         return
     }

@@ -2,7 +2,7 @@ import Control
 import ProxyRuntime
 import Registration
 
-/// The rows of a CSV file of users. It judges each row alone, and knows which users stood in rows before.
+/// The rows of a CSV file of users. Each row is checked alone, except that no user may occur in two rows.
 struct UserTable {
     /// Why a row is refused: a sentence that never holds a password or a hash.
     struct Refusal: Error, Hashable {
@@ -15,10 +15,10 @@ struct UserTable {
         case user, domain, realm, password, ha1
         case ha1SHA256 = "ha1_sha256"
         case ha1SHA512 = "ha1_sha512_256"
-        /// Kamailio's hash with the domain in the name. Nobody needs it here.
+        /// Kamailio's hash that includes the domain in the user name. The daemon does not need this column.
         case ignored = "ha1b"
 
-        /// The names in tables of Asterisk and Kamailio as well.
+        /// Reads the name of a column, in this program's spelling or in the spelling of Asterisk and Kamailio.
         init?(named name: String) {
             switch name.lowercased() {
             case "username", "name": self = .user
@@ -28,7 +28,7 @@ struct UserTable {
         }
     }
 
-    /// How many rows a file may have. For each the place of the user is kept.
+    /// How many rows a file may have. The line of each user is stored in memory, so the number of rows is limited.
     static let rowLimit = 2_000_000
     private static let passwordLimit = 512
 
@@ -38,21 +38,21 @@ struct UserTable {
     private let hasher: PasswordHasher
     /// The line of each user, by a hash of the name.
     private var lines: [Int: Int32] = [:]
-    /// How many of the users that were read have no hash but that of MD5.
+    /// The number of users so far whose only hash is for MD5.
     private(set) var usersOfMD5 = 0
 
     /// - Parameters:
-    ///   - head: the first line, which names the columns.
+    ///   - head: the first line of the file, which names the columns.
     ///   - realms: the daemon's domains, and the realm of passwords.
-    ///   - takesMD5: the daemon offers MD5.
-    /// - Throws: if the columns are not those of users.
+    ///   - takesMD5: whether the daemon offers MD5.
+    /// - Throws: if the columns are not the columns of a user file.
     init(head: [UInt8], realms: UserRealms, takesMD5: Bool) throws(Refusal) {
         let mark: [UInt8] = [0xef, 0xbb, 0xbf]
         var columns: [Column] = []
         for name in try Self.texts(head.starts(with: mark) ? Array(head.dropFirst(mark.count)) : head) {
             guard let column = Column(named: name) else {
                 let hint = name.contains(";") || name.contains("\t") ? "; commas stand between fields" : ""
-                // A first line that names no columns may be a user with a password, which must not be shown.
+                // A first line that names no columns may be a user with a password, so the error does not show it.
                 throw Refusal(
                     "the first line must name the columns, such as user,domain,password: column \(columns.count + 1) is unknown\(hint)"
                 )
@@ -69,7 +69,7 @@ struct UserTable {
         (self.columns, self.realms, self.takesMD5) = (columns, realms, takesMD5)
     }
 
-    /// The user of a row. `line` is its number in the file.
+    /// Reads the user of a row. `line` is the row's number in the file.
     mutating func user(_ row: [UInt8], line: Int) throws(Refusal) -> UserCredentials {
         guard lines.count < Self.rowLimit else { throw Refusal("a file has at most \(Self.rowLimit) users; divide it") }
         let texts = try Self.texts(row)
@@ -92,11 +92,12 @@ struct UserTable {
 
     // MARK: Parts of a row
 
-    /// Name and domain of the user. Without a domain it is the first one, as for other commands.
+    /// Returns the name and the domain of the user. A user without a domain belongs to the daemon's first domain, as in
+    /// all commands.
     private func place(_ fields: [Column: String]) throws(Refusal) -> (name: String, domain: String) {
         var name = SpreadsheetFormula.restored(fields[.user] ?? "")
         var domain = fields[.domain] ?? ""
-        // The realm of an export is the domain, unless the daemon has one realm for all.
+        // The realm of an exported user is the domain, unless the daemon has one realm for all.
         if domain.isEmpty, let realm = fields[.realm], known(realm) != nil { domain = realm }
         if domain.isEmpty, let at = name.lastIndex(of: "@") {
             domain = String(name[name.index(after: at)...])
@@ -115,7 +116,7 @@ struct UserTable {
         return (name, known.lowercased())
     }
 
-    /// The daemon's domain of that name.
+    /// Returns the daemon's domain with this name.
     private func known(_ domain: String) -> String? {
         realms.domains.first { $0.lowercased() == domain.lowercased() }
     }

@@ -4,7 +4,7 @@ import ProxyDaemon
 import ProxyRuntime
 import Registration
 
-// Users in bulk, from and to CSV files.
+// The commands that import and export users in bulk, from and to CSV files.
 
 let userImportCommand = Command(
     name: "user import",
@@ -13,7 +13,8 @@ let userImportCommand = Command(
     arguments: "FILE",
     options: [
         Command.configOption,
-        Command.Option(name: "--dry-run", value: nil, help: "Only say which rows would be refused."),
+        Command.Option(
+            name: "--dry-run", value: nil, help: "Only print the rows that would be refused, and store no users."),
     ],
     examples: ["user import users.csv --dry-run", "user import users.csv", "user import -"]
 ) { invocation throws(Command.Failure) in
@@ -21,7 +22,7 @@ let userImportCommand = Command(
     try await UserImport(invocation, from: path).run()
 }
 
-/// One run of `user import`: rows in, batches out, each batch in one transaction.
+/// One run of `user import`, which reads rows and stores their users in batches, each batch in one transaction.
 private final class UserImport {
     private let invocation: Command.Invocation
     private let isDryRun: Bool
@@ -67,7 +68,7 @@ private final class UserImport {
         say("\(stored) \(isDryRun ? "users would be stored" : "users are stored"), \(refused) rows are refused")
         if table.usersOfMD5 > 0 {
             complain([
-                "note: \(table.usersOfMD5) users have a hash for MD5 alone; while they have, all phones are asked for MD5"
+                "note: \(table.usersOfMD5) users have only a hash for MD5; until each has a hash for SHA-256, the daemon asks all phones for MD5"
             ])
         }
         guard refused == 0 else { throw .failed("\(refused) rows are refused; correct them and import the file again") }
@@ -78,7 +79,7 @@ private final class UserImport {
             guard case .bytes(let row) = next else {
                 throw UserTable.Refusal("the line has more than \(LineFile.limit) bytes")
             }
-            // An empty line, as at the end of many files.
+            // The line is empty, as at the end of many files.
             guard !row.isEmpty else { return }
             batch.append(try table.user(row, line: line))
         } catch {
@@ -87,7 +88,7 @@ private final class UserImport {
         }
     }
 
-    /// Each batch looks for the daemon again, so that a daemon may start or stop meanwhile.
+    /// Stores the batch. Each batch looks for the daemon again, because a daemon may start or stop during the import.
     private func store() async throws(Command.Failure) {
         let full = UserBatch(users: batch)
         guard !full.users.isEmpty else { return }
@@ -104,19 +105,19 @@ private final class UserImport {
     }
 
     private var progress: String {
-        "\(stored) users are stored, up to line \(storedLine). Import the file again when the cause is mended: users that are stored stay as they are"
+        "\(stored) users are stored, up to line \(storedLine). Remove the cause and import the file again: users that are already stored stay unchanged"
     }
 }
 
 let userExportCommand = Command(
     name: "user export",
-    summary: "Write all users into a new CSV file, which its owner alone may read.",
+    summary: "Write all users into a new CSV file that only its owner may read.",
     arguments: "FILE",
     options: [
         Command.configOption,
         Command.Option(
             name: "--with-hashes", value: nil,
-            help: "Write the HA1 hashes as well. They are as good as passwords."),
+            help: "Write the HA1 hashes as well. An HA1 hash is as secret as a password."),
     ],
     examples: ["user export users.csv", "user export users.csv --with-hashes"]
 ) { invocation throws(Command.Failure) in

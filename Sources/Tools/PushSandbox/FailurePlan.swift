@@ -1,20 +1,22 @@
 import JSON
 
-/// A plan by which the sandbox lets pushes to a token fail.
+/// A plan by which the sandbox makes pushes to a token fail.
 struct FailurePlan {
-    /// The status of the answer. With 200 and no reason, the sandbox judges the push as usual.
+    /// The status of the answer. If the status is 200 and the plan has no reason, the sandbox judges the push by
+    /// itself.
     var status: Int?
-    /// The provider's reason. Without it, the usual reason for the status is sent.
+    /// The provider's reason for the refusal. If the plan has no reason, the sandbox uses the usual reason for the
+    /// status.
     var reason: String?
-    /// The timestamp in the answer 410 of APNs, in milliseconds.
+    /// The timestamp in APNs' answer 410, in milliseconds.
     var timestamp: Int64?
-    /// How many pushes the plan applies to; all pushes if it is `nil`.
+    /// The number of pushes to which the plan applies; `nil` for all pushes.
     var times: Int64?
     var delay: Duration = .zero
     var fault: SandboxAnswer.Fault?
-    /// The value of Retry-After, in seconds.
+    /// The value of the header field Retry-After, in seconds.
     var retryAfter: Int64?
-    /// A new token in the answer of FCM's legacy interface. It replaces the token of the push.
+    /// A new token in the answer of FCM's legacy interface, which replaces the token of the push.
     var registrationID: String?
 
     init(status: Int, reason: String? = nil) {
@@ -22,7 +24,7 @@ struct FailurePlan {
         self.reason = reason
     }
 
-    /// Reads the plan in the body of a `PUT`. The error names the member that is unknown or out of range.
+    /// Reads the plan in the body of a `PUT`. If a member is unknown or out of range, the error names it.
     init(json bytes: [UInt8]) throws(Fault) {
         guard let members = JSONValue.object(in: bytes)?.members else { throw Fault(member: "no object") }
         for member in members {
@@ -59,6 +61,6 @@ struct FailurePlan {
         return text.isEmpty ? nil : text
     }
 
-    /// Whether the sandbox refuses the push without judging it.
+    /// Whether the sandbox refuses the push without checking it.
     var isRefusal: Bool { status.map { $0 != 200 || reason != nil } ?? (reason != nil) }
 }

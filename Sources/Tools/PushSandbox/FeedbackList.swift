@@ -1,14 +1,16 @@
 import Bytes
 import JSON
 
-/// The records that the feedback service sends at the next connection: tokens of apps that were removed.
+/// The records that the imitated feedback service sends to the next client: tokens of devices from which the app was
+/// removed.
 package struct FeedbackList {
     private struct Entry {
-        /// Unix seconds.
+        /// When the app was removed, in Unix seconds.
         var time: UInt32
         var token: [UInt8]
 
-        /// The record as bytes: 4 bytes of time, 2 bytes of the token's length, and the token. Numbers are big-endian.
+        /// The record in the feedback service's format: 4 bytes of time, 2 bytes of the token's length, and the token.
+        /// Integers are big-endian.
         var bytes: [UInt8] {
             [24, 16, 8, 0].map { UInt8(truncatingIfNeeded: time >> $0) }
                 + [UInt8(truncatingIfNeeded: token.count >> 8), UInt8(truncatingIfNeeded: token.count)] + token
@@ -16,9 +18,9 @@ package struct FeedbackList {
     }
 
     private var entries: [Entry] = []
-    /// How many bytes each write has; `nil` if all bytes are written at once.
+    /// The number of bytes that are sent at a time; `nil` if all bytes are sent together.
     package private(set) var slice: Int?
-    /// How many bytes of an additional, incomplete record are sent at the end.
+    /// How many bytes of an incomplete record are sent after the complete records.
     private var partial = 0
 
     private static let entryLimit = 10_000
@@ -26,15 +28,15 @@ package struct FeedbackList {
 
     package init() {}
 
-    /// All bytes that are sent.
+    /// All bytes that a client gets.
     package var bytes: [UInt8] {
         let whole = entries.flatMap(\.bytes)
         let more = Entry(time: entries.last?.time ?? 0, token: [UInt8](repeating: 0xFF, count: 32))
         return whole + more.bytes.prefix(partial)
     }
 
-    /// Adds the records of `{"records":[{"token":HEX,"time":SECONDS}],"slice":BYTES,"partial":BYTES}`. The error names
-    /// the member that is unknown or out of range.
+    /// Adds the records of `{"records":[{"token":HEX,"time":SECONDS}],"slice":BYTES,"partial":BYTES}`. If a member is
+    /// unknown or out of range, the error names it.
     mutating func add(json bytes: [UInt8]) throws(FailurePlan.Fault) {
         guard let members = JSONValue.object(in: bytes)?.members else { throw FailurePlan.Fault(member: "no object") }
         for member in members {
@@ -70,7 +72,7 @@ package struct FeedbackList {
         return Int(number)
     }
 
-    /// The list in the form of a PUT. It has the records that no client has read yet.
+    /// The records that no client has read yet, in the form of a PUT body.
     var text: JSONValue {
         let records = entries.map { entry in
             JSONValue.members([

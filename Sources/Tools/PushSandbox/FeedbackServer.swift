@@ -3,10 +3,10 @@ package import Crypto
 package import Reactor
 import Timekeeping
 
-/// Imitates Apple's feedback service, which existed until 2021. A client with the app's certificate gets the list. The
-/// list is then empty.
+/// Imitates Apple's feedback service, which existed until 2021. A client with the app's certificate gets the list of
+/// records. The list is empty after a client got it.
 ///
-/// Used only on its loop.
+/// The server is used only on its loop.
 package final class FeedbackServer {
     private let loop: EventLoop
     private let semantics: ProviderSemantics
@@ -21,11 +21,12 @@ package final class FeedbackServer {
     }
 
     private static let connectionLimit = 100
-    /// The pause between two slices. It is long enough that each slice is sent separately, as a TLS record of its own.
+    /// The pause between two slices of a list, long enough that each slice is sent as its own TLS record.
     private static let pause: Duration = .milliseconds(1)
     private static let outputLimit = 8 << 20
 
-    /// Makes a server. The list of records is in `semantics`, where the control resources fill it.
+    /// Makes a server that sends the feedback list of `semantics`. Tests fill this list by requests to the control
+    /// resources.
     package init(loop: EventLoop, semantics: ProviderSemantics) {
         self.loop = loop
         self.semantics = semantics
@@ -51,7 +52,7 @@ package final class FeedbackServer {
     private func accepted(_ connection: StreamConnection) {
         let handlers = StreamConnection.Handlers(
             connected: { [weak self] connection in self?.connected(connection) },
-            // Input from clients is ignored.
+            // All bytes from clients are ignored.
             received: { _, bytes in bytes.count },
             closed: { [weak self] connection, _ in self?.peers[connection.id] = nil })
         peers[connection.id] = Peer(connection: connection)
@@ -72,7 +73,7 @@ package final class FeedbackServer {
         sendOn(id)
     }
 
-    /// Sends the next slice when the previous one was sent, and closes the connection after the last one.
+    /// Sends the next slice if the previous one has been sent, and closes the connection after the last slice.
     private func sendOn(_ id: UInt64) {
         guard let peer = peers[id] else { return }
         if peer.connection.outputCount == 0 {

@@ -1,22 +1,23 @@
 import HTTP2
 import Reactor
 
-/// The HTTP/2 session of one connection. Used only on its connection's loop.
+/// The HTTP/2 session of one connection. The session is used only on its connection's loop.
 final class HTTP2Session {
     private let server: HTTP2Server
     let connection: StreamConnection
     private let received: (SandboxRequest, Int32) -> Void
-    /// The limit of streams that applies after the first accepted push; `nil` once it applies.
+    /// The maximum number of streams after the first accepted push; `nil` if this limit already applies.
     private var laterLimit: Int?
-    /// The first stream that a GOAWAY refused. Requests on this stream and on later ones are not processed.
+    /// The first stream that a GOAWAY refused. Requests on this stream and later streams are not processed.
     private var firstRefused = Int32.max
-    /// Whether a GOAWAY was sent. The sandbox then leaves the connection open, because answers could be lost if it
-    /// closed it. The client closes it after reading all answers.
+    /// Whether a GOAWAY was sent. The sandbox does not close the connection after it, because that could lose answers.
+    /// The client closes the connection when it has read all answers.
     private var isLeaving = false
-    /// Whether requests are being handed over. Answers that are given meanwhile are sent together.
+    /// Whether the session is currently passing requests to their receiver. Answers that are given meanwhile are sent
+    /// together.
     private var isTaking = false
 
-    /// Starts a session. `received` gets each complete request with the number of its stream.
+    /// Starts a session. `received` gets each complete request and its stream id.
     init?(
         _ connection: StreamConnection, streams: StreamLimits = StreamLimits(),
         received: @escaping (SandboxRequest, Int32) -> Void
@@ -35,7 +36,8 @@ final class HTTP2Session {
 
     /// Processes received bytes.
     ///
-    /// - Returns: whether the connection may continue. If not, it is closed when the waiting output is sent.
+    /// - Returns: whether the connection may continue. If the result is false, the connection is closed when the
+    ///   waiting output is sent.
     func take(_ bytes: Span<UInt8>) -> Bool {
         let goesOn = server.received(bytes)
         isTaking = true
@@ -47,7 +49,7 @@ final class HTTP2Session {
         return goesOn && (isLeaving || server.isWanted)
     }
 
-    /// Answers on the stream of the request. Does nothing if the stream was closed.
+    /// Sends an answer on the stream of its request. If the stream was closed, the function does nothing.
     func answer(_ answer: SandboxAnswer, on number: Int32) {
         guard server.isOpen(number) else { return }
         if let limit = laterLimit, (200..<300).contains(answer.status) {
@@ -59,12 +61,13 @@ final class HTTP2Session {
         if !isTaking { flush() }
     }
 
-    /// Notifies the client that no more requests are accepted. With a number, the request on this stream counts as not
-    /// processed.
+    /// Tells the client that the server accepts no more requests. If a stream id is given, the request on this stream
+    /// counts as not processed.
     func goAway(refusing number: Int32?) {
         isLeaving = true
         if let number { firstRefused = min(firstRefused, number) }
-        // The GOAWAY has the form of APNs, with a reason. Streams after the last one are refused implicitly.
+        // The GOAWAY has the form of Apple's, with a reason. The GOAWAY also refuses all streams after the last
+        // processed stream.
         server.goAway(lastStream: number.map { max(0, $0 - 2) }, reason: "{\"reason\":\"Shutdown\"}")
         if !isTaking { flush() }
     }
@@ -77,7 +80,7 @@ final class HTTP2Session {
 
 extension SandboxRequest {
     fileprivate init(_ request: HTTP2Server.Request, connection: UInt64) {
-        // `fields` does not include the pseudo-fields of HTTP/2, so `:authority` is added.
+        // `fields` contains no pseudo-header fields of HTTP/2, so the host in `:authority` is added.
         self.init(
             method: request.method, target: request.path, fields: [(":authority", request.authority)] + request.fields,
             body: request.body, version: "h2", connection: connection)

@@ -56,12 +56,13 @@ extension ProviderSemantics {
         }
         guard payload != nil else { return refusal(400, "PayloadEmpty") }
         if Self.isNobodys(token) { return refusal(400, "BadDeviceToken") }
-        // iOS ends an app if a VoIP push reports no call. Missed calls must therefore not be VoIP pushes.
+        // iOS kills an app that gets a VoIP push and reports no call. Therefore a push about missed calls must not be a
+        // VoIP push.
         if isVoIP, type == "missed_calls" { return refusal(400, "InvalidPushType") }
         return nil
     }
 
-    /// Apple gives no device a token of zeros alone.
+    /// Whether the token consists only of zeros. Apple gives such a token to no device.
     private static func isNobodys(_ token: String) -> Bool {
         token.utf8.count == 64 && token.utf8.allSatisfy { $0 == UInt8(ascii: "0") }
     }
@@ -75,7 +76,7 @@ extension ProviderSemantics {
         if let collapse = headers["apns-collapse-id"], collapse.utf8.count > 64 { return "BadCollapseId" }
         guard let topic = headers["apns-topic"], !topic.isEmpty else { return "MissingTopic" }
         guard topic.utf8.count <= 255, topic.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else { return "BadTopic" }
-        // Apple requires this header since iOS 13. Without it, a device shows an alert at best.
+        // Apple has required `apns-push-type` since iOS 13. Without this header field, a device at best shows an alert.
         let kind = headers["apns-push-type"] ?? "alert"
         guard Self.pushTypes.contains(kind) else { return "InvalidPushType" }
         if let topics {
@@ -87,8 +88,8 @@ extension ProviderSemantics {
         return nil
     }
 
-    /// Why the credential is refused; `nil` if it is valid. It must be `bearer` and a JSON web token in three parts, at
-    /// most an hour old, and signed by the known key.
+    /// Why the credential is refused; `nil` if it is valid. The credential must be `bearer` and a JSON web token in
+    /// three parts, at most an hour old, and signed by the known key.
     private func apnsCredentialComplaint(_ authorization: String?) -> String? {
         guard let authorization else { return "MissingProviderToken" }
         let words = authorization.split(separator: " ")
@@ -100,7 +101,7 @@ extension ProviderSemantics {
         if let apnsKey, !apnsKey.isValid(token.signature, for: token.signed) { return "InvalidProviderToken" }
         let (age, overflow) = (clock() / 1000).subtractingReportingOverflow(made)
         guard !overflow, age < 3600 else { return "ExpiredProviderToken" }
-        // Clocks may differ by a small tolerance.
+        // A token from the near future is accepted, because clocks may differ.
         return age > -300 ? nil : "InvalidProviderToken"
     }
 
@@ -134,7 +135,7 @@ struct WebToken {
     let header: JSONValue
     let claims: JSONValue
     let signature: [UInt8]
-    /// The bytes for which the signature is made.
+    /// The bytes that the token's signature covers.
     let signed: [UInt8]
 
     init?(_ text: some StringProtocol) {

@@ -1,7 +1,7 @@
 import JSON
 
-/// Imitates the answers of Acrobits' mediator. `POST /pnm2/send` accepts JSON, `POST /pnm2` the older form. The result
-/// of a push is in the body of a 200.
+/// Imitates the answers of Acrobits' push mediator. `POST /pnm2/send` accepts JSON, and `POST /pnm2` accepts the older
+/// form. The body of a 200 contains the result of the push.
 extension ProviderSemantics {
     private static let genericVerb = "NotifyGenericTextMessage"
     private static let verbs: Set<String> = [
@@ -23,7 +23,8 @@ extension ProviderSemantics {
             (status, code, response) = (400, 400, complaint)
         } else if case .refused(let refusal) = judge(token, Self.refusal(of: push), &effects), !refusal.isSuccess {
             code = refusal.status == 410 ? 404 : refusal.status
-            // The body reports only results of the push. Failures of the service are reported by the HTTP status.
+            // The body reports only results of the push itself. Failures of the mediator are reported by the HTTP
+            // status.
             status = [200, 400, 404, 500].contains(code) ? 200 : code
             response = refusal.reason.isEmpty ? Self.usualResponse(for: code) : refusal.reason
         }
@@ -70,7 +71,8 @@ extension ProviderSemantics {
         return push.texts["Selector"]?.isEmpty == false ? nil : "Selector is missing"
     }
 
-    /// Whether the byte belongs to one of the two alphabets of base64. Thus a token such as `fail-503` is valid base64.
+    /// Whether the byte belongs to the standard or the URL alphabet of base64. With both alphabets, a token such as
+    /// `fail-503` is valid base64.
     private static func isBase64(_ byte: UInt8) -> Bool {
         isURLBase64(byte) || [UInt8(ascii: "+"), UInt8(ascii: "/"), UInt8(ascii: "=")].contains(byte)
     }
@@ -86,7 +88,8 @@ extension ProviderSemantics {
     /// The values of a push request, from JSON or a form.
     private struct MediatorPush {
         var texts: [String: String] = [:]
-        /// The first member with a value of the wrong type. Values are texts, and `Badge` may be a whole number.
+        /// The first member whose value has the wrong type. All values are texts, except `Badge`, which may be a whole
+        /// number.
         var wrongMember: String?
         let isForm: Bool
 

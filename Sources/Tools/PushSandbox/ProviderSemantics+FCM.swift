@@ -1,7 +1,7 @@
 import Crypto
 import JSON
 
-/// Imitates the answers of Google: FCM v1 and the token service.
+/// Imitates the answers of Google's services: FCM v1 and the token service.
 extension ProviderSemantics {
     private static let messageMembers: Set<String> = [
         "name", "token", "topic", "condition", "data", "notification", "android", "apns", "webpush", "fcm_options",
@@ -29,7 +29,7 @@ extension ProviderSemantics {
             answer = SandboxAnswer(
                 status: 200, json: .members([("name", .string("projects/\(project)/messages/\(id)"))]))
         case .refused(let refusal):
-            // A plan with Apple's status 410 for a dead token gives Google's status 404.
+            // Plans use Apple's status 410 for a dead token; Google's status is 404.
             let status = refusal.status == 410 ? 404 : refusal.status
             let word =
                 refusal.reason.isEmpty || refusal.status == 410 ? Self.usualReason(for: status) : refusal.reason
@@ -91,7 +91,8 @@ extension ProviderSemantics {
         return nil
     }
 
-    /// Why the data are refused. Keys and values must be strings, not too many, and no key may be reserved by Google.
+    /// Why the data of a message are refused; `nil` if they are accepted. Keys and values must be strings, their number
+    /// is limited, and no key may be reserved by Google.
     private static func dataComplaint(_ data: JSONValue?, _ name: String) -> String? {
         guard let data else { return nil }
         guard let members = data.members else { return "\(name): an object is expected" }
@@ -110,8 +111,7 @@ extension ProviderSemantics {
         key == "from" || key == "message_type" || key.hasPrefix("google.") || key.hasPrefix("gcm.")
     }
 
-    /// Whether the value is a duration such as `28s` or `3.5s`. It may have at most nine decimals, and be at most four
-    /// weeks.
+    /// Whether the value is a duration such as `28s` or `3.5s`, with at most nine decimals and at most four weeks.
     private static func isDuration(_ value: JSONValue) -> Bool {
         guard let text = value.string, text.utf8.last == UInt8(ascii: "s") else { return false }
         let parts = text.dropLast().split(separator: ".", omittingEmptySubsequences: false)
@@ -133,7 +133,7 @@ extension ProviderSemantics {
         }
     }
 
-    /// An error in Google's form. It has two codes: the general one and, in the details, FCM's own.
+    /// An error in Google's form, with two codes: the general code and, in the details, FCM's own code.
     private static func error(_ status: Int, _ reason: String, _ message: String) -> JSONValue {
         let general =
             switch reason {
@@ -194,7 +194,8 @@ extension ProviderSemantics {
         guard claims["scope"]?.string?.split(separator: " ").contains(Self.scope[...]) == true else {
             return "scope does not have \(Self.scope)"
         }
-        // Only the path is checked. Scheme and host vary, because the sandbox can be reached under several addresses.
+        // Only the path of the audience is checked. Scheme and host may differ, because the sandbox can be reached
+        // under several addresses.
         guard claims["aud"]?.string?.hasSuffix("/token") == true else { return "aud is not this token service" }
         let now = clock() / 1000
         guard let made = claims["iat"]?.integer, let end = claims["exp"]?.integer, made <= now + 300, end > now,

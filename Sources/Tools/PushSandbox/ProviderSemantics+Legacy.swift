@@ -1,9 +1,10 @@
 import JSON
 
-/// Imitates FCM's legacy interface, `POST /fcm/send`. Its answer to a failed delivery is still a 200.
+/// Imitates FCM's legacy interface, `POST /fcm/send`. In the legacy interface, even the answer to a failed delivery is
+/// a 200.
 extension ProviderSemantics {
     private static let recipientLimit = 1000
-    /// The token of no device, with which the daemon tries its key.
+    /// A token that belongs to no device. The daemon sends to this token to test its key.
     private static let nobody = "sippushd-trial"
 
     func legacy(_ request: SandboxRequest) -> SandboxAnswer {
@@ -19,7 +20,7 @@ extension ProviderSemantics {
         }
         let complaint = message.flatMap(Self.complaint)
         var effects = Effects()
-        // A status that does not concern one token becomes the status of the whole answer.
+        // A status that concerns more than one token becomes the status of the whole answer.
         var status = 200
         var renewed: Int64 = 0
         let results = Self.recipients(of: message).map { token -> (token: String, error: String?, result: JSONValue) in
@@ -58,7 +59,7 @@ extension ProviderSemantics {
         return answer
     }
 
-    /// The status for the whole request, if it is refused before its recipients are examined.
+    /// The status of the answer if the whole request is refused; `nil` if its recipients must be examined.
     private func legacyRefusal(_ request: SandboxRequest, _ message: JSONValue?) -> Int? {
         guard request.method == "POST" else { return 405 }
         let authorization = request.headers["authorization"] ?? ""
@@ -69,7 +70,7 @@ extension ProviderSemantics {
         return nil
     }
 
-    /// The recipients of a message. If the message names none, the list has one empty token.
+    /// The recipients of a message. If the message names no recipient, the list has one empty token.
     private static func recipients(of message: JSONValue?) -> [String] {
         if let several = message?["registration_ids"]?.array, !several.isEmpty {
             return several.map { $0.string ?? "" }
@@ -77,7 +78,8 @@ extension ProviderSemantics {
         return [message?["to"]?.string ?? message?["condition"]?.string ?? ""]
     }
 
-    /// The error in the parameters of the message. The integer 10, which ECSS-10 sends as priority, is accepted.
+    /// Why the parameters of the message are refused; `nil` if they are accepted. The integer 10 is accepted as
+    /// priority, because ECSS-10 sends it.
     private static func complaint(about message: JSONValue) -> String? {
         if let ttl = message["time_to_live"] {
             guard let seconds = ttl.integer, (0...ttlLimit).contains(seconds) else { return "InvalidTtl" }
@@ -94,10 +96,11 @@ extension ProviderSemantics {
         return data.bytes.count <= 4096 ? nil : "MessageTooBig"
     }
 
-    /// The legacy error for one result. Empty if the whole answer fails.
+    /// The legacy error code for one recipient; empty if the whole answer fails.
     private static func word(for refusal: Refusal) -> String {
         switch refusal.status {
-        // A plan may have the newer words of Apple or Google. They become the legacy word.
+        // A plan may contain the status of Apple or of Google for a dead token. Both 404 and 410 mean `NotRegistered`
+        // in the legacy interface.
         case 404, 410: "NotRegistered"
         case 200: refusal.reason
         default: ""

@@ -2,7 +2,7 @@ import Crypto
 import JSON
 import Timekeeping
 
-/// Imitates a receiver of webhooks, and of pushes in an operator's own form. It accepts any method on `/hook/NAME`.
+/// Imitates a receiver of webhooks, and of pushes in a form that an operator defines. `/hook/NAME` accepts any method.
 extension ProviderSemantics {
     private static let signatureHeader = "sippushd-signature"
 
@@ -22,7 +22,7 @@ extension ProviderSemantics {
                 answer = SandboxAnswer(status: 204)
             }
         }
-        // The answer to HEAD has no body (RFC 9110 section 9.3.2).
+        // An answer to HEAD has no body (RFC 9110 section 9.3.2).
         if request.method == "HEAD" { answer.body = [] }
         answer = effects.applied(to: answer)
         record(

@@ -7,7 +7,7 @@ extension ProviderSemantics {
     private static let webPushPath = "webpush"
     private static let urgencies: Set<String> = ["very-low", "low", "normal", "high"]
     private static let webPushBodyLimit = 4096
-    /// The maximum time to live of a push in seconds: four weeks. A longer time is shortened.
+    /// The maximum time to live of a push in seconds: four weeks. A longer time to live is reduced to this value.
     private static let webPushTTLLimit: Int64 = 2_419_200
     private static let webPushHeaders = ["ttl", "urgency", "topic", "content-encoding", "prefer"]
 
@@ -61,7 +61,7 @@ extension ProviderSemantics {
 
     // MARK: Checking
 
-    /// Why the push is refused; `nil` if it is accepted. `text` receives the decrypted text.
+    /// Why the push is refused; `nil` if it is accepted. The decrypted body is stored in `text`.
     private func webPushRefusal(_ request: SandboxRequest, _ id: String, _ text: inout [UInt8]) -> Refusal? {
         func refusal(_ status: Int, _ reason: String, _ message: String = "") -> Refusal {
             Refusal(status: status, reason: reason, message: message)
@@ -126,8 +126,8 @@ extension ProviderSemantics {
         case forbidden(String)
     }
 
-    /// The error in `vapid t=TOKEN, k=KEY`. The token must be signed with the key `k`, for this service, and for at
-    /// most a day.
+    /// Why the credential `vapid t=TOKEN, k=KEY` is refused; `nil` if it is valid. The key `k` must have signed the
+    /// token, for this service and for at most a day.
     private func senderComplaint(
         _ request: SandboxRequest, _ subscription: WebPushSubscription?
     ) -> SenderComplaint? {
@@ -156,8 +156,8 @@ extension ProviderSemantics {
 
     // MARK: Subscribing
 
-    /// Answers `PUT /sandbox/subscriptions/ID`. The body may be `{"vapid":KEY}`, with the only key whose pushes the
-    /// subscription accepts.
+    /// Answers `PUT /sandbox/subscriptions/ID`, which creates a subscription. If the body is `{"vapid":KEY}`, the
+    /// subscription accepts only pushes that this key signed.
     func putSubscription(_ request: SandboxRequest, id: String) -> SandboxAnswer {
         func refusal(_ status: Int, _ error: JSONValue) -> SandboxAnswer {
             SandboxAnswer(status: status, json: .members([("error", error)]))
@@ -181,7 +181,7 @@ extension ProviderSemantics {
             return refusal(507, "too many subscriptions")
         }
         do throws(CryptoError) {
-            // A subscription that exists keeps its keys.
+            // An existing subscription keeps its keys.
             var subscription = if let known = subscriptions[id] { known } else { try WebPushSubscription() }
             subscription.allowedSender = allowed
             subscriptions[id] = subscription

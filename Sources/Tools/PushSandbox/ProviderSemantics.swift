@@ -2,27 +2,28 @@ package import Crypto
 import HTTPServer
 import JSON
 
-/// Imitates push providers and receivers of webhooks. It checks requests as they do, records pushes, and fails on
-/// request.
+/// Imitates push providers and receivers of webhooks. The sandbox checks requests as the providers do, records pushes,
+/// and fails if a test asks for that.
 ///
-/// It performs no I/O: it receives a request and returns an answer. Only one thread uses it.
+/// This type performs no I/O: it takes a request and returns an answer. Only one thread uses this object.
 package final class ProviderSemantics {
     package internal(set) var records: [PushRecord] = []
     package var recorded: (PushRecord) -> Void = { _ in }
-    /// Requests that try credentials and reach no device.
+    /// The requests by which a client only tested its credentials, without reaching a device.
     package internal(set) var trials: [PushRecord] = []
-    /// The topics that the key of APNs may send to; `nil` for all.
+    /// The topics to which the APNs key may send; `nil` for all topics.
     package var topics: Set<String>?
-    /// The projects that the service account may send for; `nil` for all.
+    /// The projects for which the service account may send; `nil` for all projects.
     package var projects: Set<String>?
-    /// The origin of web push endpoints, `https://HOST:PORT`. If it is `nil`, the address is used at which the
-    /// subscription was requested.
+    /// The origin of web push endpoints, `https://HOST:PORT`. If the origin is `nil`, an endpoint has the address at
+    /// which its subscription was requested.
     package var webPushOrigin: String?
-    /// The secrets of webhooks. One of them must have signed each webhook. Without secrets, signatures are not checked.
+    /// The secrets of webhooks. Each webhook must be signed by one of these secrets. If the list is empty, signatures
+    /// are not checked.
     package var webhookSecrets: [[UInt8]] = []
 
     var plans: [String: FailurePlan] = [:]
-    /// The access tokens that were given out, and when each expires in Unix milliseconds.
+    /// The access tokens that the token service has issued, with the expiry of each in Unix milliseconds.
     var accessTokens: [String: Int64] = [:]
     var subscriptions: [String: WebPushSubscription] = [:]
     var feedback = FeedbackList()
@@ -32,18 +33,18 @@ package final class ProviderSemantics {
     let clock: () -> Int64
 
     private static let recordLimit = 10_000
-    /// How many bytes of each body are recorded. No provider accepts more in one push.
+    /// How many bytes of each body are recorded. No provider accepts a longer body.
     private static let recordedBodyLimit = 16 << 10
     static let planLimit = 10_000
     static let accessTokenLimit = 10_000
     static let subscriptionLimit = 10_000
 
-    /// Makes an imitation.
+    /// Makes an imitation of all providers.
     ///
     /// - Parameters:
-    ///   - apnsKey: verifies the signatures of APNs tokens. Without it only the form of tokens is checked.
-    ///   - accountKey: verifies the signatures of assertions to Google's token service. Without it only their form is
-    ///     checked.
+    ///   - apnsKey: verifies the signatures of APNs tokens. Without this key, only the form of tokens is checked.
+    ///   - accountKey: verifies the signatures of assertions to Google's token service. Without this key, only the form
+    ///     of assertions is checked.
     ///   - clock: returns Unix milliseconds.
     package init(apnsKey: ProviderKey? = nil, accountKey: ProviderKey? = nil, clock: @escaping () -> Int64) {
         self.apnsKey = apnsKey
@@ -78,13 +79,13 @@ package final class ProviderSemantics {
         var message = ""
         var timestamp: Int64?
 
-        /// Whether the push was accepted after all. A plan may set another success status than the usual one.
+        /// Whether the plan accepts the push. A plan may set another success status than the usual one, such as 201.
         var isSuccess: Bool { (200..<300).contains(status) && reason.isEmpty }
     }
 
-    /// The decision about one push.
+    /// The sandbox's decision about one push.
     enum Verdict {
-        /// The push was accepted. It has a unique message id, and perhaps a token for later pushes.
+        /// The push was accepted. The answer has a unique message id; `registrationID` is the token for later pushes.
         case accepted(id: String, registrationID: String? = nil)
         case refused(Refusal)
     }
@@ -94,7 +95,7 @@ package final class ProviderSemantics {
         var fault: SandboxAnswer.Fault?
         var delay: Duration = .zero
         var retryAfter: Int64?
-        /// Whether the connection is reset instead of an answer.
+        /// Whether the connection is reset without an answer.
         var isSilent = false
 
         func applied(to answer: SandboxAnswer) -> SandboxAnswer {
@@ -106,8 +107,7 @@ package final class ProviderSemantics {
             return answer
         }
 
-        /// Adds the effects for another push of the same request. If both have an effect of one kind, the worse one is
-        /// used.
+        /// Adds the effects for another push of the same request. The worse effect wins.
         mutating func add(_ other: Effects) {
             fault = fault ?? other.fault
             delay = max(delay, other.delay)
@@ -116,12 +116,13 @@ package final class ProviderSemantics {
         }
     }
 
-    /// Judges a push. If it has no error, the plan for its token applies. Only valid pushes use up a plan.
+    /// Judges a push. If the push is valid, the plan for its token applies. An invalid push does not use up a plan.
     func judge(_ token: String, _ refusal: Refusal?, _ effects: inout Effects) -> Verdict {
         judge([token], refusal, &effects)
     }
 
-    /// Judges a push with several names. The plan of the first name that has one applies.
+    /// Judges a push that has several names, such as a token and a user. The plan of the first name that has a plan
+    /// applies.
     func judge(_ names: [String], _ refusal: Refusal?, _ effects: inout Effects) -> Verdict {
         sent += 1
         if let refusal { return .refused(refusal) }
@@ -133,10 +134,10 @@ package final class ProviderSemantics {
         return .refused(Refusal(status: plan.status ?? 400, reason: plan.reason ?? "", timestamp: plan.timestamp))
     }
 
-    /// The plan for the first of these names that has one. It comes from the control resources, or from a token that
-    /// names its own failure, such as `fail-503-...`.
+    /// The plan for the first of these names that has a plan. A plan was set by a control request, or is part of the
+    /// token, such as `fail-503-...`.
     private func takePlan(for names: [String]) -> FailurePlan? {
-        // The hexadecimal digits of an APNs token may be in either case.
+        // An APNs token may have hexadecimal digits in upper or lower case.
         for key in names.flatMap({ [$0, $0.lowercased()] }) {
             guard var plan = plans[key] else { continue }
             guard let times = plan.times else { return plan }
@@ -160,16 +161,17 @@ package final class ProviderSemantics {
     ///
     /// - Parameters:
     ///   - request: the request.
-    ///   - service: the service to which it was sent.
+    ///   - service: the service to which the push was sent.
     ///   - interface: the interface of the service.
     ///   - token: the token of the push.
     ///   - type: the kind of the push.
     ///   - status: the status of the answer.
     ///   - reason: why the push was refused.
-    ///   - headers: the names of the header fields to record. A name that ends with a hyphen is a prefix.
+    ///   - headers: the names of the header fields to record. A name that ends with a hyphen stands for all names with
+    ///     this prefix.
     ///   - body: recorded instead of the original body.
-    ///   - line: the method and the target, if they vary.
-    ///   - isTrial: nothing goes to a device.
+    ///   - line: the method and the target, if they can differ between requests.
+    ///   - isTrial: whether the request only tests credentials.
     func record(
         _ request: SandboxRequest, service: String, interface: String, token: String, type: String?, status: Int,
         reason: String?, headers: [String] = ["apns-"], body: [UInt8]? = nil, line: String? = nil, isTrial: Bool = false

@@ -3,23 +3,23 @@ import Glibc
 package import Reactor
 import Timekeeping
 
-/// A shell command that runs for each accepted push. The push is in the environment of the command, so that no part of
-/// a push becomes part of the command.
+/// Runs a shell command for each accepted push. The command gets the push in environment variables, so that no part of
+/// a push becomes part of the command line.
 ///
-/// Used only on its loop. Commands that still run at the end of the program are not stopped.
+/// The hook is used only on its loop. Commands that still run when the program ends are not stopped.
 package final class PushHook {
     private let command: String
     private let loop: EventLoop
     private var waiting: [PushRecord] = []
     private var running: [pid_t] = []
     private var timer: LoopTimer?
-    /// The number of pushes for which the command could not be run.
+    /// The number of pushes for which the command could not be started.
     private(set) package var droppedCount = 0
 
     package static let runningLimit = 32
     private static let waitingLimit = 1000
-    /// How often the hook looks for ended commands. A signal handler is not used, because only one loop may have
-    /// signals.
+    /// How often the hook checks whether commands have ended. A handler for SIGCHLD is not possible, because only one
+    /// loop of the process may have signal watches.
     private static let reapInterval: Duration = .milliseconds(20)
 
     package init(_ command: String, on loop: EventLoop) throws(SystemError) {
@@ -28,7 +28,7 @@ package final class PushHook {
         timer = try LoopTimer(on: loop) { [weak self] in self?.reap() }
     }
 
-    /// Runs the command for a push. It runs immediately, or later if too many commands are running.
+    /// Runs the command for a push: immediately, or later if too many commands are running.
     package func pushAccepted(_ record: PushRecord) {
         guard waiting.count < Self.waitingLimit else {
             droppedCount += 1
@@ -55,8 +55,8 @@ package final class PushHook {
         startWaiting()
     }
 
-    /// Starts the command. Its standard output goes to our standard error, because our standard output may be the
-    /// record of pushes.
+    /// Starts the command. The command's standard output goes to our standard error, because our standard output may be
+    /// the record of pushes.
     private func spawn(_ record: PushRecord) -> pid_t? {
         var environment = ProcessInfo.processInfo.environment
         environment["PUSH_SERVICE"] = record.service
@@ -72,7 +72,7 @@ package final class PushHook {
         defer { unsafe posix_spawnattr_destroy(&attributes) }
         unsafe posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
         unsafe posix_spawn_file_actions_adddup2(&actions, 2, 1)
-        // The loop ignores SIGPIPE, but a shell needs this signal to end its pipelines.
+        // The loop ignores SIGPIPE, but the shell needs this signal to end its pipelines.
         var (standard, blocked) = (sigset_t(), sigset_t())
         unsafe sigemptyset(&blocked)
         unsafe sigemptyset(&standard)
@@ -91,7 +91,7 @@ package final class PushHook {
         }
     }
 
-    /// Calls `body` with the texts in the form of C arguments: a list with a null pointer at its end.
+    /// Calls `body` with the texts as C strings, in a list that ends with a null pointer.
     private func withCStrings<Result>(
         _ texts: [String], _ body: (UnsafePointer<UnsafeMutablePointer<CChar>?>) -> Result?
     ) -> Result? {

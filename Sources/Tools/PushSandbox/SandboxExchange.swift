@@ -7,22 +7,22 @@ package struct SandboxRequest: Sendable {
     package let method: String
     /// The target with its query, as it was received.
     package let target: String
-    /// The header fields, with names in lower case. If a field is repeated, the first one is here.
+    /// The header fields, with names in lower case. If a field is repeated, this is the value of its first occurrence.
     package let headers: [String: String]
     package let body: [UInt8]
-    /// The version of HTTP: `h2` or `http/1.1`.
+    /// The version of HTTP by which the request arrived: `h2` or `http/1.1`.
     package let version: String
     package let connection: UInt64
     /// The names of repeated header fields.
     package var repeatedHeaders: Set<String> = []
     /// Whether the body exceeded ``bodyLimit``, so that its end is missing.
     package var isBodyCut = false
-    /// Whether the request may use the control resources. Only requests on the plain port may.
+    /// Whether the request may use the control resources, which is allowed only on the plain port.
     package var mayControl = true
-    /// Whether the request came over TLS.
+    /// Whether the request arrived over TLS.
     package var isSecure = false
 
-    /// How many bytes of a body are kept. No provider accepts more.
+    /// How many bytes of a body are kept. No provider accepts a longer body.
     package static let bodyLimit = 64 << 10
     /// The maximum size in bytes of the names and values of all header fields together.
     package static let headLimit = 16 << 10
@@ -38,7 +38,7 @@ package struct SandboxRequest: Sendable {
         self.connection = connection
     }
 
-    /// Makes a request from its header fields in their original form.
+    /// Makes a request from the header fields as they were received.
     init(
         method: String, target: String, fields: [(name: String, value: String)], body: [UInt8], version: String,
         connection: UInt64
@@ -56,8 +56,8 @@ package struct SandboxRequest: Sendable {
     /// The path of the target, with percent encoding.
     var path: String { String(target.prefix { $0 != "?" }) }
 
-    /// The origin to which the request was sent, `https://HOST:PORT`, without the default port. `nil` if the request
-    /// names no host.
+    /// The origin to which the request was sent, `https://HOST:PORT`, without the default port. The result is `nil` if
+    /// the request names no host.
     var origin: String? {
         guard let authority = headers[":authority"] ?? headers["host"], !authority.isEmpty else { return nil }
         let usualPort = isSecure ? ":443" : ":80"
@@ -82,18 +82,18 @@ package struct SandboxRequest: Sendable {
 
 /// The sandbox's answer to a request.
 package struct SandboxAnswer: Sendable {
-    /// The status. With 0 no answer is sent, only the fault occurs.
+    /// The HTTP status. If the status is 0, the sandbox sends no answer, and only the fault occurs.
     package var status: Int
     package var headers: [String: String] = [:]
     package var body: [UInt8] = []
-    /// A fault that occurs instead of the answer, or after it.
+    /// A fault that occurs instead of the answer or after it.
     package var fault: Fault?
     /// How long the answer is delayed.
     package var delay: Duration = .zero
 
     package enum Fault: String, Sendable {
-        /// The client is notified that the connection ends after this answer. Without an answer, it is notified that
-        /// the request was not processed.
+        /// A GOAWAY: the connection ends after the answer. If there is no answer, the GOAWAY says that the request was
+        /// not processed.
         case goaway
         /// The connection is reset without an answer.
         case reset

@@ -8,8 +8,8 @@ import Timekeeping
 /// The maximum number of simultaneous requests on a connection (HTTP/2's SETTINGS_MAX_CONCURRENT_STREAMS).
 package struct StreamLimits: Hashable, Sendable {
     package var usual: Int
-    /// The limit until the first push on the connection is accepted. For APNs it is 1. If it is `nil`, the usual limit
-    /// applies from the start.
+    /// The limit until the first push on the connection is accepted. Apple's servers begin with 1. If the value is
+    /// `nil`, the usual limit applies from the start.
     package var first: Int?
 
     package init(usual: Int = 256, first: Int? = nil) {
@@ -18,28 +18,28 @@ package struct StreamLimits: Hashable, Sendable {
     }
 }
 
-/// Listens for pushes on two ports. Over TLS it serves HTTP/2, and HTTP/1.1 for clients that do not offer `h2`. On a
-/// plain port it serves HTTP/1.1, which also has the control resources.
+/// Listens for pushes on two ports. The TLS port serves HTTP/2, and HTTP/1.1 for clients that do not offer `h2`. The
+/// plain port serves HTTP/1.1 and the control resources.
 ///
-/// Used only on its loop.
+/// The server is used only on its loop.
 package final class SandboxServer {
     private let loop: EventLoop
     private let semantics: ProviderSemantics
     private let streams: StreamLimits
     /// The listeners for HTTP/1.1.
     private var listeners: [HTTPListener] = []
-    /// The sessions of clients that chose HTTP/2, by the number of the connection.
+    /// The HTTP/2 sessions, by the ids of their connections.
     private var sessions: [UInt64: HTTP2Session] = [:]
     private var timers: [UInt64: LoopTimer] = [:]
     private var lastTimer: UInt64 = 0
-    /// How far the provider's clock is ahead. Answers have its time in `Date`.
+    /// How far the provider's clock, which sets the `Date` field of answers, is ahead of the real time.
     private let clockLead: Duration
 
     /// The number of open connections.
     package var connectionCount: Int { listeners.reduce(sessions.count) { $0 + $1.connectionCount } }
 
     private static let sessionLimit = 1000
-    /// How long a connection may be idle. It is long, because clients keep connections to providers open.
+    /// How long a connection may be idle. The time is long, because clients keep their connections to providers open.
     private static let idleTimeout: Duration = .seconds(3600)
     private static let delayLimit = 10_000
 
@@ -148,7 +148,7 @@ package final class SandboxServer {
 }
 
 extension HTTPReply {
-    /// Sends an answer over HTTP/1.1. Without a status nothing is sent, because HTTP/1.1 has no GOAWAY.
+    /// Sends an answer over HTTP/1.1. An answer without a status is not sent; HTTP/1.1 has no GOAWAY.
     fileprivate func give(_ answer: SandboxAnswer) {
         guard answer.fault != .reset, answer.status != 0 else { return hangUp() }
         let fields = answer.headers.sorted { $0.key < $1.key }.map { HTTPField($0.key, $0.value) }

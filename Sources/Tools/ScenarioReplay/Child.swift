@@ -1,7 +1,7 @@
 import Foundation
 import Glibc
 
-/// A child process.
+/// A child process whose output goes to a log file.
 final class Child {
     let name: String
     let log: URL
@@ -13,8 +13,8 @@ final class Child {
     ///   - name: the name of the process in messages.
     ///   - program: a path, or a name to search for in `PATH`.
     ///   - arguments: the arguments of the program.
-    ///   - log: receives its output and errors.
-    ///   - input: its whole standard input.
+    ///   - log: the file for the program's output and errors.
+    ///   - input: the program's whole standard input.
     ///   - environment: variables that are added to this process's own.
     /// - Throws: ``ReplayError`` if the program cannot be started.
     init(
@@ -28,7 +28,7 @@ final class Child {
             let output = try FileHandle(forWritingTo: log)
             process.executableURL = URL(filePath: program.contains("/") ? program : "/usr/bin/env")
             process.arguments = (program.contains("/") ? [] : [program]) + arguments
-            // Message traces contain times of day. With UTC, MessageTrace can read them.
+            // The time zone is set to UTC, because MessageTrace reads times of day in UTC from SIPp's message traces.
             process.environment = ProcessInfo.processInfo.environment
                 .merging(["TZ": "UTC"]) { $1 }.merging(environment) { $1 }
             process.standardOutput = output
@@ -49,7 +49,7 @@ final class Child {
         }
     }
 
-    /// Whether a program with this name is in a folder of `PATH` or in `/usr/sbin`.
+    /// Whether a program with this name is in a folder of `PATH`, or in `/usr/sbin`.
     static func isInstalled(_ name: String, path: String? = ProcessInfo.processInfo.environment["PATH"]) -> Bool {
         let folders = (path ?? "").split(separator: ":").map { String($0) } + ["/usr/sbin"]
         return folders.contains { folder in
@@ -57,7 +57,7 @@ final class Child {
         }
     }
 
-    /// The exit code. It is `nil` while the process runs, and 128 plus the number of the signal if a signal ended it.
+    /// The exit code: `nil` while the process runs, and 128 plus the signal's number if a signal ended it.
     var exit: Int? {
         guard !process.isRunning else { return nil }
         let status = Int(process.terminationStatus)
@@ -66,7 +66,7 @@ final class Child {
 
     var output: String { (try? String(contentsOf: log, encoding: .utf8)) ?? "" }
 
-    /// The last lines of the output, indented, for a report.
+    /// The last lines of the process's output, indented, for a report.
     var lastWords: String {
         output.split(whereSeparator: \.isNewline).suffix(12).map { "      \(name)| \($0)" }.joined(separator: "\n")
     }
@@ -74,10 +74,10 @@ final class Child {
     /// Waits until `condition` is true.
     ///
     /// - Parameters:
-    ///   - what: names the condition in the error.
+    ///   - what: the name of the condition for the error.
     ///   - seconds: how long to wait.
     ///   - condition: evaluated every few milliseconds.
-    /// - Throws: ``ReplayError`` if the time has passed or the process has ended.
+    /// - Throws: ``ReplayError`` if the time limit has passed or the process has ended.
     func wait(for what: String, seconds: Double = 10, until condition: () -> Bool) throws(ReplayError) {
         let end = Date.now.addingTimeInterval(seconds)
         while !condition() {
@@ -97,7 +97,7 @@ final class Child {
         if process.isRunning { process.terminate() }
     }
 
-    /// Asks the process to end, and kills it after three seconds.
+    /// Asks the process to end, and kills it if it has not ended after three seconds.
     func stop() {
         guard process.isRunning else { return }
         terminate()
@@ -107,7 +107,7 @@ final class Child {
     }
 }
 
-/// Why a scenario cannot be played.
+/// The reason why a scenario cannot be played.
 package struct ReplayError: Error, CustomStringConvertible {
     package let description: String
 

@@ -1,10 +1,11 @@
-/// A drawing of the messages between places. Each event has a row, and the first event is on top.
+/// A ladder diagram of the messages between the participants of a scenario. Each event has one line, in the order of
+/// time.
 package struct Ladder: Sendable {
     package struct Event: Hashable, Sendable {
         /// The time of the event in milliseconds since 1970.
         package let time: Double
         package let from: String
-        /// The receiving place; `nil` for an event at one place.
+        /// The participant that receives the message; `nil` for an event at only one participant.
         package let to: String?
         package let label: String
 
@@ -25,9 +26,9 @@ package struct Ladder: Sendable {
         self.width = width
     }
 
-    /// Draws events in the order of their times. Times are shown relative to the first event.
+    /// Draws the events in the order of their times, which are shown relative to the first event.
     ///
-    /// - Parameter events: the events. An event at a place without a column is left out.
+    /// - Parameter events: the events. An event is omitted if its participant has no column.
     /// - Returns: lines without trailing spaces.
     package func draw(_ events: [Event]) -> [String] {
         let sorted = events.enumerated()
@@ -51,7 +52,7 @@ package struct Ladder: Sendable {
             let right = max(from, to) * width
             for index in (left + 1)..<right { cells[index] = "─" }
             cells[to > from ? right - 1 : left + 1] = to > from ? "▶" : "◀"
-            // The label is next to the sender. If it does not fit, it is shortened.
+            // The label is drawn next to the sender's column, and shortened if it does not fit.
             let room = right - left - 5
             let text = event.label.count > room ? event.label.prefix(room - 1) + "…" : event.label[...]
             let label = " " + text + " "

@@ -1,6 +1,6 @@
 import Foundation
 
-/// The address at which a place of a scenario is on this machine.
+/// The local address of a participant (`place`) of a scenario.
 package struct Place: Hashable, Sendable, CustomStringConvertible {
     package var address = "127.0.0.1"
     package var port: Int
@@ -8,18 +8,18 @@ package struct Place: Hashable, Sendable, CustomStringConvertible {
     package var description: String { "\(address):\(port)" }
 }
 
-/// Assigns ports. Each port is reserved until this object is released.
+/// Assigns free ports. Each port is reserved until this object is released.
 struct LocalPorts {
     private var kept: [ReservedPort] = []
 
-    /// A port that is free for UDP and TCP at all addresses of this machine.
+    /// Reserves a port that is free for UDP and TCP at all addresses of this machine.
     mutating func take() throws(ReplayError) -> Int {
         guard let port = ReservedPort.any() else { throw ReplayError("no port is free") }
         kept.append(port)
         return Int(port.number)
     }
 
-    /// The address of ``ReservedPort/keeper`` as the kernel's tables write it, with the last byte first.
+    /// The address of ``ReservedPort/keeper`` as it is written in the kernel's tables, with the last byte first.
     private static let keeper = String(ReservedPort.keeper.byteSwapped, radix: 16, uppercase: true)[...]
 
     /// Whether a program accepts datagrams and connections on this port.
@@ -28,17 +28,17 @@ struct LocalPorts {
     /// Whether a program accepts connections on this port.
     static func isListening(_ port: Int) -> Bool { used(by: "tcp").contains(port) }
 
-    /// The local ports in one of the kernel's tables. Ports that are only reserved are left out.
+    /// The local ports in one of the kernel's tables. Ports that are only reserved by ``ReservedPort`` are left out.
     static func used(by table: String) -> Set<Int> {
         guard let file = FileHandle(forReadingAtPath: "/proc/net/" + table) else { return [] }
-        // The kernel returns a long table in pieces, whatever size is requested.
+        // The kernel returns a long table in pieces, even if a larger piece is requested.
         var text = Data()
         while let more = try? file.read(upToCount: 1 << 16), !more.isEmpty { text += more }
         return Set(ports(in: String(decoding: text, as: UTF8.self)))
     }
 
-    /// The local ports in a table such as `/proc/net/udp`. The second word of each line is an address and a port in
-    /// hexadecimal.
+    /// The local ports in the text of a table such as `/proc/net/udp`. The second word of each line is an address and a
+    /// port in hexadecimal.
     static func ports(in table: String) -> [Int] {
         table.split(separator: "\n").dropFirst().compactMap { line in
             let words = line.split(separator: " ", maxSplits: 2)

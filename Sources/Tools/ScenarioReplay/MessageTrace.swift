@@ -4,10 +4,10 @@ import Timekeeping
 package struct TracedMessage: Hashable, Sendable {
     /// The time in milliseconds since 1970.
     package var time: Double
-    /// Whether the actor sent the message. If false, the actor received it.
+    /// Whether the actor sent the message; false if the actor received it.
     package let isSent: Bool
-    /// The text in the ladder, such as `INVITE` or `180 Ringing`. A 200 also names the method of its CSeq: `200 OK
-    /// (INVITE)`.
+    /// The label of the message in the ladder, such as `INVITE` or `180 Ringing`. The label of a 200 also has the
+    /// method of its CSeq: `200 OK (INVITE)`.
     package let label: String
     package let callID: String
 
@@ -20,8 +20,8 @@ package struct TracedMessage: Hashable, Sendable {
 }
 
 extension [[TracedMessage]] {
-    /// Corrected traces, in which each message is sent before another actor receives it. SIPp records a message only
-    /// after sending it.
+    /// Traces with corrected times, so that each message is sent before another actor receives it. SIPp takes the time
+    /// of a sent message too late, after sending it.
     package var straightened: [[TracedMessage]] {
         var arrivals: [String: Double] = [:]
         for message in joined() where !message.isSent {
@@ -47,10 +47,10 @@ extension Double {
     fileprivate mutating func formMinimum(with other: Double) { self = Swift.min(self, other) }
 }
 
-/// Reads the output of SIPp's `-trace_msg`. The time zone of SIPp's process must be UTC.
+/// Reads the messages in the output of SIPp's `-trace_msg`. SIPp must run in the time zone UTC.
 ///
 /// Each message consists of a line of dashes and the time, a line such as `UDP message sent (346 bytes):`, an empty
-/// line, and the message. Other lines are skipped, so an incomplete trace can be read.
+/// line, and the message. All other lines are skipped, so an incomplete trace can be read.
 package enum MessageTrace {
     package static func messages(in trace: String) -> [TracedMessage] {
         var found: [TracedMessage] = []
@@ -85,7 +85,7 @@ package enum MessageTrace {
         return found
     }
 
-    /// The label of a message. `first` is its request line or status line.
+    /// The label of a message. `first` is the message's request line or status line.
     private static func label(_ first: Substring, _ method: Substring?) -> String {
         let words = first.split(separator: " ", maxSplits: 1)
         guard words.first == "SIP/2.0" else { return String(words.first ?? "") }

@@ -1,6 +1,6 @@
 import Foundation
 
-/// Plays one scenario: it starts steps that are due, and looks for programs that have ended.
+/// Plays one scenario: starts the steps when they are due, and checks which programs have ended.
 final class Performance {
     private let scenario: Scenario
     private let stage: Stage
@@ -9,8 +9,7 @@ final class Performance {
     private let places: [String: Place]
     private var running: [String: Child] = [:]
     private var ended: [String: Int] = [:]
-    /// When the conditions of each moment were first fulfilled. When steps started and programs were killed is recorded
-    /// too.
+    /// When the conditions of each moment (the start of a step, or the killing of a program) were first fulfilled.
     private var due: [Moment: Date] = [:]
     private var started: [String: Date] = [:]
     private var killed: [String: Date] = [:]
@@ -22,19 +21,19 @@ final class Performance {
         case start(String), end(String)
     }
 
-    /// The time limit of a scenario. It exceeds the time limit of every actor (`-timeout`).
+    /// The time limit of a scenario in seconds, which exceeds the time limit of every actor (`-timeout`).
     private static let limit: TimeInterval = 25
-    /// How long steps may wait for their start while no program runs.
+    /// How many seconds steps may wait for their start while no program runs.
     private static let patience: TimeInterval = 5
 
     /// Prepares a scenario.
     ///
     /// - Parameters:
     ///   - scenario: the scenario to play.
-    ///   - stage: the daemon and the sandbox with which it is played.
+    ///   - stage: the daemon and the sandbox with which the scenario is played.
     ///   - scenarioFolder: the folder with the scenario's SIPp files and scripts.
-    ///   - folder: receives traces.
-    ///   - places: the address of each place.
+    ///   - folder: the folder for traces.
+    ///   - places: the address of each participant.
     init(_ scenario: Scenario, on stage: Stage, scenarioFolder: URL, folder: URL, places: [String: Place]) {
         self.scenario = scenario
         self.stage = stage
@@ -91,7 +90,7 @@ final class Performance {
     }
 
     private func reasonToStop() -> String? {
-        // One step may wait longer for its start than everything else takes.
+        // Steps that wait long for their start extend the time limit.
         let delay = (scenario.steps.map(\.start.delay).max() ?? .zero) / .seconds(1)
         let limit = Self.limit + delay
         if Date.now.timeIntervalSince(begin) > limit { return "not finished in \(Int(limit)) s" }
@@ -109,7 +108,7 @@ final class Performance {
         return Date.now.timeIntervalSince(since) >= condition.delay / .seconds(1)
     }
 
-    /// Whether an actor or a program has received a 200. For a PBX, whether it runs.
+    /// Whether an actor or a phone has received a 200. For a PBX, the result says whether the PBX runs.
     private func hasAnswer(_ name: String) -> Bool {
         guard let step = scenario.steps.first(where: { $0.name == name }) else { return false }
         if let program = step.program {
@@ -119,8 +118,8 @@ final class Performance {
         return trace(of: name).contains { !$0.isSent && $0.label.hasPrefix("200 ") }
     }
 
-    /// Whether the sandbox's hook ran for the token. A sandbox that was already running has its own hook, so its record
-    /// is used instead.
+    /// Whether the sandbox's hook ran for the token. If the sandbox was already running, its hook is unknown, so its
+    /// record of pushes is used instead.
     private func isHooked(_ token: String) -> Bool {
         guard let hooked = stage.hooked else { return pushes().contains { $0.token == token } }
         return Self.text(hooked).split(separator: "\n").contains { $0 == token }
@@ -172,7 +171,7 @@ final class Performance {
         return Dictionary(uniqueKeysWithValues: all.map { (prefix + $0.key.uppercased(), $0.value) })
     }
 
-    /// The keys that every scenario has. A step may set them to other values.
+    /// The keys of a step: the keys that every step gets, and the step's own keys, which may replace them.
     private func keys(_ own: [String: String]) -> [String: String] {
         let usual = [
             "user": stage.user, "domain": stage.domain, "caller": "103", "provider": "fcm", "param": "proj",
@@ -239,7 +238,7 @@ extension Performance {
         let pushes = pushes()
         events += pushes.map { push in
             let refused = push.status == 0 || (200..<300).contains(push.status) ? "" : ": \(push.status)"
-            // The sandbox cuts off fractions of a millisecond, so one millisecond is added.
+            // The sandbox drops fractions of a millisecond from its times, so one millisecond is added.
             return Ladder.Event(
                 time: push.time + 1, from: "sippushd", to: "push", label: "\(push.type) to \(push.token)\(refused)")
         }
@@ -252,14 +251,14 @@ extension Performance {
         return Ladder(columns: columns).draw(events)
     }
 
-    /// The status of the answer to a request; 0 if there is no answer.
+    /// The status of the answer to an HTTP request; 0 if no answer arrived.
     private func status(of request: ScenarioStep) -> Int { Int(Self.text(file(request, "log")).suffix(3)) ?? 0 }
 
     private func remark(_ label: String, of place: String, at time: Date?) -> [Ladder.Event] {
         time.map { [Ladder.Event(time: $0.timeIntervalSince1970 * 1000, from: place, to: nil, label: label)] } ?? []
     }
 
-    /// The first errors that an actor recorded. For a command or a program, the last lines of its output.
+    /// The reason why a step failed: the first errors that an actor recorded, or the last lines of a program's output.
     private func why(_ step: ScenarioStep) -> String {
         let file = step.actor == nil ? file(step, "log") : file(step, "errors")
         let lines = Self.text(file).split(whereSeparator: \.isNewline)

@@ -1,6 +1,6 @@
 package import JSON
 
-/// One line of the sandbox's record: a push that the sandbox answered.
+/// A push that the sandbox answered, read from one line of the sandbox's record.
 package struct PushRecord: Equatable, Sendable {
     /// The service and its interface, such as `fcm-v1`, `fcm-legacy` or `apns`.
     package let service: String
@@ -13,11 +13,11 @@ package struct PushRecord: Equatable, Sendable {
     package let time: Double
     package let body: JSONValue
 
-    /// Reads one line; `nil` if it is not a push.
+    /// Reads one line of the record; `nil` if the line is not about a push.
     package init?(line: some StringProtocol) {
         guard let record = JSONValue(text: line), let token = record.text(at: "token") else { return nil }
         let body = record["body"] ?? ""
-        // In some records the body is a text that contains JSON.
+        // Some records contain the body as a text that contains JSON.
         self.body = body.string.flatMap { JSONValue(text: $0) } ?? body
         self.token = token
         service = record.text(at: "service") ?? ""
@@ -26,13 +26,13 @@ package struct PushRecord: Equatable, Sendable {
         time = record.text(at: "time").flatMap { Double($0) } ?? 0
     }
 
-    /// Why the push differs from the expected one; `nil` if it does not.
+    /// Why the push differs from the expected push; `nil` if it does not.
     package func difference(from expected: ExpectedPush) -> String? {
         if type != expected.type { return "type is \(type), expected \(expected.type)" }
         if let wanted = expected.status, wanted != status { return "status is \(status), expected \(wanted)" }
         if let wanted = expected.service, wanted != service { return "service is \(service), expected \(wanted)" }
         for (path, wanted) in expected.fields.sorted(by: { $0.key < $1.key }) {
-            // In FCM's newer interface the values are one level deeper, under `message`.
+            // In FCM v1, the values are one level deeper than in the legacy interface, under `message`.
             let found = body.text(at: path) ?? body.text(at: "message." + path)
             if found != wanted { return "\(path) is \(found ?? "not there"), expected \(wanted)" }
         }
@@ -48,12 +48,13 @@ extension JSONValue {
 
     /// The value at a path such as `data.calls.0.remote_uri`, as text.
     ///
-    /// - Parameter path: keys, and indices of lists from 0. A last `#` means the number of members.
+    /// - Parameter path: member names, and list indices from 0, joined by dots. A final `#` means the number of
+    ///   members.
     /// - Returns: a text without quotes, or any other value as JSON.
     func text(at path: String) -> String? {
         var value = self
         for key in path.split(separator: ".") {
-            // Some payloads encode a list as a text.
+            // Some payloads contain a list as a text.
             if let inner = value.string, let parsed = JSONValue(text: inner) { value = parsed }
             if key == "#" { return value.array.map { String($0.count) } }
             let list = value.array ?? []

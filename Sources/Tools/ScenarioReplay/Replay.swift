@@ -50,7 +50,7 @@ package struct Replay {
             .appending(path: "scenario-\(scenario.name)-\(UUID().uuidString.prefix(8))")
         do throws(ReplayError) {
             try create(folder)
-            // The ports are released at the end of this scenario, so that the next one can use them.
+            // The ports are released at the end of this scenario, so that the next scenario can use them.
             var ports = LocalPorts()
             let places = try places(of: scenario, &ports)
             let stage =
@@ -80,7 +80,8 @@ package struct Replay {
         return false
     }
 
-    /// The address of each place. The first step of a place that names an address sets it for the whole place.
+    /// The address of each participant. The first step that names an address for a participant sets its address for the
+    /// whole scenario.
     private func places(
         of scenario: Scenario, _ ports: inout LocalPorts
     ) throws(ReplayError) -> [String: Place] {
@@ -145,7 +146,7 @@ package struct Replay {
 
     private func file(_ name: String) -> URL { scenarios.appending(path: name).appending(path: "flow.yaml") }
 
-    /// Prints a line. It is not buffered, so that lines appear immediately, also through a pipe.
+    /// Prints a line without buffering, so that it appears immediately, even through a pipe.
     private func say(_ line: String) { FileHandle.standardOutput.write(Data((line + "\n").utf8)) }
 
     private func create(_ folder: URL) throws(ReplayError) {

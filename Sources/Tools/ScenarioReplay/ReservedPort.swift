@@ -1,15 +1,17 @@
 import Glibc
 
-/// A port that is reserved for a program that restarts. Until the port is released, no other user of this type gets it.
+/// A port that is reserved for a program that restarts. Until the port is released, no other user of this type gets the
+/// port.
 ///
-/// Two sockets reserve it. One is for UDP, at an address that has only this purpose, so that only one of two parties
-/// can get the port. The other is for TCP at all addresses, and nobody connects to it. A program can still bind the
-/// port. The numbers are below the numbers that the kernel assigns itself. `Tests/Trust/ports.py` does the same.
+/// Two sockets reserve the port. The UDP socket is bound to an address that has only this purpose; if two parties want
+/// the port, only one can bind it. The TCP socket is bound to all addresses, and nobody connects to it. The program
+/// itself can still bind the port. The reserved ports are below the ports that the kernel assigns itself.
+/// `Tests/Trust/ports.py` reserves ports in the same way.
 package final class ReservedPort: Sendable {
     package let number: UInt16
     private let descriptors: [Int32]
 
-    /// The address 127.255.255.254, which no other program binds.
+    /// The address of the UDP sockets, 127.255.255.254, which no other program binds.
     static let keeper: UInt32 = 0x7fff_fffe
     package static let range: Range<UInt16> = 20_000..<32_000
 
@@ -18,7 +20,7 @@ package final class ReservedPort: Sendable {
     /// - Returns: `nil` if the port is already reserved or used.
     package init?(_ number: UInt16) {
         let datagrams = Self.bound(SOCK_DGRAM, Self.keeper, number, isShared: false)
-        // This socket does not listen, so that a program can listen on the same port.
+        // The TCP socket does not listen, so that a program can listen on the port.
         let stream = Self.bound(SOCK_STREAM, 0, number, isShared: true)
         let descriptors = [datagrams, stream].compactMap(\.self)
         guard descriptors.count == 2,
@@ -31,7 +33,7 @@ package final class ReservedPort: Sendable {
         self.descriptors = descriptors
     }
 
-    /// Reserves the first port that is free.
+    /// Reserves the first free port.
     package static func any() -> ReservedPort? {
         for number in range {
             if let port = ReservedPort(number) { return port }

@@ -6,13 +6,13 @@ package struct Scenario: Equatable, Sendable {
     /// The name of the scenario's folder.
     package let name: String
     package let about: String
-    /// Settings that are added to the daemon's usual configuration. A null node if the scenario changes nothing.
+    /// The settings that are added to the daemon's usual configuration. Without additional settings, the node is null.
     package let daemon: YAMLNode
     package let users: [ScenarioUser]
     package let tokens: [TokenFault]
     package let steps: [ScenarioStep]
     package let pushes: [ExpectedPush]
-    /// How long to watch for unexpected pushes when all steps have ended.
+    /// How long to watch for unexpected pushes after all steps have ended.
     package let quiet: Duration
 
     package init(
@@ -31,7 +31,7 @@ package struct Scenario: Equatable, Sendable {
     }
 }
 
-/// A user who can answer digest challenges, in the domain `example.net`.
+/// A SIP user in the domain `example.net`, who can answer digest challenges.
 package struct ScenarioUser: Hashable, Sendable {
     package let name: String
     package let password: String
@@ -40,7 +40,7 @@ package struct ScenarioUser: Hashable, Sendable {
 /// A push token that has a failure plan in the sandbox.
 package struct TokenFault: Hashable, Sendable {
     package let token: String
-    /// The members of the plan, such as `status`, each with its number or text.
+    /// The members of the failure plan, such as `status`, each with its number or text.
     package let plan: [String: String]
 }
 
@@ -50,7 +50,7 @@ package struct ScenarioStep: Hashable, Sendable {
     package enum Work: Hashable, Sendable {
         case play(Actor)
         case run(Program)
-        /// The arguments of `sippushd`, without `--config`.
+        /// The arguments of a `sippushd` control command, without `--config`.
         case command([String])
         case request(APIRequest)
     }
@@ -75,11 +75,11 @@ package struct ScenarioStep: Hashable, Sendable {
         return request
     }
 
-    /// The role of the step's actor; `nil` for a command or a request.
+    /// The role of the step's phone, PBX or actor; `nil` for a command or a request.
     var role: Actor.Role? { program?.role ?? actor?.role }
-    /// The place in whose column the ladder shows the step.
+    /// The participant in whose column the ladder shows the step.
     package var place: String? { program?.place ?? actor?.place }
-    /// The IP address that the step's place asks for.
+    /// The IP address that the step names for its participant; `nil` for the usual address.
     var address: String? { program?.address ?? actor?.address }
 
     package var program: Program? {
@@ -88,21 +88,21 @@ package struct ScenarioStep: Hashable, Sendable {
     }
 }
 
-/// A request of an app or an application server to the daemon's HTTP API. curl sends it.
+/// A request of an app or an application server to the daemon's HTTP API, which curl sends.
 package struct APIRequest: Hashable, Sendable {
     package let method: String
-    /// The path and the query. Here and in the body, `%user%` and `%domain%` are replaced by the scenario's values.
+    /// The path and the query. In path, query and body, `%user%` and `%domain%` are replaced by the scenario's values.
     package let target: String
     package let fields: [String: String]
-    /// The scopes, separated by commas, of the key that is sent; `nil` if no key is sent.
+    /// The scopes, separated by commas, of the API key that is sent; `nil` if no key is sent.
     package let scopes: String?
     package let body: String?
-    /// The expected status of the answer.
+    /// The expected HTTP status of the answer.
     package let status: Int
-    /// The expected values in the answer's JSON, by their paths: see ``JSONValue/text(at:)``.
+    /// The expected values in the JSON of the answer, by their paths: see ``JSONValue/text(at:)``.
     package let answer: [String: String]
 
-    /// Why the answer differs from the expected one; `nil` if it does not.
+    /// Why the answer differs from the expected answer; `nil` if it does not.
     package func difference(status: Int, answer text: String) -> String? {
         guard status == self.status else { return "was answered with \(status), expected \(self.status)" }
         let value = JSONValue(text: text)
@@ -114,47 +114,48 @@ package struct APIRequest: Hashable, Sendable {
     }
 }
 
-/// A real phone or a real PBX. A script starts its program, which is stopped at the end.
+/// A real phone or a real PBX. A script starts the program of the phone or PBX, which is stopped at the end of the
+/// scenario.
 ///
 /// The script gets its parameters in environment variables:
 ///
-/// - `PHONE_TARGET`: the daemon's `host:port`. `PHONE_SECURE` is its TLS address, and `PHONE_WEB` its address for
-///   WebSocket over TLS.
+/// - `PHONE_TARGET`: the daemon's `host:port`. `PHONE_SECURE` is the daemon's TLS address, and `PHONE_WEB` its address
+///   for WebSocket over TLS.
 /// - `PHONE_AUTHORITY`: a file with the authority of the daemon's certificates.
 /// - `PHONE_SANDBOX`: the address of the push sandbox's controls.
-/// - `PHONE_HOME`: a folder that all programs of a place share.
+/// - `PHONE_HOME`: a folder that all programs of a participant use together.
 /// - `PHONE_USER`, `PHONE_TOKEN` and so on: the keys of the scenario.
 ///
 /// For a PBX, the names begin with `PBX_`, and `PBX_ADDRESS` is the destination of the daemon's calls.
 package struct Program: Hashable, Sendable {
-    /// The exit code of a killed program, as a shell reports it.
+    /// The exit code of a program that SIGKILL ended, as a shell reports it.
     package static let killed = 128 + 9
 
     package enum End: Hashable, Sendable {
-        /// The program gets SIGKILL, which is how the system of a phone ends apps.
+        /// The program gets SIGKILL, as when a phone's operating system ends an app.
         case kill
-        /// The program gets SIGTERM, which is how an operator ends a server.
+        /// The program gets SIGTERM, as when an operator stops a server.
         case stop
     }
 
     /// The path of the script in the scenario's folder.
     package let script: String
-    /// A program that the scenario needs. If it is not in `PATH`, the scenario is skipped.
+    /// The name of a program that the scenario needs. If the program is not in `PATH`, the scenario is skipped.
     package let needs: String?
     package let role: Actor.Role
     package let place: String
-    /// The IP address of the place; `nil` for the usual one.
+    /// The IP address of the participant; `nil` for the usual address.
     package let address: String?
     package let keys: [String: String]
-    /// A text in the output that shows that the program has received a 200; `nil` if no step waits for it. A PBX runs
-    /// when its port is in use.
+    /// The text in the program's output that shows that it has received a 200; `nil` if no step waits for that. A PBX
+    /// counts as running when its port is in use.
     package let says: String?
     package let end: End
     /// When the program gets its signal.
     package let endsWhen: StartCondition
 }
 
-/// An actor, which plays a SIPp file.
+/// An actor: a process of SIPp, which plays one SIPp file.
 package struct Actor: Hashable, Sendable {
     package enum Role: String, CaseIterable, Hashable, Sendable {
         case phone, pbx
@@ -163,7 +164,7 @@ package struct Actor: Hashable, Sendable {
     package enum Transport: String, CaseIterable, Hashable, Sendable {
         case udp, tcp
 
-        /// The value of SIPp's option `-t`: one socket for all calls.
+        /// The value of SIPp's option `-t`, with which all calls of the actor use one socket.
         var mode: String {
             switch self {
             case .udp: "u1"
@@ -176,18 +177,19 @@ package struct Actor: Hashable, Sendable {
     package let file: String
     package let role: Role
     package let transport: Transport
-    /// The place of the actor. Actors with the same place share a local port and a column of the ladder.
+    /// The participant that the actor plays. Actors with the same participant have the same local port and column of
+    /// the ladder.
     package let place: String
-    /// The IP address of the place; `nil` for the usual one.
+    /// The IP address of the participant; `nil` for the usual address.
     package let address: String?
-    /// The place to which the actor sends; `nil` for the daemon.
+    /// The participant to which the actor sends; `nil` for the daemon.
     package let peer: String?
-    /// The keys, which SIPp gets as `-key NAME VALUE`.
+    /// The keywords of the SIPp file, which SIPp gets as `-key NAME VALUE`.
     package let keys: [String: String]
 }
 
-/// When a step begins, or a program is killed. It happens when all conditions are fulfilled and then `delay` has
-/// passed.
+/// The condition under which a step begins or a program is killed. The step begins, or the program is killed, when all
+/// parts are fulfilled and then `delay` has passed.
 package struct StartCondition: Hashable, Sendable {
     package struct Push: Hashable, Sendable {
         package let token: String
@@ -195,25 +197,25 @@ package struct StartCondition: Hashable, Sendable {
         package let nth: Int
     }
 
-    /// The steps that must have ended.
+    /// The names of steps that must have ended.
     package var after: [String] = []
-    /// An actor that must have received a 200, or a PBX that must run.
+    /// The name of an actor or a phone that must have received a 200, or of a PBX that must be running.
     package var answered: String?
     package var push: Push?
-    /// A token for which the sandbox must have run its hook.
+    /// The token for which the sandbox must have run its hook.
     package var hook: String?
     package var delay: Duration = .zero
 
     package static let atOnce = StartCondition()
 }
 
-/// A push that the scenario must cause.
+/// A push that must arrive at the sandbox during the scenario.
 package struct ExpectedPush: Hashable, Sendable {
     package let token: String
     package let type: String
-    /// The status of the sandbox's answer; `nil` if any is right.
+    /// The expected status of the sandbox's answer; `nil` if any status is allowed.
     package let status: Int?
     package let service: String?
-    /// The expected values in the body, by their paths: see ``JSONValue/text(at:)``.
+    /// The expected values in the body of the push, by their paths: see ``JSONValue/text(at:)``.
     package let fields: [String: String]
 }

@@ -1,13 +1,13 @@
 package import Settings
 
 extension Scenario {
-    /// Reads a `flow.yaml`.
+    /// Reads a scenario from its `flow.yaml`.
     ///
     /// - Parameters:
     ///   - bytes: the contents of the file.
     ///   - name: the name of the scenario.
     ///   - file: the file name for problems.
-    /// - Returns: the scenario. Its steps refer only to steps that exist.
+    /// - Returns: the scenario. The steps of the scenario refer only to steps that exist.
     /// - Throws: all errors in the file, each with its line.
     package static func read(_ bytes: [UInt8], name: String, file: String) throws(SettingsError) -> Scenario {
         let root = try YAMLNode.read(bytes, file: file)
@@ -36,7 +36,7 @@ private struct ScenarioReader {
             quiet: duration(entries["quiet"]) ?? .milliseconds(300))
     }
 
-    /// A step, and its position in the file for problems that are found later.
+    /// A step and its position in the file, for errors that are found later.
     typealias PlacedStep = (step: ScenarioStep, position: YAMLPosition)
 
     private mutating func actor(_ node: YAMLNode) -> PlacedStep? {
@@ -121,7 +121,7 @@ private struct ScenarioReader {
         return start
     }
 
-    /// The expected pushes of an entry. With `count`, the entry is repeated.
+    /// The expected pushes of one entry of the file. If the entry has a `count`, the push is expected this many times.
     private mutating func pushes(_ node: YAMLNode) -> [ExpectedPush] {
         let entries = known(["token", "type", "count", "status", "service", "fields"], in: node, "a push")
         guard let token = required("token", entries, node), let type = required("type", entries, node) else {
@@ -163,7 +163,7 @@ private struct ScenarioReader {
         for (step, position) in steps where !names.insert(step.name).inserted {
             problems.report("two steps are called \(quoted(step.name))", at: position)
         }
-        // The steps for which others can wait: they report that they have received a 200, or that they run.
+        // The steps for which other steps can wait, because they report that they have received a 200 or that they run.
         let told = Set(
             steps.filter { step, _ in
                 step.actor != nil || step.program?.says != nil || step.program?.role == .pbx

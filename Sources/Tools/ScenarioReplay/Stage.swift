@@ -1,30 +1,31 @@
 import Foundation
 import Settings
 
-/// The environment of a scenario: a daemon and its push sandbox. They are started here, or are already running.
+/// The environment of a scenario: a daemon and its push sandbox, which are started here or were already running.
 final class Stage {
     /// The daemon's address, `host:port`.
     let target: String
-    /// The daemon's TLS address, and the file with the authority of its certificates; `nil` if unknown.
+    /// The daemon's TLS address, and the file with the authority of its certificates; `nil` if they are unknown.
     let secureTarget: String?
     let authority: String?
-    /// The daemon's address for WebSocket over TLS. It has the same certificate.
+    /// The daemon's address for WebSocket over TLS, where it uses the certificate of its TLS address.
     let webTarget: String?
     /// The address of the sandbox's controls; `nil` if unknown.
     private(set) var sandbox: String?
-    /// The sandbox's record; `nil` if pushes cannot be observed.
+    /// The file in which the sandbox records pushes; `nil` if pushes cannot be observed.
     let record: URL?
     let domain: String
-    /// The callee, if the scenario names none. On a daemon that was already running it is a new name, because that
-    /// daemon keeps its contacts.
+    /// The callee of scenarios that name none. For a daemon that was already running, the name is new in each run,
+    /// because this daemon keeps its contacts.
     let user: String
-    /// The file with the tokens for which the sandbox ran its hook, one on each line; `nil` without such a hook.
+    /// The file with the tokens for which the sandbox ran its hook, one on each line; `nil` if there is no hook of
+    /// ours.
     let hooked: URL?
-    /// The configuration file for control commands; `nil` without one.
+    /// The configuration file for control commands; `nil` if no file is known.
     let configuration: String?
     /// The address of the HTTP API; `nil` if the API cannot be used.
     let api: String?
-    /// The API keys by their scopes. A daemon that was already running has one key for all scopes.
+    /// The API keys by their scopes. For a daemon that was already running, one key has all scopes.
     private var keys: [String: String] = [:]
     private let anyKey: String?
     private let sippushd: String
@@ -54,9 +55,10 @@ final class Stage {
     ///   - scenario: the scenario, whose settings are added to the configuration.
     ///   - programs: the folder of `sippushd` and `push-sandbox`.
     ///   - folder: an empty folder for all output.
-    ///   - places: the address of each place of the scenario.
+    ///   - places: the address of each participant of the scenario.
     ///   - ports: supplies the daemon's ports.
-    /// - Throws: ``ReplayError`` if one of them does not start. Then none is left running.
+    /// - Throws: ``ReplayError`` if daemon or sandbox does not start. If this function throws, neither of them is left
+    ///   running.
     init(
         for scenario: Scenario, programs: URL, folder: URL, places: [String: Place], ports: inout LocalPorts
     ) throws(ReplayError) {
@@ -118,7 +120,7 @@ final class Stage {
         return try Child(words.joined(separator: " "), sippushd, arguments, log: log, input: input)
     }
 
-    /// Starts a request to the HTTP API. curl prints the status, and writes the body of the answer to a file.
+    /// Starts curl with a request to the HTTP API. curl prints the status, and writes the body of the answer to a file.
     func request(_ request: APIRequest, _ name: String, log: URL, answer: URL) throws(ReplayError) -> Child {
         guard let api else { throw ReplayError("requests need --api") }
         var words = [
@@ -178,7 +180,7 @@ extension Stage {
         let sip, secure, web, api: Int
     }
 
-    /// The words `tls=` and `plain=` in the line that the sandbox prints at its start.
+    /// The values of `tls=` and `plain=` in the line that the sandbox prints at its start.
     static func addresses(in output: String) -> [String: String] {
         var found: [String: String] = [:]
         for word in output.split(whereSeparator: \.isWhitespace) {

@@ -1,29 +1,30 @@
-/// A daemon that is already running, and its known properties.
+/// A daemon that was already running before the scenario, and the known facts about it.
 package struct Target: Hashable, Sendable {
-    /// `host:port`.
+    /// The daemon's SIP address, `host:port`.
     package let address: String
-    /// The file in which its push sandbox records pushes.
+    /// The file in which the daemon's push sandbox records pushes.
     package var record: String?
     /// The daemon's configuration file, for control commands.
     package var configuration: String?
-    /// The local port that the daemon trusts as the port of its PBX.
+    /// The local port from which the daemon accepts its trusted PBX.
     package var pbxPort: Int?
     package var domain = Target.usualDomain
-    /// The address of the daemon's HTTP API, `host:port`. The key has the scopes of the scenarios.
+    /// The address of the daemon's HTTP API, `host:port`. The property `apiKey` must be a key with the scopes that the
+    /// scenarios need.
     package var api: String?
     package var apiKey: String?
 
-    /// The domain of the daemons that this program starts.
+    /// The SIP domain of the daemons that this program starts.
     package static let usualDomain = "example.net"
 }
 
 /// The options of `scenario-replay`.
 package struct ReplayOptions: Hashable, Sendable {
-    /// The names of the scenarios to play; empty for all.
+    /// The names of the scenarios to play; empty for all scenarios.
     package var names: [String] = []
-    /// The folder with all scenarios.
+    /// The folder that contains all scenarios.
     package var scenarios = "sip-scenarios"
-    /// The folder of `sippushd` and `push-sandbox`; `nil` for the folder of this program.
+    /// The folder of `sippushd` and `push-sandbox`; `nil` for the folder of this program itself.
     package var programs: String?
     package var target: Target?
     package var isListOnly = false

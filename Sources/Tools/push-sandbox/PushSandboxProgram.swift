@@ -5,7 +5,7 @@ import PushSandbox
 import Reactor
 import Timekeeping
 
-/// The command line of the push sandbox.
+/// The main program of the push sandbox.
 @main
 struct PushSandboxProgram {
     private static let help = """
@@ -94,8 +94,8 @@ struct PushSandboxProgram {
             certificate: .file(files.certificate), key: .file(files.certificateKey), protocols: ["h2", "http/1.1"])
         let secure = try listening(on: options.listen) { try server.listen(tls: options.listen, context) }
         let plain = try listening(on: options.plain) { try server.listen(plain: options.plain) }
-        // The token service is on the plain port, so that a daemon without a certificate authority in its FCM settings
-        // can use it too.
+        // The service account names the plain port as the token service. Therefore even a daemon whose FCM settings
+        // have no certificate authority can use the token service.
         try files.writeServiceAccount(tokenEndpoint: "http://\(reachable(plain))/token")
         semantics.webPushOrigin = "https://\(reachable(secure))"
         let feedback = FeedbackServer(loop: loop, semantics: semantics)
@@ -114,7 +114,7 @@ struct PushSandboxProgram {
         withExtendedLifetime((signals, server, feedback)) {}
     }
 
-    /// Listens, and adds the address to the system's error if that fails.
+    /// Starts to listen. If that fails, the thrown error names the address.
     private static func listening(on endpoint: Endpoint, _ listen: () throws -> Endpoint) throws -> Endpoint {
         do {
             return try listen()
@@ -123,7 +123,7 @@ struct PushSandboxProgram {
         }
     }
 
-    /// The address at which clients on this machine reach a listener.
+    /// The address at which clients on this machine reach a listener, even if it listens on all addresses.
     private static func reachable(_ endpoint: Endpoint) -> Endpoint {
         endpoint.address.isUnspecified ? Endpoint(.loopbackV4, endpoint.port) : endpoint
     }

@@ -2,7 +2,7 @@ import Crypto
 import Foundation
 import JSON
 
-/// The files with certificates and keys in a folder. They are created once.
+/// The sandbox's files with certificates and keys. Each file is created once and then kept.
 struct StateFiles {
     let certificate, certificateKey, apnsKey, accountKey: String
     /// The file with an app's certificate and key, for Apple's feedback service.
@@ -22,7 +22,7 @@ struct StateFiles {
             try write(made.certificate, to: certificate)
             try write(made.key, to: certificateKey)
         }
-        // Any P-256 key can sign APNs tokens.
+        // Any P-256 key can sign APNs tokens, so a new certificate is made only for its key.
         if !exists(apnsKey) { try write(SelfSignedCertificate(hosts: ["apns"]).key, to: apnsKey) }
         if !exists(accountKey) { try write(GeneratedKey.rsa(), to: accountKey) }
         if !exists(appCertificate) {
@@ -31,7 +31,7 @@ struct StateFiles {
         }
     }
 
-    /// Writes a service account file in Google's format. It names this sandbox as the token service.
+    /// Writes a service account file in Google's format, in which this sandbox is the token service.
     func writeServiceAccount(tokenEndpoint: String) throws {
         let key = try String(contentsOfFile: accountKey, encoding: .utf8)
         let fields: JSONValue = [
@@ -45,8 +45,8 @@ struct StateFiles {
     private func exists(_ path: String) -> Bool { FileManager.default.fileExists(atPath: path) }
 
     private func write(_ bytes: [UInt8], to path: String) throws {
-        // The file is written under another name first. Thus it is never incomplete, and a key is never readable by
-        // others.
+        // The contents are first written to a file with another name, which is then renamed. Therefore readers never
+        // see an incomplete file, and other users can never read a key in it.
         let part = path + ".part"
         guard
             FileManager.default.createFile(atPath: part, contents: Data(bytes), attributes: [.posixPermissions: 0o600])

@@ -2,7 +2,7 @@
 /// address.
 package struct AddressBlock: Hashable, Sendable, CustomStringConvertible {
     package let base: IPAddress
-    /// How many leading bits of the 128-bit form all addresses of the block share. For an IPv4 `/8` it is 104.
+    /// How many leading bits of the 128-bit form all addresses of the block share. For an IPv4 `/8`, the prefix is 104.
     package let prefix: Int
 
     /// Reads `address[/length]`; `nil` if either part is not valid.
@@ -20,7 +20,8 @@ package struct AddressBlock: Hashable, Sendable, CustomStringConvertible {
     }
 
     package func contains(_ address: IPAddress) -> Bool {
-        // An IPv6 block shorter than /96 must not contain IPv4 addresses, whose mapped form is only internal.
+        // An IPv6 block with a prefix shorter than /96 must not match IPv4 addresses, whose mapped form is only
+        // internal.
         guard base.isV4 == address.isV4 else { return false }
         let highBits = min(prefix, 64)
         let lowBits = max(prefix - 64, 0)

@@ -3,7 +3,8 @@ package struct Endpoint: Hashable, Sendable, CustomStringConvertible {
     package let address: IPAddress
     package let port: UInt16
 
-    /// Written by hand, because the synthesized version uses a witness table in other modules.
+    /// Compares two endpoints. This function is written by hand, because the compiler's version is slower in other
+    /// modules.
     @inlinable
     package static func == (left: Endpoint, right: Endpoint) -> Bool {
         left.port == right.port && left.address == right.address
@@ -40,7 +41,7 @@ package struct Endpoint: Hashable, Sendable, CustomStringConvertible {
     package var description: String { "\(address.uriHost):\(port)" }
 
     /// Whether messages from `source` can come from the server at this endpoint. A server may send from any port of its
-    /// address. But if it shares the address with phones, only its one port counts.
+    /// address. If phones have the same address as the server, only the server's own port counts.
     package func speaks(as source: Endpoint, hasOnePort: @autoclosure () -> Bool) -> Bool {
         guard address == source.address else { return false }
         return self == source || !hasOnePort()

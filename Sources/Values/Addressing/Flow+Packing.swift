@@ -3,7 +3,7 @@ extension Flow {
     private enum Form {
         static let transport: UInt8 = 7
         static let isV6: UInt8 = 8
-        /// Set if a connection number follows.
+        /// The bit of the first byte that is set if a connection number follows.
         static let hasConnection: UInt8 = 16
     }
 
@@ -24,8 +24,8 @@ extension Flow {
         if connection != 0 { bytes.append(connection, bytes: 8) }
     }
 
-    /// Reads the bytes that ``pack(into:)`` wrote at `index`, and advances `index` past them. The result is `nil` for
-    /// any other bytes.
+    /// Reads a flow that ``pack(into:)`` wrote at `index`, and moves `index` behind the flow. The result is `nil` if
+    /// the bytes are not a packed flow.
     package init?(packed bytes: Span<UInt8>, from index: inout Int) {
         guard index < bytes.count else { return nil }
         let form = bytes[index]
@@ -52,14 +52,14 @@ extension Flow {
 }
 
 extension [UInt8] {
-    /// Appends the lowest `count` bytes of a number, beginning with the lowest one.
+    /// Appends the lowest `count` bytes of an integer. The lowest byte is written first.
     fileprivate mutating func append(_ number: UInt64, bytes count: Int) {
         for place in 0..<count { append(UInt8(truncatingIfNeeded: number >> UInt64(8 * place))) }
     }
 }
 
 extension Span<UInt8> {
-    // Inlined, so that the compiler specialises the function for each number of bytes.
+    // The function is inlined, so that the compiler specialises it for each value of `count`.
     @inline(__always)
     fileprivate func number(of bytes: Int, from index: inout Int) -> UInt64? {
         guard index + bytes <= count else { return nil }

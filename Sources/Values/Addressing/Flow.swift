@@ -2,7 +2,8 @@
 package enum Transport: UInt8, Hashable, Sendable, CaseIterable {
     case udp, tcp, tls, ws, wss
 
-    /// Written by hand, because the synthesized version uses a witness table in other modules.
+    /// Compares two transports. This function is written by hand, because the compiler's version is slower in other
+    /// modules.
     @inlinable
     package static func == (left: Transport, right: Transport) -> Bool { left.rawValue == right.rawValue }
 
@@ -13,8 +14,8 @@ package enum Transport: UInt8, Hashable, Sendable, CaseIterable {
     /// Whether the transport encrypts the bytes, so that no hop in between can read or change them (RFC 5630).
     package var isSecure: Bool { self == .tls || self == .wss }
 
-    /// Whether the transport is a WebSocket. Only the peer can then open the connection, because nobody listens at its
-    /// end (RFC 7118).
+    /// Whether the transport is a WebSocket. A WebSocket connection can only be opened by the phone, because a browser
+    /// accepts no connections (RFC 7118).
     package var isWebSocket: Bool { self == .ws || self == .wss }
 
     /// The transport's name in a Via header field.
@@ -51,26 +52,26 @@ package enum Transport: UInt8, Hashable, Sendable, CaseIterable {
     }
 }
 
-/// A number that represents the host name of a TLS server in a ``Flow``. Only the code that opens connections knows the
-/// name, and only in the current run.
+/// A number that represents the host name of a TLS server in a ``Flow``. The code that opens connections assigns the
+/// numbers, and they are valid only in the current run of the program.
 package struct ServerNumber: Hashable, Sendable {
     package let rawValue: UInt16
 
     package init(_ rawValue: UInt16) { self.rawValue = rawValue }
 
-    /// No name: the server is identified only by its address.
+    /// The value for a flow whose server has no name and is identified only by its address.
     package static let none = ServerNumber(0)
 }
 
-/// The way by which a message arrived and an answer is sent (RFC 5626): a connection, or for UDP a pair of addresses.
+/// The way by which a message arrived and its answer is sent (RFC 5626): a connection, or for UDP a pair of addresses.
 package struct Flow: Hashable, Sendable {
     // The small fields are first, so that they share one word.
     package let transport: Transport
     /// The server whose certificate is required when a connection is opened for this flow.
     package let server: ServerNumber
-    /// The number of our listener, in the order of the settings. It determines the local address.
+    /// The index of this daemon's listener, in the order of the settings. The listener determines the local address.
     package let listener: UInt16
-    /// The number of the stream connection, which is unique in the process; 0 for UDP.
+    /// The id of the stream connection, which is unique in the process; 0 for UDP.
     package let connection: UInt64
     package let remote: Endpoint
 
@@ -84,7 +85,8 @@ package struct Flow: Hashable, Sendable {
         self.remote = remote
     }
 
-    /// The flow to the same peer on another connection. With 0 as `connection` it means any connection to the peer.
+    /// A flow to the same peer as this flow, but on the given connection. If `connection` is 0, the new flow means any
+    /// connection to the peer.
     package func on(connection: UInt64) -> Flow {
         Flow(transport: transport, listener: listener, connection: connection, remote: remote, server: server)
     }
@@ -97,10 +99,11 @@ package struct Flow: Hashable, Sendable {
 }
 
 extension Flow {
-    /// A connection number that is never assigned. It marks a closed connection.
+    /// The connection id that marks a closed connection. No connection has this id.
     private static let noConnection = UInt64.max
 
-    /// The flow after its connection was closed. It still contains the peer's address, but nothing can be sent on it.
+    /// The flow after its connection was closed. The flow still contains the peer's address, but no message can be sent
+    /// on it.
     package var closed: Flow {
         guard transport.isReliable else { return self }
         return on(connection: Self.noConnection)

@@ -23,14 +23,16 @@ package struct IPAddress: Hashable, Sendable {
 
     package var isV4: Bool { high == 0 && low >> 32 == 0xffff }
 
-    /// The four octets; the first one is the most significant byte. Valid only if ``isV4``.
+    /// The four octets of an IPv4 address; the first octet is the most significant byte. For IPv6, the result is
+    /// meaningless.
     package var v4Bits: UInt32 { UInt32(truncatingIfNeeded: low) }
 
     package var isLoopback: Bool { isV4 ? v4Bits >> 24 == 127 : high == 0 && low == 1 }
 
     package var isUnspecified: Bool { isV4 ? v4Bits == 0 : high == 0 && low == 0 }
 
-    /// The unit in which peers are limited. For IPv6 it is the /64, because one peer usually has all of its addresses.
+    /// The unit to which limits for peers apply: an IPv4 address, or the /64 of an IPv6 address. A whole /64 counts as
+    /// one source, because one peer usually has all its addresses.
     package var source: IPAddress { isV4 ? self : IPAddress(high: high, low: 0) }
 
     package static let anyV4 = IPAddress(v4: 0)
@@ -187,6 +189,6 @@ extension IPAddress: CustomStringConvertible {
         return best
     }
 
-    /// The address as the host of a URI. IPv6 is in brackets.
+    /// The address as the host of a URI. An IPv6 address is in brackets.
     package var uriHost: String { isV4 ? description : "[\(description)]" }
 }

@@ -36,7 +36,7 @@ package enum Base64: Sendable {
 
     package func encode(_ bytes: [UInt8]) -> [UInt8] { encode(bytes.span) }
 
-    /// Decodes a text. The result is `nil` unless ``encode(_:)`` can produce exactly this text.
+    /// Decodes a text. The result is `nil` unless the text is in the canonical form that ``encode(_:)`` produces.
     package func decode(_ text: Span<UInt8>) -> [UInt8]? {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(text.count * 3 / 4)
@@ -45,7 +45,8 @@ package enum Base64: Sendable {
 
     /// Decodes a text and appends its bytes.
     ///
-    /// - Returns: whether ``encode(_:)`` can produce this text. If not, the appended bytes are meaningless.
+    /// - Returns: whether the text is in the canonical form that ``encode(_:)`` produces. If the text is malformed, the
+    ///   appended bytes are meaningless.
     package func decode(_ text: Span<UInt8>, into bytes: inout [UInt8]) -> Bool {
         var count = text.count
         if self == .standard {
@@ -73,7 +74,8 @@ package enum Base64: Sendable {
                 seen |= first | second | third
                 bytes.append(first << 2 | second >> 4)
                 if index + 2 < count { bytes.append(second << 4 | third >> 2) }
-                // The unused bits must be zero. Otherwise two texts would mean the same bytes.
+                // The unused bits of the last character must be zero. If the unused bits could have other values, two
+                // texts would stand for the same bytes.
                 isText = (index + 2 < count ? third << 6 : second << 4) == 0
             }
             isText = isText && seen < Self.none
@@ -95,7 +97,7 @@ package enum Base64: Sendable {
         return self == .url ? UInt8(ascii: "_") : UInt8(ascii: "/")
     }
 
-    /// The six bits that a character stands for; `nil` if it is not in the alphabet.
+    /// The six bits for which a character stands; `nil` if the character is not in the alphabet.
     package func value(of character: UInt8) -> UInt8? {
         let value = (self == .standard ? Self.standardValues : Self.urlValues)[Int(character)]
         return value < Self.none ? value : nil
@@ -103,7 +105,7 @@ package enum Base64: Sendable {
 
     /// The value that marks bytes outside the alphabet.
     private static let none: UInt8 = 64
-    /// For each byte, the six bits that it stands for as a character.
+    /// A table with the six-bit value of each byte; 64 for bytes outside the alphabet.
     private static let standardValues = values(of: .standard)
     private static let urlValues = values(of: .url)
 

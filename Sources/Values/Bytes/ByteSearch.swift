@@ -1,8 +1,9 @@
 extension Span<UInt8> {
-    /// The index of the first byte in `range` that `matches`. If none does, the end of the range.
+    /// The index of the first byte in `range` for which `matches` is true. If there is no such byte, the result is the
+    /// end of the range.
     ///
-    /// Sixteen bytes are examined at a time. Therefore `matches` may also get bytes after the range, and zeros after
-    /// the last byte. Their results are ignored.
+    /// `matches` examines sixteen bytes at a time. Therefore `matches` may also get bytes after the range, and zeros
+    /// after the last byte. The results of `matches` for these bytes are ignored.
     @inlinable @inline(__always)
     package func firstPlace(
         in range: Range<Int>, where matches: (SIMD16<UInt8>) -> SIMDMask<SIMD16<Int8>>
@@ -29,20 +30,22 @@ extension Span<UInt8> {
         }
     }
 
-    /// The index of the first byte in `range` that equals `byte`; `nil` if there is none.
+    /// The index of the first byte in `range` that equals `byte`; `nil` if no byte equals it.
     package func firstIndex(of byte: UInt8, in range: Range<Int>) -> Int? {
         let wanted = SIMD16<UInt8>(repeating: byte)
         let place = firstPlace(in: range) { $0 .== wanted }
         return place < range.upperBound ? place : nil
     }
 
-    /// The index of the first byte in `range` that equals one of two bytes. If there is none, the end of the range.
+    /// The index of the first byte in `range` that equals one of two bytes. If the range has no such byte, the result
+    /// is the end of the range.
     package func firstPlace(of first: UInt8, or second: UInt8, in range: Range<Int>) -> Int {
         let (first, second) = (SIMD16<UInt8>(repeating: first), SIMD16<UInt8>(repeating: second))
         return firstPlace(in: range) { ($0 .== first) .| ($0 .== second) }
     }
 
-    /// The index of the first byte in `range` that equals one of three bytes. If there is none, the end of the range.
+    /// The index of the first byte in `range` that equals one of three bytes. If the range has none of the three bytes,
+    /// the result is the end of the range.
     package func firstPlace(of first: UInt8, _ second: UInt8, or third: UInt8, in range: Range<Int>) -> Int {
         let (first, second) = (SIMD16<UInt8>(repeating: first), SIMD16<UInt8>(repeating: second))
         let third = SIMD16<UInt8>(repeating: third)
@@ -82,7 +85,8 @@ extension Span<UInt8> {
                 let wanted = unsafe right.loadUnaligned(fromByteOffset: place, as: UInt64.self)
                 if word != wanted, word.asciiLowercased != wanted { return false }
                 guard place &+ 8 < count else { return true }
-                // The last word overlaps the previous word, so that no byte is left over.
+                // The last eight bytes may overlap bytes that were already compared, so that no byte at the end is left
+                // over.
                 place = Swift.min(place &+ 8, count &- 8)
             }
         }
@@ -111,8 +115,8 @@ extension SIMD16<UInt8> {
 }
 
 extension Span<UInt8> {
-    /// The first eight bytes of the range as a number, with letters in lower case. A shorter range is padded with
-    /// zeros. The first byte is the lowest byte of the number.
+    /// The first eight bytes of the range as an integer, with letters in lower case. A shorter range is padded with
+    /// zeros. The first byte is the lowest byte of the integer.
     @inlinable
     package func lowercasedWord(_ range: Range<Int>) -> UInt64 {
         precondition(range.lowerBound >= 0 && range.upperBound <= count, "word outside the bytes")
@@ -122,7 +126,7 @@ extension Span<UInt8> {
         }
     }
 
-    /// The eight bytes from this index on as a number. The first byte is the lowest byte of the number.
+    /// The eight bytes from this index on as an integer. The first byte is the lowest byte of the integer.
     @inlinable @inline(__always)
     package func word(at place: Int) -> UInt64 {
         precondition(place >= 0 && place <= count &- 8, "word outside the bytes")
@@ -133,8 +137,8 @@ extension Span<UInt8> {
 }
 
 extension Span<UInt8> {
-    /// Calls `body` for all bytes, eight at a time as a number. The first byte is the lowest byte of the number. The
-    /// last number is padded with zeros.
+    /// Calls `body` for each eight bytes of the text, packed into an integer. The first byte is the lowest byte of the
+    /// integer. The last integer is padded with zeros if fewer than eight bytes are left.
     @inlinable @inline(__always)
     package func forEachWord(_ body: (UInt64) -> Void) {
         unsafe withUnsafeBytes { raw in
@@ -150,11 +154,13 @@ extension Span<UInt8> {
 }
 
 extension StaticString {
-    /// The first eight bytes of the text as a number. The compiler computes it.
+    /// The first eight bytes of the text as an integer. The compiler computes the integer, because the text is a
+    /// constant.
     @inlinable @inline(__always)
     package var word: UInt64 { unsafe UnsafeRawPointer(utf8Start).word(Swift.min(utf8CodeUnitCount, 8)) }
 
-    /// The last eight bytes of the text as a number. A shorter text is used as a whole. The compiler computes it.
+    /// The last eight bytes of the text as an integer, or all bytes if the text is shorter. The compiler computes the
+    /// integer, because the text is a constant.
     @inlinable @inline(__always)
     package var lastWord: UInt64 {
         let count = Swift.min(utf8CodeUnitCount, 8)
@@ -162,7 +168,8 @@ extension StaticString {
     }
 }
 
-/// The bytes from `start` to the end, padded with zeros to sixteen. There must be fewer than sixteen.
+/// The bytes from `start` to the end, padded with zeros to sixteen bytes. Precondition: fewer than sixteen bytes are
+/// left.
 @inline(never) @usableFromInline
 func lastBlock(_ raw: UnsafeRawBufferPointer, from start: Int) -> SIMD16<UInt8> {
     let missing = start &+ 16 &- raw.count
@@ -178,8 +185,8 @@ func lastBlock(_ raw: UnsafeRawBufferPointer, from start: Int) -> SIMD16<UInt8> 
 }
 
 extension UnsafeRawPointer {
-    /// The first `count` bytes as a number, padded with zeros. `count` is at most eight. The first byte is the lowest
-    /// byte of the number.
+    /// The first `count` bytes as an integer, padded with zeros. `count` is at most eight. The first byte is the lowest
+    /// byte of the integer.
     @inlinable @inline(__always)
     func word(_ count: Int) -> UInt64 {
         switch count {
@@ -199,8 +206,8 @@ extension UnsafeRawPointer {
 }
 
 extension UInt64 {
-    /// The number of bytes before the first byte that equals `byte`; 8 if none does. This number is read as eight
-    /// bytes, beginning with its lowest byte.
+    /// The number of bytes before the first byte that equals `byte`; 8 if no byte equals it. The integer is read as
+    /// eight bytes, beginning with its lowest byte.
     @inlinable @inline(__always)
     package func count(before byte: UInt8) -> Int {
         let one: UInt64 = 0x0101_0101_0101_0101
@@ -209,13 +216,13 @@ extension UInt64 {
         return ((found &- one) & ~found & (one &* 0x80)).trailingZeroBitCount &>> 3
     }
 
-    /// This number, read as eight bytes, with ASCII letters in lower case.
+    /// This integer as eight bytes with ASCII letters in lower case.
     @inlinable
     package var asciiLowercased: UInt64 {
         let one: UInt64 = 0x0101_0101_0101_0101
         let low = self & (one &* 0x7f)
-        // In `fromA` the highest bit of a byte is set from "A" on. In `behindZ` it is set from the character after "Z"
-        // on.
+        // In `fromA`, the highest bit of a byte is set if its character is "A" or later. In `behindZ`, the highest bit
+        // of a byte is set if its character is after "Z".
         let fromA = low &+ one &* (0x80 - 0x41)
         let behindZ = low &+ one &* (0x80 - 0x5b)
         return self | (~self & (fromA ^ behindZ) & (one &* 0x80)) &>> 2

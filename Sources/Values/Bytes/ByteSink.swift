@@ -1,13 +1,13 @@
 /// A fixed buffer into which a message is written, one piece after the other.
 ///
-/// Each time bytes are appended to an array, it checks whether its memory is shared and must grow. That costs four
-/// times as much as copying a row of a message. A sink does not grow: it only counts the bytes above its capacity, and
-/// the caller then writes the message again into a larger sink.
+/// A sink never grows. If a message does not fit, the sink counts the missing bytes, and the caller writes the message
+/// again into a larger sink. An array would check at each append whether its memory is shared and must grow. These
+/// checks cost four times as much as copying a header field.
 @safe @usableFromInline
 package struct ByteSink: ~Copyable {
     @usableFromInline let base: UnsafeMutablePointer<UInt8>
     @usableFromInline let capacity: Int
-    /// How many bytes were appended, including bytes that had no room.
+    /// The number of appended bytes, including bytes that did not fit.
     @usableFromInline package private(set) var count = 0
 
     /// Writes into the memory at `base`.
@@ -46,7 +46,7 @@ package struct ByteSink: ~Copyable {
         count += 1
     }
 
-    /// Appends the lowest `count` bytes of a number. The highest of them comes first.
+    /// Appends the lowest `count` bytes of an integer in network byte order: the highest byte is written first.
     package mutating func append(big number: UInt64, count: Int = 8) {
         let bytes: [8 of UInt8] = .init { place in UInt8(truncatingIfNeeded: number >> UInt64(56 - 8 * place)) }
         append(bytes.span.extracting((8 - count)...))
@@ -54,18 +54,19 @@ package struct ByteSink: ~Copyable {
 
     package mutating func append(_ bytes: ByteString) { bytes.withSpan { append($0) } }
 
-    /// Appends a part of the slice. `range` counts from the slice's own start.
+    /// Appends a part of `bytes`. `range` is relative to the start of `bytes`.
     package mutating func append(_ bytes: ByteString, _ range: Range<Int>) {
         bytes.withSpan { append($0.extracting(range)) }
     }
 
-    /// Calls `body` with some of the appended bytes. The result is `nil` if they had no room.
+    /// Calls `body` with the bytes in `range` that were appended before. The result is `nil` if the sink had no room
+    /// for them.
     package func withBytes<Result>(_ range: Range<Int>, _ body: (Span<UInt8>) -> Result) -> Result? {
         guard range.lowerBound >= 0, range.upperBound <= min(count, capacity) else { return nil }
         return body(unsafe Span(_unsafeStart: base + range.lowerBound, count: range.count))
     }
 
-    /// Appends some of the earlier bytes once more.
+    /// Appends a copy of the bytes in `range`, which were appended before.
     package mutating func append(again range: Range<Int>) {
         precondition(range.lowerBound >= 0 && range.upperBound <= count, "bytes that were not appended")
         let end = count + range.count
@@ -102,13 +103,15 @@ package struct ByteSink: ~Copyable {
 }
 
 extension [UInt8] {
-    /// Makes the bytes that `write` appends. If they exceed the capacity, `write` is called again with a larger one.
+    /// Creates a byte string from the bytes that `write` appends. If the bytes exceed the capacity, `write` is called
+    /// again with a larger sink.
     package init(capacity: Int, _ write: (inout ByteSink) -> Void) {
         self = []
         append(capacity: capacity, write)
     }
 
-    /// Appends the bytes that `write` appends. If they exceed the capacity, `write` is called again with a larger one.
+    /// Appends to the array the bytes that `write` appends to a sink. If the bytes exceed the capacity, `write` is
+    /// called again with a larger sink.
     package mutating func append(capacity: Int, _ write: (inout ByteSink) -> Void) {
         var capacity = Swift.max(capacity, 1)
         while true {
@@ -129,7 +132,8 @@ extension [UInt8] {
 }
 
 extension ByteString {
-    /// Makes the bytes that `write` appends. If they exceed the capacity, `write` is called again with a larger one.
+    /// Creates an array from the bytes that `write` appends. If the bytes exceed the capacity, `write` is called again
+    /// with a larger sink.
     package init(capacity: Int, _ write: (inout ByteSink) -> Void) {
         var capacity = max(capacity, 1)
         while true {

@@ -1,10 +1,10 @@
 /// Stores millions of small blocks of bytes without an allocation for each. Blocks of nearly the same length share
 /// large pieces of memory, called slabs.
 ///
-/// The owner keeps the place of each block, and returns the place when the block is no longer used.
+/// The owner keeps the ``Place`` of each block, and gives it back by ``remove(_:)`` when the block is no longer used.
 @usableFromInline
 package struct ByteSlabs: Sendable {
-    /// Where a block is stored, and its length.
+    /// Identifies a stored block by its position, and contains its length.
     @usableFromInline
     package struct Place: Sendable {
         @usableFromInline let number: UInt32
@@ -18,7 +18,7 @@ package struct ByteSlabs: Sendable {
         /// The place of an empty block, which uses no memory.
         package static let none = Place(number: 0, count: 0)
 
-        /// The number of the block's shelf. All blocks of a shelf have the same size: this number times
+        /// The index of the block's size class. All blocks of a size class have the same size: this index times
         /// ``ByteSlabs/step``.
         @inlinable var shelf: Int { (Int(count) + ByteSlabs.step - 1) / ByteSlabs.step }
         @inlinable var slab: Int { Int(number) / ByteSlabs.blocksPerSlab }
@@ -64,7 +64,7 @@ package struct ByteSlabs: Sendable {
         shelves[shelf].count += 1
         if place.slab == shelves[shelf].slabs.count {
             var slab: [UInt8] = []
-            // Reserved memory is not used until it is written.
+            // The system provides the reserved memory page by page, when the page is first written to.
             slab.reserveCapacity(Self.blocksPerSlab * shelf * Self.step)
             shelves[shelf].slabs.append(slab)
         }
@@ -73,7 +73,7 @@ package struct ByteSlabs: Sendable {
         return place
     }
 
-    /// Frees a place, which another block may then get. Return each place only once.
+    /// Frees the memory of a block, which another block may then use. Call this function only once for each place.
     package mutating func remove(_ place: Place) {
         if place.count > 0 { shelves[place.shelf].vacant.append(place.number) }
     }

@@ -1,28 +1,28 @@
-/// The block of memory that all slices of one message share. It is written while the message is read, and never
-/// afterwards.
+/// The block of memory that all slices of one message share. The message reader writes this memory while it reads the
+/// message. After that, nothing writes to this memory.
 ///
-/// It is one allocation with a reference count. The unsafe code of the grammar is here and in ``ByteString``. Both
-/// check their ranges, so that callers need not.
+/// The memory is one allocation with a reference count. All unsafe code of the grammar is in this type and in
+/// ``ByteString``. ``ByteStorage`` and ``ByteString`` check all ranges, so that callers need no checks.
 ///
-/// - `@unchecked Sendable` because nothing writes after the parser has published the storage.
+/// - The storage is `@unchecked Sendable`, because nothing writes to it after the parser has published it.
 @safe @usableFromInline
 package struct ByteStorage: @unchecked Sendable {
-    /// The memory. Its header has the number of the bytes that follow.
+    /// The memory. The buffer's header stores the number of bytes in the buffer.
     @usableFromInline let buffer: ManagedBuffer<Int, UInt8>
 
     private init(capacity: Int) { buffer = .create(minimumCapacity: capacity) { _ in capacity } }
 
     package static let empty = ByteStorage(capacity: 0)
 
-    /// Allocates storage. Its contents are undefined until they are written.
+    /// Allocates storage. The contents of new storage are undefined until somebody writes them.
     package static func make(capacity: Int) -> ByteStorage { ByteStorage(capacity: capacity) }
 
-    // The header is read through the pointer, because the property would check for exclusive access each time.
+    // The header is read through the pointer, because the `header` property would check for exclusive access each time.
     @inlinable package var capacityInBytes: Int {
         unsafe buffer.withUnsafeMutablePointerToHeader { unsafe $0.pointee }
     }
 
-    /// Copies bytes to the front of the storage. Call before any slice of the storage exists.
+    /// Copies bytes to the front of the storage. Precondition: no slice of the storage exists yet.
     package func fill(from bytes: Span<UInt8>) {
         precondition(bytes.count <= capacityInBytes, "more bytes than the storage has room for")
         unsafe bytes.withUnsafeBufferPointer { source in
@@ -37,13 +37,13 @@ package struct ByteStorage: @unchecked Sendable {
         unsafe UnsafeRawPointer(baseAddress + place).loadUnaligned(as: type)
     }
 
-    /// Stores a value among the bytes. Call before any slice of the storage exists.
+    /// Stores a value among the bytes. Precondition: no slice of the storage exists yet.
     package func store<Value: BitwiseCopyable>(_ value: Value, at place: Int) {
         precondition(place >= 0 && place <= capacityInBytes - MemoryLayout<Value>.size, "a value outside its storage")
         unsafe UnsafeMutableRawPointer(baseAddress + place).storeBytes(of: value, as: Value.self)
     }
 
-    /// The raw memory, for a C parser that allocates in it. It is valid while the storage is retained.
+    /// The raw memory, for a C parser that allocates in it. The pointer is valid while the storage is retained.
     @unsafe @inlinable
     package var baseAddress: UnsafeMutablePointer<UInt8> {
         unsafe buffer.withUnsafeMutablePointerToElements { unsafe $0 }
@@ -60,14 +60,14 @@ package struct ByteStorage: @unchecked Sendable {
     }
 }
 
-/// Makes byte strings, one after the other, in shared memory.
+/// Creates several byte strings that share one piece of memory.
 @usableFromInline
 package struct ByteStringWriter: ~Copyable {
     @usableFromInline var storage: ByteStorage
     @usableFromInline var start = 0
     @usableFromInline var end = 0
 
-    /// Allocates the memory.
+    /// Allocates the shared memory.
     ///
     /// - Parameter capacity: the number of bytes for all strings together.
     package init(capacity: Int) { storage = .make(capacity: capacity) }
@@ -85,16 +85,17 @@ package struct ByteStringWriter: ~Copyable {
         end += bytes.count
     }
 
-    /// Copies a string into the shared memory.
+    /// Copies a string into the shared memory, and returns the copy.
     package mutating func string(_ text: ByteString) -> ByteString { text.withSpan { string($0) } }
 
-    /// Finishes the current string, and begins the next one.
+    /// Returns the bytes that were appended since the previous call, as a string.
     package mutating func finish() -> ByteString {
         defer { start = end }
         return ByteString(storage: storage, start: start, count: end - start)
     }
 
-    /// Copies bytes into the shared memory, as a string. If they do not fit, new memory is allocated.
+    /// Copies bytes into the shared memory, and returns the copy. If the bytes do not fit into the shared memory, the
+    /// copy gets memory of its own.
     package mutating func string(_ bytes: Span<UInt8>) -> ByteString {
         if bytes.count > storage.capacityInBytes - end {
             storage = .make(capacity: max(storage.capacityInBytes, bytes.count))

@@ -1,15 +1,16 @@
-/// Immutable bytes: a slice of the storage that all values of one message share.
+/// Immutable bytes. All byte strings of one message are slices of the same storage.
 ///
-/// SIP consists of bytes, not text. Names may contain any UTF-8, tokens are compared byte by byte, and a Swift `String`
-/// for each header field would cost an allocation and a validation. A slice keeps its whole storage alive. Therefore a
-/// value that outlives its message needs a ``compacted()`` copy.
+/// SIP consists of bytes, not text. Names may contain any UTF-8, and tokens are compared byte by byte. A Swift `String`
+/// for each header field would cost an allocation and a validation.
+///
+/// A slice keeps its whole storage alive. Therefore a value that outlives its message needs a ``compacted()`` copy.
 @usableFromInline
 package struct ByteString: Sendable {
     @usableFromInline package let storage: ByteStorage
     @usableFromInline package let start: Int32
     @usableFromInline package let length: Int32
 
-    /// Makes a slice of `storage`.
+    /// Creates a slice of `storage`.
     ///
     /// - Precondition: the range is inside the written part of the storage.
     @inlinable
@@ -41,14 +42,14 @@ package struct ByteString: Sendable {
     @inlinable package var count: Int { Int(length) }
     @inlinable package var isEmpty: Bool { length == 0 }
 
-    /// The byte at `index`, which counts from the slice's own start.
+    /// The byte at `index`, which is relative to the start of this slice.
     @inlinable
     package subscript(index: Int) -> UInt8 {
         precondition(index >= 0 && index < count, "index outside the slice")
         return unsafe storage.byte(at: Int(start) + index)
     }
 
-    /// A part of this slice, in the same storage.
+    /// A part of this byte string, which shares its storage.
     @inlinable
     package subscript(range: Range<Int>) -> ByteString {
         precondition(range.lowerBound >= 0 && range.upperBound <= count, "range outside the slice")
@@ -60,7 +61,7 @@ package struct ByteString: Sendable {
         unsafe storage.withSpan(start: Int(start), count: count, body)
     }
 
-    /// A copy of the bytes in storage of their own, for values that outlive the message.
+    /// A copy of the bytes in storage of its own, for values that outlive their message.
     package func compacted() -> ByteString { withSpan { ByteString(copying: $0) } }
 
     package var array: [UInt8] {
@@ -69,7 +70,7 @@ package struct ByteString: Sendable {
         return bytes
     }
 
-    /// The bytes as text. Invalid UTF-8 becomes U+FFFD. Use it for logs and output, not for decisions.
+    /// The bytes as text for logs and output. Invalid UTF-8 becomes U+FFFD, so decisions must not depend on this text.
     package var string: String { String(decoding: array, as: UTF8.self) }
 }
 
@@ -79,7 +80,7 @@ extension ByteString: Hashable {
         left.withSpan { a in right.withSpan { b in a.hasSameBytes(as: b) } }
     }
 
-    /// The hash uses the process's random seed, because the bytes come from the network.
+    /// Feeds the bytes to a hasher with the process's random seed, because peers in the network choose the bytes.
     @usableFromInline
     package func hash(into hasher: inout Hasher) {
         withSpan { span in unsafe span.withUnsafeBytes { unsafe hasher.combine(bytes: $0) } }
@@ -91,8 +92,8 @@ extension ByteString: CustomStringConvertible {
 }
 
 extension Span<UInt8> {
-    /// Compares eight bytes at a time. The last eight may overlap bytes that were already compared. The comparison must
-    /// be fast: a contact of some 300 bytes is compared at every refresh.
+    /// Compares two byte strings eight bytes at a time. The last comparison may overlap bytes that were already
+    /// compared. Speed matters, because a contact of some 300 bytes is compared at every refresh.
     @inlinable
     package func hasSameBytes(as other: Span<UInt8>) -> Bool {
         guard count == other.count else { return false }
@@ -118,7 +119,7 @@ extension Span<UInt8> {
 // MARK: Comparison and conversion
 
 extension ByteString {
-    /// Compares the bytes with an ASCII text of the program, without allocating.
+    /// Whether the bytes equal an ASCII text of the program. The comparison does not allocate.
     @inlinable
     package static func == (left: ByteString, right: StaticString) -> Bool {
         left.withSpan { span in
@@ -128,7 +129,7 @@ extension ByteString {
         }
     }
 
-    /// Compares the bytes with a lower-case ASCII text. Letters of this slice may be in either case.
+    /// Whether the bytes equal a lower-case ASCII text. The letters of this byte string may be in upper or lower case.
     package func equalsIgnoringCase(_ lowercase: StaticString) -> Bool {
         withSpan { $0.equalsIgnoringCase(0..<$0.count, lowercase) }
     }
@@ -144,7 +145,7 @@ extension ByteString {
         }
     }
 
-    /// Whether the bytes begin with the prefix. ASCII letters may be in either case.
+    /// Whether the bytes begin with this prefix, regardless of upper and lower case of ASCII letters.
     package func hasPrefix(ignoringCase prefix: String) -> Bool {
         let prefix = prefix.utf8
         guard count >= prefix.count else { return false }
@@ -181,7 +182,7 @@ extension ByteString {
         }
     }
 
-    /// Splits the bytes at each separator. Empty parts are kept.
+    /// Splits the bytes at each separator. Empty parts are included in the result.
     package func parts(separatedBy separator: UInt8) -> [ByteString] {
         var parts: [ByteString] = []
         var rest = self
@@ -193,7 +194,8 @@ extension ByteString {
         return parts
     }
 
-    /// The bytes with ASCII letters in lower case. If nothing changes, it is the same slice.
+    /// The bytes with ASCII letters in lower case. If the bytes have no upper-case letters, the result shares this
+    /// storage.
     package func lowercased() -> ByteString {
         withSpan { $0.hasUppercase } ? ByteString(array.map(\.asciiLowercased)) : self
     }
@@ -220,8 +222,8 @@ extension ByteString {
         return ByteString(out)
     }
 
-    /// The content of a quoted string (RFC 3261 section 25.1): without the quotes, and with `\x` pairs decoded. Bytes
-    /// without quotes are returned unchanged.
+    /// The content of a quoted string (RFC 3261 section 25.1), without the quotes and with `\x` pairs decoded. If the
+    /// bytes have no quotes, they are returned unchanged.
     package func unquoted() -> ByteString {
         guard count >= 2, self[0] == UInt8(ascii: "\""), self[count - 1] == UInt8(ascii: "\"") else { return self }
         let inner = self[1..<count - 1]
@@ -239,7 +241,8 @@ extension ByteString {
         return ByteString(out)
     }
 
-    /// The bytes as a decimal number. The result is `nil` if other bytes than digits occur, or the number does not fit.
+    /// The bytes as a decimal number. The result is `nil` if the bytes contain anything but digits, or if the number is
+    /// too large.
     @inlinable
     package func decimal<Number: FixedWidthInteger>(as type: Number.Type = Number.self) -> Number? {
         decimalDigits.flatMap { Number(exactly: $0) }
@@ -264,7 +267,7 @@ extension ByteString {
 }
 
 extension StaticString {
-    /// A byte of the text, which must be ASCII.
+    /// The byte at `index` of the text, which must be ASCII.
     @inlinable
     package func byte(at index: Int) -> UInt8 {
         precondition(index >= 0 && index < utf8CodeUnitCount, "index outside the text")
@@ -297,13 +300,13 @@ extension Array<UInt8> {
         unsafe bytes.withUnsafeBufferPointer { unsafe append(contentsOf: $0) }
     }
 
-    /// Appends the slice's bytes in one copy.
+    /// Appends all bytes of a byte string with one copy operation.
     @inlinable
     package mutating func append(_ bytes: ByteString) {
         bytes.withSpan { span in unsafe span.withUnsafeBufferPointer { unsafe append(contentsOf: $0) } }
     }
 
-    /// Appends a part of the slice. `range` counts from the slice's own start.
+    /// Appends a part of `bytes`. `range` is relative to the start of `bytes`.
     @inlinable
     package mutating func append(_ bytes: ByteString, _ range: Range<Int>) {
         precondition(range.lowerBound >= 0 && range.upperBound <= bytes.count, "range outside the slice")

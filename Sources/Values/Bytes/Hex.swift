@@ -44,7 +44,7 @@ extension Array<UInt8> {
         append((byte & 15).upperHexDigit)
     }
 
-    /// Appends the lowest `count` bytes of a number. The highest of them comes first.
+    /// Appends the lowest `count` bytes of an integer in network byte order: the highest byte is written first.
     package mutating func append(big number: UInt64, count: Int = 8) {
         let bytes: [8 of UInt8] = .init { place in UInt8(truncatingIfNeeded: number >> UInt64(56 - 8 * place)) }
         append(bytes.span.extracting((8 - count)...))

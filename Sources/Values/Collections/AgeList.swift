@@ -1,14 +1,14 @@
-/// A list of elements in the order of their arrival. Finding the oldest element and removing any element take constant
-/// time.
+/// A list that keeps its elements in the order of their arrival. Finding the oldest element and removing any element
+/// take constant time.
 ///
-/// Each element has a place. After the element was removed, another element may get the place. The owner keeps the
-/// places, and limits the number of elements.
+/// Each element is identified by its place, an index into the list's storage. The owner stores the places and limits
+/// the number of elements. After an element was removed, another element may get its place.
 package struct AgeList<Element> {
     fileprivate struct Node {
         /// The element; `nil` in a free node.
         var element: Element?
         var older: Int32
-        /// The index of the next younger node. In a free node, the index of the next free node.
+        /// The index of the next younger node. In a free node, this is the index of the next free node.
         var younger: Int32
 
         init(_ element: Element, older: Int32) {
@@ -18,7 +18,7 @@ package struct AgeList<Element> {
         }
     }
 
-    /// The place of an element. It is valid until the element is removed.
+    /// The index of an element in the list's storage. A place is valid until its element is removed.
     package struct Place: Hashable, Sendable {
         fileprivate let index: Int32
     }
@@ -54,7 +54,7 @@ package struct AgeList<Element> {
         return Place(index: index)
     }
 
-    /// Removes an element. Each place may be removed only once.
+    /// Removes the element at a place. Precondition: the place has an element.
     package mutating func remove(_ place: Place) {
         let index = Int(place.index)
         precondition(nodes[index].element != nil, "an element leaves once")
@@ -66,7 +66,7 @@ package struct AgeList<Element> {
         free = place.index
         count -= 1
         if count == 0 {
-            // The list is empty now, so memory that once held many elements is released.
+            // When the list becomes empty, it releases the memory of the many elements that it may have had.
             nodes = []
             free = -1
         }

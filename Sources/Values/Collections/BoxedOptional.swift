@@ -1,10 +1,10 @@
-/// A value that most records do not have. It is stored in an allocation of its own, so that a record without it needs
-/// only a pointer.
+/// An optional value that few records have. The value is stored in an allocation of its own, so that a record without a
+/// value needs only a pointer.
 ///
-/// It has value semantics: a copy of a record has its own copy of the value.
+/// The type has value semantics: a copy of a record has its own copy of the value.
 @usableFromInline
 package struct BoxedOptional<Value> {
-    /// One element if the value exists; otherwise empty.
+    /// An array with the value, or an empty array if there is no value.
     @usableFromInline var values: [Value] = []
 
     @inlinable
@@ -12,7 +12,7 @@ package struct BoxedOptional<Value> {
 
     @inlinable package var value: Value? { values.first }
 
-    /// Changes the value in place. If the value is absent, it is first set to `new`.
+    /// Changes the value in place. If there is no value yet, `new` is stored before the change.
     @inlinable
     package mutating func change(orNew new: @autoclosure () -> Value, _ body: (inout Value) -> Void) {
         if values.isEmpty { values.append(new()) }

@@ -1,10 +1,11 @@
-/// A type in which one value means "absent".
+/// A type that reserves one of its values for "absent".
 @usableFromInline
 package protocol Absentable: Equatable {
     static var absent: Self { get }
 }
 
-/// An optional value that needs no more memory than the value. It is for records that exist by the hundred thousand.
+/// An optional value that needs no more memory than the value itself. The wrapper is for records that exist by the
+/// hundred thousand.
 @usableFromInline @propertyWrapper
 package struct PackedOptional<Value: Absentable> {
     @usableFromInline var value: Value

@@ -1,7 +1,7 @@
-/// Part of a long list.
+/// One page of a long list.
 package struct Page<Element> {
     package let elements: [Element]
-    /// Where the next page begins; `nil` on the last page.
+    /// The position at which the next page begins; `nil` on the last page.
     package let next: PageCursor?
 
     package init(_ elements: [Element], next: PageCursor?) {
@@ -12,8 +12,8 @@ package struct Page<Element> {
 
 extension Page: Sendable where Element: Sendable {}
 
-/// A place in a long list. Clients send it back to get the next page. Only the owner of the list knows what the number
-/// means.
+/// The position in a long list at which a page begins. A client sends the cursor back to get the next page. Only the
+/// code that owns the list can interpret the cursor's number.
 package struct PageCursor: Hashable, Sendable {
     package let number: UInt64
 

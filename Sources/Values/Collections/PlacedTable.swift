@@ -1,17 +1,18 @@
-/// A table of records by their keys. Each record costs some thirteen bytes in addition to its own size. A dictionary
-/// reserves up to three times the size of its records.
+/// A table of records by their keys. Each record costs about thirteen bytes in addition to its own size. A dictionary
+/// would reserve up to three times the size of its records.
 ///
-/// A record keeps its place until it is removed. The place gives access without the key.
+/// A record stays at its index, called its place, until the record is removed. With the place, a record can be accessed
+/// without its key.
 @usableFromInline
 package struct PlacedTable<Key: Hashable, Value> {
     @usableFromInline package typealias Place = UInt32
 
     @usableFromInline var index = SlotIndex()
-    /// The key of each place; `nil` if the place has no record.
+    /// The key of the record at each index; `nil` if the index has no record.
     @usableFromInline var keys: [Key?] = []
     @usableFromInline var values: [Value] = []
     @usableFromInline var vacant: [Place] = []
-    /// The value that is stored in places without a record.
+    /// The value that fills each index without a record.
     @usableFromInline let empty: Value
 
     @inlinable
@@ -26,7 +27,7 @@ package struct PlacedTable<Key: Hashable, Value> {
     @inlinable
     func place(of key: Key, hash: UInt32) -> Place? { index.find(hash: hash) { keys[Int($0)] == key } }
 
-    /// The record at this place. The place must have a record.
+    /// The record at this index. Precondition: the index has a record.
     @inlinable
     package subscript(place: Place) -> Value {
         _read { yield values[Int(place)] }
@@ -39,7 +40,7 @@ package struct PlacedTable<Key: Hashable, Value> {
     @inlinable
     package func key(at place: Place) -> Key? { keys[Int(place)] }
 
-    /// The place of the key's record. If the key has none, an empty record is created.
+    /// The index of the record with this key. If there is no record with this key, an empty record is created.
     @inlinable
     package mutating func madePlace(of key: Key) -> Place {
         let hash = Self.hash(key)
@@ -66,13 +67,13 @@ package struct PlacedTable<Key: Hashable, Value> {
         vacant.append(place)
     }
 
-    /// All records, in any order.
+    /// All records, in no particular order.
     @inlinable
     package var all: some Sequence<(key: Key, value: Value)> {
         zip(keys, values).lazy.compactMap { key, value in key.map { ($0, value) } }
     }
 
-    /// The hash of a key. It has a random seed, except for numbers that this program assigned (``SerialID``).
+    /// The 32-bit hash of a key. The hash has a random seed, except for ids that this program assigned (``SerialID``).
     @inlinable
     static func hash(_ key: Key) -> UInt32 { UInt32(truncatingIfNeeded: key._rawHashValue(seed: 0)) }
 }

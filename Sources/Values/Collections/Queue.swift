@@ -1,13 +1,14 @@
-/// A first-in first-out queue whose operations take constant time on average. It consists of two arrays: new elements
-/// are added to one and taken from the other. When the second is empty, it gets the reversed contents of the first.
+/// A first-in first-out queue whose operations take constant time on average. The queue consists of two arrays: new
+/// elements are appended to one array and taken from the other. When the second array is empty, the queue moves the
+/// contents of the first array there in reverse order.
 ///
-/// A taken element is released immediately. A queue that was long releases its memory when it is empty. The owner
+/// An element is released as soon as it is taken. A long queue releases its memory when it becomes empty. The owner
 /// limits the number of elements.
 @usableFromInline
 package struct Queue<Element> {
     /// The elements that are taken next, in reverse order.
     @usableFromInline var leaving: [Element] = []
-    /// The elements that are taken after the ones in `leaving`, in their order.
+    /// The elements that are taken after the elements of `leaving`, in the order of their arrival.
     @usableFromInline var arrived: [Element] = []
 
     /// The number of elements for which memory is kept when the queue is empty.
@@ -22,7 +23,7 @@ package struct Queue<Element> {
 
     @inlinable package var first: Element? { leaving.last ?? arrived.first }
 
-    /// All elements in their order.
+    /// All elements; the element that is taken next is the first.
     package var elements: [Element] { leaving.reversed() + arrived }
 
     @inlinable

@@ -1,8 +1,8 @@
-/// A list that usually has at most one element. Then it needs no allocation.
+/// A list that usually has at most one element. A list with at most one element needs no allocation.
 @usableFromInline
 package struct ShortList<Element> {
     @usableFromInline var head: Element?
-    /// The elements after the first one.
+    /// All elements except the first.
     @usableFromInline var rest: [Element]
 
     @inlinable
@@ -22,7 +22,7 @@ extension ShortList: RandomAccessCollection, MutableCollection, RangeReplaceable
     @inlinable package var startIndex: Int { 0 }
     @inlinable package var endIndex: Int { head == nil ? 0 : rest.count + 1 }
 
-    // The following are written by hand, because the synthesized versions for collections use witness tables.
+    // The functions below are written by hand, because the standard library's versions are slower in other modules.
     @inlinable package var count: Int { endIndex }
     @inlinable package var isEmpty: Bool { head == nil }
     @inlinable package var first: Element? { head }
@@ -53,7 +53,7 @@ extension ShortList: RandomAccessCollection, MutableCollection, RangeReplaceable
         return first
     }
 
-    /// Replaces elements. It is slow, because such changes of the list are rare.
+    /// Replaces the elements in `range`. This function is slow, because lists are rarely changed.
     @inlinable
     package mutating func replaceSubrange(_ range: Range<Int>, with elements: some Collection<Element>) {
         var all = Array(self)

@@ -1,15 +1,16 @@
-/// Finds the slots of records by a hash of their keys. It uses open addressing with linear probing, and eight bytes for
-/// each place.
+/// A hash table that maps the hash of a key to the slots of the records with this hash. The table uses open addressing
+/// with linear probing, and eight bytes for each entry.
 ///
-/// It knows neither keys nor the hash function. The caller passes a hash of 32 bits, which must be seeded if the key
-/// comes from the network. If several slots have the hash, the caller decides which one is right.
+/// The table contains no keys. The caller passes a 32-bit hash, which must be seeded if the key comes from the network.
+/// If several slots have the same hash, the caller compares the keys of their records.
 ///
-/// The index stores the hashes, so it grows without reading records. A quarter of the places stays empty, because a
-/// search for a missing key ends at an empty place. The index grows by half, so that a slot never needs more than 16
-/// bytes.
+/// The table stores the hashes, so it can grow without reading the records. A quarter of the entries stays empty,
+/// because a search for a missing key ends only at an empty entry. The table grows by half, so that a slot never needs
+/// more than 16 bytes.
 @usableFromInline
 package struct SlotIndex: Sendable {
-    /// The places. The upper half of a place is the hash; the lower half is the slot plus one. An empty place is 0.
+    /// The entries of the table. The upper half of an entry is the hash, and the lower half is the slot plus one. The
+    /// value 0 means that the entry is empty.
     @usableFromInline var places: [UInt64]
     @usableFromInline package private(set) var count = 0
 
@@ -36,14 +37,14 @@ package struct SlotIndex: Sendable {
         return slots
     }
 
-    /// Adds a slot. The slot must not be in the index yet.
+    /// Adds a slot with its hash. Precondition: the slot is not in the table yet.
     @usableFromInline package mutating func insert(hash: UInt32, slot: UInt32) {
         if count >= places.count / 4 * 3 { grow() }
         count += 1
         put(Self.place(hash, slot))
     }
 
-    /// Replaces a slot by another slot with the same hash.
+    /// Replaces a slot by another slot, whose record has the same hash.
     package mutating func replace(hash: UInt32, slot: UInt32, with newSlot: UInt32) {
         guard let position = position(hash: hash, slot: slot) else { return }
         places[position] = Self.place(hash, newSlot)
@@ -52,7 +53,8 @@ package struct SlotIndex: Sendable {
     @usableFromInline package mutating func remove(hash: UInt32, slot: UInt32) {
         guard var gap = position(hash: hash, slot: slot) else { return }
         count -= 1
-        // Entries after the gap that a search could no longer find move into the gap. Thus no search has to skip gaps.
+        // Entries after the gap move into it if a search could no longer find them. Therefore a search never has to
+        // skip gaps.
         var position = after(gap)
         while places[position] != 0 {
             let home = home(of: Self.hash(places[position]))
@@ -89,7 +91,7 @@ package struct SlotIndex: Sendable {
 
     // MARK: Positions and places
 
-    /// The place at which a search for the hash begins. The hash is scaled, so that the number of places need not be a
+    /// The entry at which a search for the hash begins. The hash is scaled, so that the number of entries need not be a
     /// power of two.
     @inlinable
     func home(of hash: UInt32) -> Int {
@@ -99,7 +101,7 @@ package struct SlotIndex: Sendable {
     @inlinable
     func after(_ position: Int) -> Int { position + 1 == places.count ? 0 : position + 1 }
 
-    /// The number of steps from `start` forward to `end`. After the last place comes the first.
+    /// The number of steps forward from `start` to `end`. After the last entry, the first entry follows.
     private func distance(from start: Int, to end: Int) -> Int {
         end >= start ? end - start : end - start + places.count
     }

@@ -1,6 +1,7 @@
-/// One field of a request or response (RFC 9110 section 5).
+/// One field of an HTTP request or response (RFC 9110 section 5).
 ///
-/// Server and client use this type. It does not check the characters. The code that writes a message checks them.
+/// Both HTTP server and HTTP client use this type. The initializer does not check the characters; the code that writes
+/// a message checks them.
 package struct HTTPField: Hashable, Sendable {
     package let name: String
     package let value: String

@@ -1,12 +1,12 @@
-/// Why a text is not accepted as JSON, and at which byte the fault is.
+/// The reason why a text is not accepted as JSON, and the index of the byte at which the error is.
 package struct JSONError: Error, Hashable, CustomStringConvertible {
     package enum Reason: Hashable, Sendable {
         case tooLong, tooDeep, tooManyValues
         /// The text is not valid UTF-8 (RFC 8259 section 8.1).
         case encoding
-        /// The text ends before its value is complete.
+        /// The text ends in the middle of a value.
         case incomplete
-        /// A byte is not allowed at this place, for example after the end of the value.
+        /// A byte is not allowed at its position, for example after the end of the value.
         case unexpectedByte
         /// One half of a surrogate pair (`\u`) occurs without the other half.
         case loneSurrogate

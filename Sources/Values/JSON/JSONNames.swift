@@ -1,9 +1,10 @@
 import Bytes
 
-/// The names of members in the open objects of a text. They are kept to find duplicates.
+/// The names of the members that were read so far, for all objects that are still open. The reader uses these names to
+/// find duplicates.
 ///
-/// With a duplicate name, one program might use the first value and another program the last. Names are compared by
-/// their characters: escapes make no difference, and names that Swift considers equal are equal.
+/// If a name occurred twice, one program might use the first value and another program the last. Names are compared
+/// after their escapes are decoded, and names that Swift considers equal are equal.
 struct JSONNames {
     private struct Name {
         let depth: Int
@@ -12,15 +13,15 @@ struct JSONNames {
         let isPlain: Bool
     }
 
-    /// The names of all open objects. The names of the innermost object are the last ones.
+    /// The names of all open objects. The names of the innermost object are at the end of this array.
     private var names: [Name] = []
-    /// The names of objects with many members, by the nesting depth of the object.
+    /// The names of objects with more than ``few`` members, by the nesting depth of the object.
     private var many: [Int: Set<String>] = [:]
 
-    /// The number of names up to which names are compared one by one.
+    /// The number of names up to which a new name is compared with each other name, without a set.
     private static let few = 16
 
-    /// Adds a name of the object at this depth.
+    /// Adds the name of a member of the object at this depth.
     ///
     /// - Returns: false if the object already has this name.
     mutating func add(_ text: JSONReader.Text, at depth: Int, in bytes: [UInt8]) -> Bool {
@@ -47,7 +48,7 @@ struct JSONNames {
         return span.extracting(name.text.range).hasSameBytes(as: span.extracting(text.range))
     }
 
-    /// Call when the object at this depth has ended.
+    /// Forgets the names of the object at this depth, because the object has ended.
     mutating func end(at depth: Int) {
         if !many.isEmpty { many[depth] = nil }
         while let last = names.last, last.depth == depth { names.removeLast() }

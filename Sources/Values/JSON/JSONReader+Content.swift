@@ -25,7 +25,7 @@ extension JSONReader {
         return String(decoding: out, as: UTF8.self)
     }
 
-    /// Whether a key or string equals this text. The text must need no escapes in JSON.
+    /// Whether a key or string equals this text. Precondition: JSON needs no escapes for the text `name`.
     package func isEqual(_ text: Text, to name: StaticString) -> Bool {
         guard !text.hasEscapes else { return string(text) == name.description }
         return name.withUTF8Buffer { name in
@@ -35,7 +35,7 @@ extension JSONReader {
         }
     }
 
-    /// The text of a number, as it was written.
+    /// The text of a number, exactly as in the input.
     package func number(_ range: Range<Int>) -> String { String(decoding: bytes[range], as: UTF8.self) }
 
     private static func meaning(of letter: UInt8) -> UInt8 {
@@ -49,7 +49,8 @@ extension JSONReader {
         }
     }
 
-    /// Decodes the escape `\uXXXX`, or a pair of them, and appends the character. Returns the index after the escape.
+    /// Decodes one escape `\uXXXX` or a surrogate pair of two escapes, and appends the character. Returns the index
+    /// after the escape.
     private static func append(characterAt start: Int, of bytes: [UInt8], to out: inout [UInt8]) -> Int {
         let first = codeUnit(at: start + 2, of: bytes)
         guard UTF16.isLeadSurrogate(first) else {

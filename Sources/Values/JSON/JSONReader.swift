@@ -1,15 +1,15 @@
 import Bytes
 
-/// Reads a JSON text (RFC 8259) token by token. It is strict, does not recurse, and does not allocate for skipped
-/// values.
+/// Reads a JSON text (RFC 8259) token by token. The reader is strict, does not recurse, and does not allocate memory
+/// for skipped values.
 ///
 /// Objects with duplicate names are refused.
 package struct JSONReader {
     package struct Limits: Sendable {
         package var bytes = 1 << 20
-        /// The maximum nesting depth of arrays and objects. It may be at most 64.
+        /// The maximum nesting depth of arrays and objects; 64 or less.
         package var depth = 32
-        /// The maximum number of values. Members, elements and containers count.
+        /// The maximum number of values. Members, elements and containers count as values.
         package var values = 50_000
 
         package init() {}
@@ -17,13 +17,13 @@ package struct JSONReader {
 
     package enum Token: Hashable, Sendable {
         case objectStart, objectEnd, arrayStart, arrayEnd
-        /// The name of a member. The member's value is the next token.
+        /// The name of an object's member. The next token is the value of this member.
         case key(Text)
         case string(Text)
         case number(Range<Int>)
         case bool(Bool)
         case null
-        /// The text has ended, at a place where it may end.
+        /// The end of a complete text.
         case end
     }
 
@@ -35,9 +35,9 @@ package struct JSONReader {
 
     private enum Expectation {
         case value
-        /// After `[` the array may have a value or end.
+        /// After `[`, a value or the end of the array may follow.
         case valueOrEnd
-        /// After `{` the object may have a member or end.
+        /// After `{`, a member or the end of the object may follow.
         case keyOrEnd
         case commaOrEnd
         case nothing
@@ -48,7 +48,7 @@ package struct JSONReader {
     private var index = 0
     private var expectation = Expectation.value
     package private(set) var depth = 0
-    /// One bit for each open container; the lowest bit is the innermost container. A set bit means an object.
+    /// A bit for each open array or object; the lowest bit is the innermost one. A set bit means an object.
     private var objects: UInt64 = 0
     private var count = 0
     private var names = JSONNames()
@@ -62,7 +62,7 @@ package struct JSONReader {
 
     // MARK: Tokens
 
-    /// Reads the next token. After ``Token/end`` it always returns the same result.
+    /// Reads the next token. At the end of the text, the result is ``Token/end``, also if the function is called again.
     package mutating func next() throws(JSONError) -> Token {
         skipBlanks()
         switch expectation {
@@ -76,7 +76,7 @@ package struct JSONReader {
         }
     }
 
-    /// Skips a value of any kind. Call it when the next token begins a value.
+    /// Skips a value of any kind. Precondition: the next token begins a value.
     package mutating func skipValue() throws(JSONError) {
         let outside = depth
         repeat {
@@ -219,7 +219,7 @@ package struct JSONReader {
         }
     }
 
-    /// Reads the digits of an escape. The next byte is the `u` of `uXXXX`.
+    /// Reads the digits of an escape. Precondition: the next byte is the `u` of `uXXXX`.
     private mutating func codeUnit() throws(JSONError) -> UInt16 {
         index += 1
         var unit: UInt16 = 0

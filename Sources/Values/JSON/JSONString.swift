@@ -7,7 +7,7 @@ extension Array<UInt8> {
     ///
     /// - Parameters:
     ///   - bytes: the content of the string.
-    ///   - limit: the maximum number of bytes between the quotes. A longer string ends with the last character that
+    ///   - limit: the maximum number of bytes between the quotes. A longer string ends after the last character that
     ///     fits.
     package mutating func append(jsonString bytes: Span<UInt8>, atMost limit: Int = .max) {
         append(UInt8(ascii: "\""))
@@ -53,7 +53,7 @@ extension Array<UInt8> {
 }
 
 extension Span<UInt8> {
-    /// The index after the ASCII characters from `start` on that JSON need not escape.
+    /// The index of the first byte from `start` on that JSON requires to be escaped, or that is not ASCII.
     fileprivate func plainEnd(from start: Int) -> Int {
         let one: UInt64 = 0x0101_0101_0101_0101
         var index = start
@@ -62,7 +62,7 @@ extension Span<UInt8> {
                 let word = unsafe bytes.loadUnaligned(fromByteOffset: index, as: UInt64.self)
                 let quotes = word ^ (one &* UInt64(UInt8(ascii: "\"")))
                 let backslashes = word ^ (one &* UInt64(UInt8(ascii: "\\")))
-                // If a top bit is set, this byte or an earlier byte of the word needs an escape.
+                // If the top bit of a byte is set, this byte or an earlier byte of the word needs an escape.
                 let marks = word | (word &- one &* 0x20) | (quotes &- one) | (backslashes &- one)
                 guard marks & (one &* 0x80) == 0 else { break }
                 index += 8
@@ -78,7 +78,7 @@ extension Span<UInt8> {
     }
 }
 
-/// One character of the input, and its form in JSON.
+/// One character of the input, and its escaped form in JSON.
 private struct EscapedCharacter {
     enum Form {
         case plain
@@ -128,8 +128,9 @@ private struct EscapedCharacter {
         }
     }
 
-    /// The length of the character that begins at this index in bytes, and whether it is complete (Unicode table 3-7).
-    /// An incomplete character ends before the first byte that cannot continue it, as in Swift's own decoding.
+    /// The number of bytes of the character that begins at this index, and whether the character is complete (Unicode
+    /// table 3-7). An incomplete character ends before the first byte that cannot continue it, as in Swift's own
+    /// decoder.
     private static func sequence(at index: Int, of bytes: Span<UInt8>) -> (length: Int, isComplete: Bool) {
         let length: Int
         var second: ClosedRange<UInt8> = 0x80...0xbf

@@ -1,5 +1,5 @@
 extension JSONValue {
-    /// Decodes a value of the type from this JSON value. Members that the type does not name are ignored.
+    /// Decodes a Swift value of this type from the JSON value. Members that the type does not name are ignored.
     package func decoded<Value: Decodable>(as type: Value.Type = Value.self) throws -> Value {
         let plain: Any? =
             switch type {
@@ -19,14 +19,15 @@ extension JSONValue {
     }
 }
 
-/// Thrown when a JSON value is not of the kind that the decoded type needs.
+/// The error for a JSON value that is not of the kind that the decoded type needs.
 package struct JSONMismatch: Error, CustomStringConvertible {
     let type: String
 
     package var description: String { "expected \(type)" }
 }
 
-/// Decodes a type that is not a basic type. Types of this program read members, elements, or one basic value.
+/// The decoder for one JSON value. This decoder supports only types that read members, elements, or one basic value,
+/// because this program needs no other types.
 private struct Source: Decoder, SingleValueDecodingContainer {
     let value: JSONValue
     let codingPath: [any CodingKey] = []

@@ -1,5 +1,4 @@
-/// A whole JSON text as a value. It is for texts that are small or rare. Use ``JSONReader`` for texts that are read
-/// often.
+/// A whole JSON text as a Swift value, for texts that are small or rarely read. For other texts, use ``JSONReader``.
 package enum JSONValue: Hashable, Sendable {
     package struct Member: Hashable, Sendable {
         package let key: String
@@ -8,21 +7,21 @@ package enum JSONValue: Hashable, Sendable {
 
     case null
     case bool(Bool)
-    /// A number as its text, because JSON does not limit numbers.
+    /// A number, stored as its text, because JSON limits neither the size nor the precision of numbers.
     case number(String)
     case string(String)
     case array([JSONValue])
-    /// The members in the order of the text. No key occurs twice.
+    /// The members of an object, in the order of the text. No name occurs twice.
     case object([Member])
 
     package init(_ bytes: [UInt8], limits: JSONReader.Limits = JSONReader.Limits()) throws(JSONError) {
         var reader = try JSONReader(bytes, limits: limits)
         self = try Self.read(try reader.next(), from: &reader)
-        // Reading one more token finds text after the value, which is an error.
+        // This call throws an error if there is more text after the value.
         _ = try reader.next()
     }
 
-    /// Reads the value that begins with `token`. The function recurses, but at most to the reader's depth limit.
+    /// Reads the value whose first token is `token`. The function recurses at most to the reader's depth limit.
     private static func read(_ token: JSONReader.Token, from reader: inout JSONReader) throws(JSONError) -> JSONValue {
         switch token {
         case .objectStart:
@@ -41,14 +40,14 @@ package enum JSONValue: Hashable, Sendable {
         case .string(let text): return .string(reader.string(text))
         case .number(let range): return .number(reader.number(range))
         case .bool(let flag): return .bool(flag)
-        // The last four tokens never occur in place of a value.
+        // The reader never returns these tokens, except `null`, where a value is expected.
         case .null, .key, .objectEnd, .arrayEnd, .end: return .null
         }
     }
 
     // MARK: Parts
 
-    /// The value of the member with this key; `nil` if there is none, or this value is not an object.
+    /// The value of the member with this name; `nil` if there is none, or if this value is not an object.
     package subscript(key: String) -> JSONValue? {
         guard case .object(let members) = self else { return nil }
         return members.first { $0.key == key }?.value
@@ -59,7 +58,7 @@ package enum JSONValue: Hashable, Sendable {
         return text
     }
 
-    /// The value as a whole number; `nil` if it has a fraction or an exponent.
+    /// The number as an integer; `nil` if it has a fraction or an exponent, or if this value is not a number.
     package var integer: Int64? {
         guard case .number(let text) = self else { return nil }
         return Int64(text)

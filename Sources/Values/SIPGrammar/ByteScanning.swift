@@ -10,11 +10,11 @@ extension UInt8 {
     /// Whether the byte may be in a token of RFC 3261: letters, digits and `-.!%*_+`'~`.
     @inlinable package var isToken: Bool { isIn(0x03ff_6ca2_0000_0000, 0x47ff_ffff_87ff_fffe) }
 
-    /// Whether the byte may be in a host name or an IPv4 address. `_` is accepted, because such names are in use
-    /// although RFC 3261's grammar forbids them.
+    /// Whether the byte may be in a host name or an IPv4 address. `_` is accepted too: RFC 3261's grammar forbids it,
+    /// but some networks use host names with `_`.
     @inlinable package var isHostByte: Bool { isIn(0x03ff_6000_0000_0000, 0x07ff_fffe_87ff_fffe) }
 
-    /// Whether RFC 3261's grammar allows the byte in a user part. Escapes, `;` and `?` are excluded.
+    /// Whether RFC 3261's grammar allows the byte unescaped in a user part. `;` and `?` do not count as allowed.
     @inlinable package var isPlainUserByte: Bool { isIn(0x23ff_ffd2_0000_0000, 0x47ff_fffe_87ff_fffe) }
 
     /// Whether the byte may be between angle brackets.
@@ -22,8 +22,8 @@ extension UInt8 {
         self > 63 ? self != 0x7f : 0xaffffffa_00000000 &>> UInt64(self) & 1 != 0
     }
 
-    /// Whether the bit for this byte is set. The first word has the bits for bytes below 64, the second the bits for 64
-    /// to 127.
+    /// Whether the bit for this byte is set in a set of 128 bits. The first word has the bits for bytes below 64. The
+    /// second word has the bits for bytes from 64 to 127.
     @inlinable
     func isIn(_ below64: UInt64, _ below128: UInt64) -> Bool {
         (self < 64 ? below64 : self < 128 ? below128 : 0) &>> UInt64(self & 63) & 1 != 0
@@ -31,23 +31,24 @@ extension UInt8 {
 }
 
 extension Span<UInt8> {
-    /// The index of the next control byte (below 0x20, or 0x7F) from `start` on. If there is none, `end`.
+    /// The index of the first control byte (below 0x20, or 0x7F) from `start` on. If there is no control byte, the
+    /// result is `end`.
     package func nextControl(from start: Int, to end: Int) -> Int {
         let (space, delete) = (SIMD16<UInt8>(repeating: 0x20), SIMD16<UInt8>(repeating: 0x7f))
         return firstPlace(in: start..<end) { ($0 .< space) .| ($0 .== delete) }
     }
 
-    /// The index of the first byte from `start` on that cannot be in a host name (``Swift/UInt8/isHostByte``). If there
-    /// is none, `end`.
+    /// The index of the first byte from `start` on that cannot be in a host name (``Swift/UInt8/isHostByte``). If the
+    /// range contains only host characters, the result is `end`.
     package func hostEnd(from start: Int, to end: Int) -> Int {
-        // Only a few bytes are not part of host names, so the mask lists these.
+        // Host names may contain most bytes, so the mask lists the bytes that they may not contain.
         firstPlace(in: start..<end) { block in
             block.marks(upTo: ",") .| block.marks(of: "/") .| block.marks(from: ":", upTo: "@")
                 .| block.marks(from: "[", upTo: "^") .| block.marks(of: "`") .| block.marks(from: "{", upTo: "\u{ff}")
         }
     }
 
-    /// The index after the closing quote of a quoted string; `nil` if there is none. The opening quote is before
+    /// The index after the closing quote of a quoted string; `nil` if there is none. The opening quote must be before
     /// `start`.
     package func quoteEnd(from start: Int, to end: Int) -> Int? {
         var index = start
@@ -60,12 +61,13 @@ extension Span<UInt8> {
         return nil
     }
 
-    /// Whether the range contains tabs or folds. libosip2 does not accept this white space everywhere.
+    /// Whether the range contains tabs or folds, which libosip2 does not accept everywhere.
     package func hasOddBlanks(_ range: Range<Int>) -> Bool {
         nextControl(from: range.lowerBound, to: range.upperBound) < range.upperBound
     }
 
-    /// The index of the first byte from `start` on that is not white space. If there is none, `end`.
+    /// The index of the first byte from `start` on that is not white space. If there is no such byte, the result is
+    /// `end`.
     @inlinable
     package func skipSpace(from start: Int, to end: Int) -> Int {
         var index = start
@@ -73,7 +75,7 @@ extension Span<UInt8> {
         return index
     }
 
-    /// The range without the white space and folds at both of its ends.
+    /// The range without white space and folds at its start and its end.
     @inlinable
     package func trimmed(_ range: Range<Int>) -> Range<Int> {
         let start = skipSpace(from: range.lowerBound, to: range.upperBound)

@@ -1,13 +1,14 @@
 package import Bytes
 
-// Finds the realm of credentials (RFC 3261 section 22.3). A proxy removes credentials for its own realms and forwards
-// all others.
+// Finds the realm of digest credentials (RFC 3261 section 22.3). A proxy removes credentials for its own realms and
+// forwards all other credentials.
 
 extension MessageFrame {
-    /// Whether an Authorization or Proxy-Authorization value names one of these realms, which must be in lower case.
+    /// Whether the value of an Authorization or Proxy-Authorization field names one of these realms. The realms must be
+    /// in lower case.
     ///
-    /// Only names, values and quotes are read. A row that names two realms counts for both. Removing one row too many
-    /// is better than disclosing the answers of our users.
+    /// This function reads only names, values and quotes. A field that names two realms counts for both realms. In
+    /// doubt the proxy removes a field, because a forwarded field could disclose a user's digest response.
     package func credentials(_ field: HeaderField, areFor realms: [ByteString]) -> Bool {
         bytes[field.value].withSpan { span in
             var index = 0
@@ -27,8 +28,8 @@ extension MessageFrame {
         }
     }
 
-    /// Reads a parameter `realm` that begins at `start`. Returns the range of its value without quotes, and the index
-    /// after the parameter. A quote that is never closed ends with the row.
+    /// Reads a parameter `realm` that begins at `start`. Returns the range of the realm's value without quotes, and the
+    /// index after the parameter. A quote that is not closed ends at the end of the field.
     private static func realmValue(_ span: Span<UInt8>, at start: Int) -> (value: Range<Int>, end: Int)? {
         let name: StaticString = "realm"
         var index = start + name.utf8CodeUnitCount
@@ -55,7 +56,7 @@ extension MessageFrame {
 
     private static func isSeparator(_ byte: UInt8) -> Bool { isBlank(byte) || byte == UInt8(ascii: ",") }
 
-    /// Whether the value equals the realm, after its escapes are decoded. Upper and lower case are treated as equal.
+    /// Whether the value equals the realm after its escapes are decoded, regardless of upper and lower case.
     private static func isSame(_ span: Span<UInt8>, _ value: Range<Int>, _ realm: ByteString) -> Bool {
         var index = value.lowerBound
         var place = 0

@@ -2,10 +2,11 @@ import Bytes
 
 /// Recognises values of Alert-Info and Call-Info that give a phone no command (T9.13).
 ///
-/// Vendors put their own commands there: `;info=alert-autoanswer`, `Ring Answer`, `;answer-after=0`, `intercom`, or
-/// words from the phone's settings. Therefore the few harmless forms are listed here, instead of the many harmful ones.
+/// Vendors put commands for phones into these fields: `;info=alert-autoanswer`, `Ring Answer`, `;answer-after=0`,
+/// `intercom`, or words from a phone's settings. Harmful values are too many to list, so this type lists the few
+/// harmless ones.
 enum HarmlessValue {
-    /// Whether each value of an Alert-Info row is a name of RFC 7462 without parameters, such as
+    /// Whether each value of an Alert-Info field is a name of RFC 7462 without parameters, such as
     /// `<urn:alert:source:external>`.
     static func namesTones(_ value: Span<UInt8>) -> Bool {
         var index = 0
@@ -21,7 +22,7 @@ enum HarmlessValue {
         return index == value.count && !mentionsAnswer(value)
     }
 
-    /// Whether each value of a Call-Info row is a URI whose only parameter is `purpose` (RFC 3261 section 20.9).
+    /// Whether each value of a Call-Info field is a URI whose only parameter is `purpose` (RFC 3261 section 20.9).
     static func namesPurposes(_ value: Span<UInt8>) -> Bool {
         var index = 0
         repeat {
@@ -37,7 +38,7 @@ enum HarmlessValue {
         return index == value.count && !mentionsAnswer(value)
     }
 
-    /// Whether the row contains the word "answer". Some phones look for their command anywhere in the row.
+    /// Whether the field's value contains the word "answer". Some phones look for a command anywhere in the value.
     private static func mentionsAnswer(_ value: Span<UInt8>) -> Bool {
         let word: StaticString = "answer"
         var index = 0
@@ -52,8 +53,8 @@ enum HarmlessValue {
         byte.isASCIILetter || byte.isASCIIDigit || byte == UInt8(ascii: ":") || byte == UInt8(ascii: "-")
     }
 
-    /// Whether the next byte is this character, after blanks and folds. If so, skips it and the blanks and folds around
-    /// it.
+    /// Whether the next byte after blanks and folds is this character. If the next byte is the expected character, this
+    /// function skips it, with the blanks and folds around it.
     private static func take(_ character: Unicode.Scalar, _ value: Span<UInt8>, _ index: inout Int) -> Bool {
         skipBlanks(value, &index)
         guard index < value.count, value[index] == UInt8(ascii: character) else { return false }

@@ -2,17 +2,17 @@ package import Bytes
 
 /// The header fields of a message, in their order.
 ///
-/// They are stored after the message's bytes in the same storage, so that a message needs no second allocation.
+/// The fields are stored after the message's bytes in the same storage, so that a message needs no second allocation.
 package struct HeaderFields: Sendable {
     let storage: ByteStorage
     /// The index of the first field in the storage.
     let start: Int32
     let size: Int32
 
-    /// The number of bytes that this many fields need in a storage.
+    /// The number of bytes that `count` fields occupy in a storage.
     package static func room(for count: Int) -> Int { count * MemoryLayout<HeaderField>.stride }
 
-    /// The fields that were written to the storage from `start` on, one after the other.
+    /// Creates the list from the fields that were written to the storage from `start` on.
     package init(in storage: ByteStorage, at start: Int, count: Int) {
         precondition(
             start >= 0 && count >= 0 && Self.room(for: count) <= storage.capacityInBytes - start,
@@ -22,7 +22,7 @@ package struct HeaderFields: Sendable {
         size = Int32(truncatingIfNeeded: count)
     }
 
-    /// A copy of the fields, in storage of their own.
+    /// Copies the fields into a new storage.
     package init(_ fields: [HeaderField]) {
         let storage = ByteStorage.make(capacity: Self.room(for: fields.count))
         for (index, field) in fields.enumerated() { storage.store(field, at: Self.room(for: index)) }
@@ -41,7 +41,8 @@ extension HeaderFields: RandomAccessCollection {
 
     package func makeIterator() -> Iterator { Iterator(fields: self) }
 
-    /// Written by hand, because the standard iterator of collections uses a witness table.
+    /// An iterator over the fields, written by hand, because the standard library's iterator is slower in other
+    /// modules.
     package struct Iterator: IteratorProtocol {
         fileprivate let fields: HeaderFields
         private var index = 0

@@ -2,35 +2,38 @@ package import Bytes
 
 /// The header fields that are removed from requests and responses of untrusted peers (T9.7, T9.13, T9.14).
 ///
-/// The filter uses the names that the reader found. Thus other spellings are removed too: another case, a compact form,
-/// or blanks before the colon.
+/// The filter uses the names that the message reader has found. Therefore the filter also removes a field whose name
+/// has another case, a compact form, or blanks before the colon.
 package struct HeaderFilter: Hashable, Sendable {
-    /// A name from the settings, in lower case. If `isPrefix`, it stands for all names that begin with it.
+    /// A name from the settings, in lower case. If `isPrefix` is true, the filter removes all fields whose names begin
+    /// with this text.
     private struct Name: Hashable {
         let text: [UInt8]
         let isPrefix: Bool
     }
 
-    /// The known names to remove: one bit for each name, by its raw value.
+    /// The known names to remove, with one bit for each name.
     private let known: UInt64
     private let names: [Name]
 
-    /// The fields that state an identity (RFC 3325, RFC 5806, RFC 7044, RFC 7315). No phone is trusted to set them.
+    /// The fields that state an identity (RFC 3325, RFC 5806, RFC 7044, RFC 7315). The proxy does not trust phones to
+    /// set these fields.
     package static let identity: [HeaderName] = [
         .pAssertedIdentity, .pPreferredIdentity, .remotePartyID, .diversion, .historyInfo, .pCharging,
         .pAccessNetworkInfo, .pOther,
     ]
 
-    /// The fields that can make a phone answer by itself. Alert-Info and Call-Info are kept if their values are
-    /// harmless.
+    /// The fields that can make a phone answer automatically. The filter keeps Alert-Info and Call-Info if their values
+    /// are harmless.
     package static let commands: [HeaderName] = [.answerMode, .alertInfo, .callInfo]
 
-    /// The `P-` fields that a phone may send. All others are for communication between networks (RFC 5727 section 4).
-    /// If a phone could send them, the next network would trust their values.
+    /// The `P-` fields that a phone may send. All other `P-` fields are for communication between networks (RFC 5727
+    /// section 4). If a phone could send such fields, the next network would trust their values.
     private static let harmless: [StaticString] = [
-        // RFC 5009: how the network treats early media of the sender. It names nobody.
+        // P-Early-Media (RFC 5009) tells the network how to treat early media of the sender. This field names nobody.
         "p-early-media",
-        // The quality of the received sound, which telephones of AVM, Grandstream and snom send in BYE.
+        // P-RTP-Stat reports the quality of the received sound. Telephones of AVM, Grandstream and snom send this field
+        // in BYE.
         "p-rtp-stat",
     ]
 
@@ -38,7 +41,7 @@ package struct HeaderFilter: Hashable, Sendable {
     ///
     /// - Parameters:
     ///   - known: names that are always removed.
-    ///   - names: further names. A `*` at the end makes a name a prefix.
+    ///   - names: further names. A name that ends with `*` is a prefix.
     package init(_ known: [HeaderName] = HeaderFilter.identity + HeaderFilter.commands, names: [String]) {
         self.known = known.reduce(0) { $0 | $1.bit }
         self.names = names.map { name in
@@ -48,7 +51,7 @@ package struct HeaderFilter: Hashable, Sendable {
         }
     }
 
-    /// Whether the row of this field must be removed.
+    /// Whether the filter removes this field.
     package func removes(_ field: HeaderField, of bytes: ByteString) -> Bool {
         if known & field.name.bit != 0, !Self.isHarmless(field, of: bytes) { return true }
         guard !names.isEmpty, !field.row.isEmpty, !field.name.isNeeded else { return false }
@@ -88,7 +91,7 @@ package struct HeaderFilter: Hashable, Sendable {
         return true
     }
 
-    /// Why a name is not allowed in a list of names to remove; `nil` if it is allowed.
+    /// The reason why an operator may not list this name for removal; `nil` if the name is allowed.
     package static func complaint(about name: String) -> String? {
         let text = name.last == "*" ? name.dropLast() : Substring(name)
         let isToken = text.utf8.allSatisfy { byte in
@@ -103,13 +106,13 @@ package struct HeaderFilter: Hashable, Sendable {
         return "SIP needs \(needed)"
     }
 
-    /// Whether the filter has this name, which must be in lower case.
+    /// Whether the filter contains this name, which must be in lower case.
     private func names(it text: [UInt8]) -> Bool {
         names.contains { $0.isPrefix ? text.starts(with: $0.text) : text == $0.text }
     }
 }
 
-/// The compact forms of names (RFC 3261 section 20 and IANA's registry).
+/// The compact form of each name that has one (RFC 3261 section 20 and IANA's registry).
 private enum CompactForm {
     static func name(of letter: UInt8) -> [UInt8]? {
         let name: StaticString? =
@@ -135,7 +138,7 @@ private enum CompactForm {
 }
 
 extension HeaderName {
-    /// Whether the field must not be removed, because without it a message is invalid or cannot be routed.
+    /// Whether the field must not be removed, because a message without it is invalid or cannot be routed.
     fileprivate var isNeeded: Bool {
         switch self {
         case .via, .from, .to, .callID, .cseq, .contact, .contentLength, .contentType, .maxForwards, .route,
@@ -154,7 +157,8 @@ extension HeaderName {
 }
 
 extension SIPResponse {
-    /// The response without the fields that the filter removes. If it has none of them, it is the same object.
+    /// A copy of this response without the fields that the filter removes. If the filter removes no field, the result
+    /// is this response itself.
     package func without(_ filter: HeaderFilter) -> SIPResponse {
         guard frame.fields.contains(where: { filter.removes($0, of: frame.bytes) }) else { return self }
         let kept = frame.fields.filter { !filter.removes($0, of: frame.bytes) }

@@ -1,10 +1,11 @@
 package import Bytes
 
-/// Writes responses and forwarded requests from the bytes of a received message.
+/// These functions write responses and forwarded requests from the bytes of a received message.
 ///
-/// Nothing is parsed here. Most rows are copied unchanged; edited rows are written again.
+/// The functions of this file parse nothing. Most header fields are copied unchanged, and only edited header fields are
+/// written in a new form.
 
-/// A header field that this program adds. The name is written as it is spelled here.
+/// A header field that this program adds. The message contains the name exactly as it is spelled here.
 package struct AddedField: Sendable {
     package let name: StaticString
     package let value: ByteString
@@ -20,35 +21,39 @@ package struct AddedField: Sendable {
     }
 }
 
-/// The changes to a request that the proxy forwards (RFC 3261 section 16.6). Everything else is copied.
+/// The changes to a request that the proxy forwards (RFC 3261 section 16.6). All parts that these changes do not name
+/// are copied unchanged.
 package struct RequestEdits: Sendable {
     /// The text of the new Request-URI.
     package var requestURI: ByteString
-    /// The Via value to put on top, for example `SIP/2.0/UDP host:5060;branch=...;rport`.
+    /// The value of the proxy's own Via, which becomes the topmost one, for example `SIP/2.0/UDP
+    /// host:5060;branch=...;rport`.
     package var via: ByteString
-    /// The value of Max-Forwards. It replaces the field, or adds it if it is missing.
+    /// The value of Max-Forwards. The value replaces an existing Max-Forwards field, or is added as a new field.
     package var maxForwards: UInt8
-    /// The value of Max-Breadth (RFC 5393). It replaces the field, or adds it. With `nil` the field is kept.
+    /// The value of Max-Breadth (RFC 5393). The value replaces an existing Max-Breadth field, or is added as a new
+    /// field. If the value is `nil`, an existing field is kept unchanged.
     package var maxBreadth: UInt32?
-    /// Record-Route values to put above the existing ones, without the field's name. The first value becomes the
-    /// topmost.
+    /// Values for new Record-Route fields above the existing ones, without the field's name. The first value of this
+    /// list becomes the topmost field.
     package var recordRoutes: [ByteString] = []
-    /// Route values that replace *all* existing Route rows; `nil` keeps the rows.
+    /// Route values that replace *all* existing Route fields; `nil` keeps the existing fields.
     package var routes: [ByteString]?
     /// The addition to the topmost Via of the received request (RFC 3581), see ``SIPRequest/viaAddition(source:)``.
     package var topViaAddition = ViaAddition.none
     /// The names of header fields to remove.
     package var removed: [HeaderName] = []
-    /// A filter of further fields to remove. It is set for requests of untrusted peers.
+    /// A filter of more fields to remove. The filter is set for requests of untrusted peers.
     package var filter: HeaderFilter?
-    /// The realms, in lower case, whose credentials are removed.
+    /// The realms, in lower case, of this proxy. Credentials for these realms are removed.
     package var ownRealms: [ByteString] = []
     /// The fields to add at the end of the header.
     package var added: [AddedField] = []
-    /// Where the forwarded part of From begins. A display name before this index is dropped. 0 for the whole value.
+    /// The index in the From value at which the forwarded part begins. A display name before this index is dropped. The
+    /// index is 0 if the whole value is forwarded.
     package var fromStart = 0
-    /// Whether `pn-*` parameters stay in the Request-URI and the Contact rows. They are secrets of the device, so they
-    /// are normally removed.
+    /// Whether `pn-*` parameters stay in the Request-URI and the Contact fields. These parameters are secrets of the
+    /// device, so the proxy normally removes them.
     package var keepsPushParameters = false
 
     package init(requestURI: ByteString, via: ByteString, maxForwards: UInt8) {
@@ -58,14 +63,15 @@ package struct RequestEdits: Sendable {
     }
 }
 
-/// A request as this program sends it, with the places of the parts that ACK and CANCEL repeat.
+/// A request as this program sends it, and the positions of the parts that its ACK and CANCEL repeat.
 ///
-/// Both are made from the request as it was *sent* (RFC 3261 sections 9.1 and 17.1.1.3).
+/// ACK and CANCEL must repeat these parts as they were *sent*, not as they were received (RFC 3261 sections 9.1 and
+/// 17.1.1.3).
 package struct OutgoingRequest: Sendable {
     package let bytes: [UInt8]
     package let method: Method
     package let cseqNumber: UInt32
-    /// Ranges in `bytes`: the Request-URI, and whole rows with their line ends.
+    /// Ranges in `bytes`: the Request-URI, and several whole header fields with their line ends.
     package let requestURI: Range<Int>
     package let viaRow, fromRow, toRow, callIDRow: Range<Int>
     package let routeRows: [Range<Int>]
@@ -101,7 +107,7 @@ package struct OutgoingRequest: Sendable {
         }
     }
 
-    /// Makes the CANCEL of this request (RFC 3261 section 9.1), with Reason rows (RFC 3326).
+    /// Makes the CANCEL of this request (RFC 3261 section 9.1), with Reason fields (RFC 3326).
     package func cancellation(reasons: [ByteString]) -> OutgoingRequest {
         let uri = 7..<7 + requestURI.count
         var (via, from, to, callID, routes) = (0..<0, 0..<0, 0..<0, 0..<0, [Range<Int>]())
@@ -126,7 +132,7 @@ package struct OutgoingRequest: Sendable {
         out.append(" SIP/2.0\r\n")
     }
 
-    /// Appends a part of the request, and returns its range in the output.
+    /// Appends a part of the request and returns its range in the output.
     @discardableResult
     private func append(_ part: Range<Int>, to out: inout ByteSink) -> Range<Int> {
         let start = out.count

@@ -1,11 +1,12 @@
 package import Bytes
 
-/// A request method. Unknown methods keep their name. Methods are case-sensitive (RFC 3261 section 7.1).
+/// A request method. Unknown methods are stored by their name. Methods are case-sensitive (RFC 3261 section 7.1).
 package enum Method: Hashable, Sendable {
     case invite, ack, bye, cancel, register, options, prack, update, info, refer, message, subscribe, notify, publish
     case other(ByteString)
 
-    /// Written by hand, because the synthesized version uses a witness table in other modules.
+    /// Compares two methods. This function is written by hand, because the compiler's version is slower in other
+    /// modules.
     @inlinable
     package static func == (left: Method, right: Method) -> Bool {
         switch (left, right) {
@@ -55,7 +56,7 @@ package enum Method: Hashable, Sendable {
             }
     }
 
-    /// Appends the name, as start lines and CSeq have it.
+    /// Appends the method's name as it is written in start lines and CSeq.
     package func append(to out: inout ByteSink) {
         if case .other(let name) = self { out.append(name) } else { out.append(knownName) }
     }
@@ -64,7 +65,7 @@ package enum Method: Hashable, Sendable {
         if case .other(let name) = self { out.append(name) } else { out.append(knownName) }
     }
 
-    /// The name, as start lines have it.
+    /// The method's name as it is written in start lines.
     package var name: ByteString {
         var name: [UInt8] = []
         append(to: &name)
@@ -92,7 +93,7 @@ package enum Method: Hashable, Sendable {
     }
 }
 
-/// A CSeq header field. Its number is below 2^31 (RFC 3261 section 8.1.1.5).
+/// The value of a CSeq header field. The sequence number is below 2^31 (RFC 3261 section 8.1.1.5).
 package struct CSeq: Hashable, Sendable {
     package let number: UInt32
     package let method: Method

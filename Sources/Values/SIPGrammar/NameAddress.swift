@@ -1,7 +1,7 @@
 package import Bytes
 
-/// A name-addr or addr-spec with the header parameters after it, as in From, To, Contact, Route, Record-Route and Path.
-/// It has the text and the places of its parts.
+/// A name-addr or addr-spec with its header parameters, as in From, To, Contact, Route, Record-Route and Path. The type
+/// stores the text and the positions of its parts.
 package struct NameAddress: Sendable {
     package let uri: SIPURI
     /// The range of the text in the URI's storage.
@@ -9,7 +9,8 @@ package struct NameAddress: Sendable {
     private let displayStart, displayEnd, uriPlace, parametersPlace: UInt32
     private let tagStart, tagEnd: UInt32
 
-    /// The text of the value. It is made on demand, because the URI already keeps the storage alive.
+    /// The complete text of the value. The byte string is created on demand from the storage of the URI, which is
+    /// stored anyway.
     private var value: ByteString {
         ByteString(storage: uri.text.storage, start: Int(valueStart), count: Int(valueCount))
     }
@@ -21,18 +22,18 @@ package struct NameAddress: Sendable {
     package var parameters: Parameters {
         parametersStart < Int(valueCount) ? Parameters(value[parametersStart..<value.count]) : .none
     }
-    /// The tag; `nil` if there is none, or the value was not read as From or To.
+    /// The `tag` parameter; `nil` if there is none, or if the value was not read as From or To.
     package var tag: ByteString? { tagStart < tagEnd ? value[Int(tagStart)..<Int(tagEnd)] : nil }
     /// Whether the value has a `tag` parameter without a value.
     package var hasEmptyTag: Bool { tagStart > tagEnd }
 
-    /// The index in the value where the URI begins.
+    /// The index in the value at which the URI begins.
     package var uriStart: Int { Int(uriPlace) }
     package var parametersStart: Int { Int(parametersPlace) }
-    /// The index in the value after the display name; 0 if there is no display name.
+    /// The index after the display name; 0 if there is no display name.
     package var namelessStart: Int { displayName == nil ? 0 : max(0, uriStart - 1) }
 
-    /// Makes a value that is only the URI, without brackets and header parameters.
+    /// Makes a value that consists only of the URI, without brackets and header parameters.
     package init(_ uri: SIPURI) {
         self.uri = uri
         valueStart = 0
@@ -45,12 +46,12 @@ package struct NameAddress: Sendable {
         tagEnd = 0
     }
 
-    /// Finds the parts of a whole value (RFC 3261 section 20.10). The result is `nil` if it is ambiguous where the URI
-    /// ends. The message reader checks whether URI and parameters are well-formed.
+    /// Finds the parts of a whole value (RFC 3261 section 20.10). The result is `nil` if the end of the URI is
+    /// ambiguous. The message reader checks whether the URI and the parameters are well-formed.
     ///
     /// - Parameters:
-    ///   - value: The text.
-    ///   - isTagged: Whether the value is a From or To, whose tag is needed.
+    ///   - value: the text.
+    ///   - isTagged: whether the value is a From or To, whose tag is needed.
     package init?(_ value: ByteString, isTagged: Bool = false) {
         guard let places = value.withSpan({ Places($0) }), let uri = SIPURI(value[places.uri]) else { return nil }
         self.uri = uri
@@ -80,7 +81,8 @@ package struct NameAddress: Sendable {
     private struct Places {
         var display = 0..<0
         var uri = 0..<0
-        /// The index of the first `;` of the header parameters. If there are none, the end of the value.
+        /// The index of the first `;` of the header parameters. If the value has no parameters, this index is the end
+        /// of the value.
         var parametersStart = 0
 
         init?(_ bytes: Span<UInt8>) {
@@ -100,8 +102,8 @@ package struct NameAddress: Sendable {
             parametersStart = bytes.skipSpace(from: end + 1, to: bytes.count)
         }
 
-        /// The index where the URI begins. It is after the `<`, which a display name may precede. Without brackets it
-        /// is the start of the value.
+        /// The index at which the URI begins: after the `<`, which may follow a display name. If the value has no
+        /// brackets, the URI begins at the start of the value.
         private static func uriStart(_ bytes: Span<UInt8>) -> (place: Int, hasBrackets: Bool)? {
             var index = 0
             if index < bytes.count, bytes[index] == UInt8(ascii: "\"") {
@@ -114,8 +116,8 @@ package struct NameAddress: Sendable {
                 switch bytes[index] {
                 case UInt8(ascii: "<"): return (index + 1, true)
                 case UInt8(ascii: ";"), UInt8(ascii: ":"): return (0, false)
-                // These bytes are not allowed in a display name without quotes (RFC 4475 section 3.1.2.15), nor in a
-                // scheme.
+                // A display name without quotes may not contain these bytes (RFC 4475 section 3.1.2.15), and a scheme
+                // may not either.
                 case UInt8(ascii: ","), UInt8(ascii: "\""), UInt8(ascii: ">"), UInt8(ascii: "\\"): return nil
                 default: index += 1
                 }

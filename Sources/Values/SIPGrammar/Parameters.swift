@@ -1,7 +1,7 @@
 package import Bytes
 
-/// One parameter `name[=value]`. The value is as it was received, with its escapes and quotes. An empty value counts as
-/// no value.
+/// One parameter `name[=value]`. The value is stored as it was received, with its escapes and quotes. An empty value
+/// counts as no value.
 package struct Parameter: Hashable, Sendable {
     package let name: ByteString
     package let value: ByteString?
@@ -17,7 +17,7 @@ extension [UInt8] {
         append(value)
     }
 
-    /// Appends a semicolon and the parameter at this place.
+    /// Appends a semicolon and one of the parameters, unchanged.
     package mutating func append(_ place: ParameterPlace, of parameters: Parameters) {
         append(";")
         append(parameters.text, place.name)
@@ -28,7 +28,7 @@ extension [UInt8] {
 }
 
 extension ByteSink {
-    /// Appends a semicolon and the parameter at this place.
+    /// Appends a semicolon and one of the parameters, unchanged.
     package mutating func append(_ place: ParameterPlace, of parameters: Parameters) {
         append(";")
         append(parameters.text, place.name)
@@ -38,10 +38,11 @@ extension ByteSink {
     }
 }
 
-/// The parameters of a URI or of a header field value. `text` is their text from the first `;` to the end.
+/// The parameters of a URI or of a header field value. `text` extends from the first `;` to the end of the parameters.
 ///
-/// The text is separated into parameters only on request, because most parameters are never requested. The message
-/// reader checks whether the text is well-formed. Malformed text gives meaningless parameters, but never a trap.
+/// The text is separated into parameters only when a caller asks for one, because most parameters are never needed. The
+/// message reader checks whether the text is well-formed. If the text is malformed, the parameters are meaningless, but
+/// reading them never traps.
 package struct Parameters: Sequence, Sendable {
     package let text: ByteString
 
@@ -49,13 +50,14 @@ package struct Parameters: Sequence, Sendable {
 
     package static let none = Parameters(.empty)
 
-    /// The first parameter with this name. `name` must be in lower case; the received name may be in any case.
+    /// The first parameter with this name, in upper or lower case. `name` must be in lower case.
     package func first(named name: StaticString) -> Parameter? {
         guard let place = place(of: name) else { return nil }
         return Parameter(name: text[place.name], value: place.value.map { text[$0] })
     }
 
-    /// The value of the first parameter with this name. It is `nil` if the parameter is missing or has no value.
+    /// The value of the first parameter with this name. The result is `nil` if the parameter is missing or has no
+    /// value.
     package func value(of name: StaticString) -> ByteString? { place(of: name)?.value.map { text[$0] } }
 
     package func contains(_ name: StaticString) -> Bool { place(of: name) != nil }
@@ -71,8 +73,8 @@ package struct Parameters: Sequence, Sendable {
         }
     }
 
-    /// Calls `body` with the place of each parameter in the bytes. For readers that examine many parameters and keep
-    /// few.
+    /// Calls `body` with the position of each parameter in the bytes. This function is for readers that examine many
+    /// parameters and keep few.
     @inlinable
     package func forEachPlace(_ body: (Span<UInt8>, ParameterPlace) -> Void) {
         guard !text.isEmpty else { return }
@@ -97,15 +99,15 @@ package struct Parameters: Sequence, Sendable {
     }
 }
 
-/// Where one parameter is in the bytes of its ``Parameters``.
+/// The position of one parameter in the text of its ``Parameters``.
 @usableFromInline
 package struct ParameterPlace {
     package let name: Range<Int>
-    /// The range of the value; `nil` if there is none, or it is empty.
+    /// The range of the value; `nil` if the parameter has no value or an empty one.
     package let value: Range<Int>?
 
-    /// Finds the next parameter from `index` on, and advances `index` past it. Parameters without a name are skipped.
-    /// Semicolons in a quoted value separate nothing.
+    /// Finds the next parameter at or after `index`, and advances `index` past it. Parameters without a name are
+    /// skipped. A semicolon in a quoted value does not separate parameters.
     @usableFromInline
     package init?(_ bytes: Span<UInt8>, from index: inout Int) {
         while index < bytes.count {
@@ -122,7 +124,7 @@ package struct ParameterPlace {
         return nil
     }
 
-    /// The index after the parameter that begins at `start`, and the index of its first `=`, if no quote precedes it.
+    /// The index after the parameter that begins at `start`, and the index of its first `=` before any quote.
     private static func end(_ bytes: Span<UInt8>, from start: Int) -> (equals: Int?, end: Int) {
         var equals: Int?
         var index = bytes.firstPlace(

@@ -1,12 +1,14 @@
 package import Bytes
 
-// Removes `pn-*` parameters (RFC 8599). With them others could push to a device, so this program never forwards them.
+// Removes `pn-*` parameters (RFC 8599). Anybody who knows these parameters could send a push to the device, so this
+// program never forwards them.
 
 extension ByteString {
-    /// A URI or a Contact value without the parameters whose names begin with `pn-`, inside and outside the angle
-    /// brackets. All other bytes are unchanged. Without such parameters the result is the same slice.
+    /// A copy of a URI or a Contact value without the parameters whose names begin with `pn-`, inside and outside the
+    /// angle brackets. All other bytes stay unchanged. If there are no `pn-*` parameters, the result shares this
+    /// storage.
     ///
-    /// `pn-purr` is kept, because it is made for peers (RFC 8599 section 9.3).
+    /// The function keeps `pn-purr`, because this parameter is intended for peers (RFC 8599 section 9.3).
     package func withoutPushParameters() -> ByteString {
         let hasAny = withSpan { span in
             var search = PushParameterSearch()
@@ -32,17 +34,17 @@ extension ByteSink {
     }
 }
 
-/// Goes through a value once, and stops at each of its `pn-*` parameters.
+/// Searches a value from start to end, and stops at each of its `pn-*` parameters.
 struct PushParameterSearch {
     private enum Place { case beforeBrackets, inBrackets, behindBrackets }
 
     private var position = 0
     private var place = Place.beforeBrackets
-    /// The index of the host. Semicolons before it belong to the user part and separate nothing (RFC 4475 section
-    /// 3.1.1.9).
+    /// The index at which the host begins. Semicolons before the host belong to the user part and separate no
+    /// parameters (RFC 4475 section 3.1.1.9).
     private var hostStart: Int?
 
-    /// The range of the next `;pn-...` outside quotes, up to the delimiter that ends it.
+    /// The range of the next `;pn-...` outside quotes, up to the delimiter after the parameter.
     mutating func next(_ span: Span<UInt8>) -> Range<Int>? {
         if hostStart == nil { hostStart = Self.hostStart(span, from: 0) }
         while true {
@@ -79,7 +81,8 @@ struct PushParameterSearch {
         }
     }
 
-    /// The index after the parameter. A comma does not end it, because the values of a row were separated before.
+    /// The index after the parameter that begins at `start`. A comma does not end a parameter, because the values of a
+    /// header field were separated before.
     private func end(_ span: Span<UInt8>, from start: Int) -> Int {
         var index = start
         while index < span.count {
@@ -96,8 +99,8 @@ struct PushParameterSearch {
         return span.count
     }
 
-    /// Whether a name with the prefix `pn-` begins here, in any case. Bytes of the prefix may be escaped: `%70n-prid`
-    /// names the same parameter.
+    /// Whether a name with the prefix `pn-`, in upper or lower case, begins at `start`. Bytes of the prefix may be
+    /// percent-encoded: `%70n-prid` names the same parameter as `pn-prid`.
     private static func beginsPush(_ span: Span<UInt8>, from start: Int) -> Bool {
         let prefix: StaticString = "pn-"
         var index = span.skipSpace(from: start, to: span.count)
@@ -116,7 +119,7 @@ struct PushParameterSearch {
         return true
     }
 
-    /// The index of the `@` of the URI that begins at or after `start`. If the URI has none, `start`.
+    /// The index of the `@` of the URI that begins at or after `start`. If the URI has no `@`, the result is `start`.
     private static func hostStart(_ span: Span<UInt8>, from start: Int) -> Int {
         let place = span.firstPlace(in: start..<span.count) { block in
             block.marks(of: "@") .| block.marks(of: "\"")

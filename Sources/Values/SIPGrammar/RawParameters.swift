@@ -1,9 +1,8 @@
 import Bytes
 
-/// Finds parameters (`;name=value`) in the bytes of a header field value. It is for edits that must keep all other
-/// bytes.
+/// Finds parameters (`;name=value`) in the bytes of a header field value, for edits that must keep all other bytes.
 enum RawParameters {
-    /// The index of the next `;` outside quotes from `start` on. If there is none, the end.
+    /// The index of the next `;` outside quotes from `start` on. If no `;` follows, the result is the end of the bytes.
     static func end(_ span: Span<UInt8>, from start: Int) -> Int {
         var index = start
         while true {
@@ -26,7 +25,7 @@ enum RawParameters {
         }
     }
 
-    /// Whether a parameter of the value passes `test`, which gets the index of its `;`.
+    /// Whether any parameter of the value passes `test`, which gets the index of the parameter's `;`.
     static func contains(_ span: Span<UInt8>, _ test: (Span<UInt8>, Int) -> Bool) -> Bool {
         var index = end(span, from: 0)
         while index < span.count {

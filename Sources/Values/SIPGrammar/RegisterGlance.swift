@@ -1,25 +1,25 @@
 package import Addressing
 package import Bytes
 
-/// A REGISTER whose rows were found, but whose values were not read. It has all that a refusal needs. Under overload,
-/// more REGISTERs arrive than can be parsed.
+/// A REGISTER whose header fields were found, but of which few values were parsed. The glance contains everything that
+/// is needed to refuse the REGISTER with 503. During an overload, more REGISTERs arrive than the daemon can parse.
 ///
-/// It supports the form that phones usually send over UDP. Other forms go to the full reader: folded rows, and a Via
-/// without `rport`.
+/// This type supports the form of REGISTER that phones usually send over UDP. The full reader handles other forms, with
+/// folded lines or a Via without `rport`.
 package struct RegisterGlance {
     private let via, from, to, callID, cseq: HeaderField
     /// The index after `;rport` in the Via.
     private let rportEnd: Int
     private let uri: Range<Int>
 
-    /// Makes a glance at a message. The message has exactly one of each of these fields, and no forbidden byte in its
-    /// head.
+    /// Finds the header fields of a message. The result is `nil` unless the message has exactly one of each of these
+    /// fields, and no forbidden byte in its head.
     package init?(
         _ bytes: Span<UInt8>, via: HeaderField, from: HeaderField, to: HeaderField, callID: HeaderField,
         cseq: HeaderField
     ) {
         for row in [via.row, from.row, to.row, callID.row, cseq.row] {
-            // A row must not be folded: its line end is the only line end in it.
+            // The header line must not be folded, so its only line end is the one at its end.
             guard bytes.nextControl(from: row.lowerBound, to: row.upperBound) == row.upperBound - 2 else { return nil }
         }
         guard let uri = Self.uri(in: to.value, bytes), let rportEnd = Self.rportEnd(in: via.row, bytes) else {
@@ -29,7 +29,7 @@ package struct RegisterGlance {
         (self.uri, self.rportEnd) = (uri, rportEnd)
     }
 
-    /// The range of the URI in To. To must have no tag, because a REGISTER is in no dialog.
+    /// The range of the URI in To. The result is `nil` if To has a tag, because a REGISTER belongs to no dialog.
     private static func uri(in value: Range<Int>, _ bytes: Span<UInt8>) -> Range<Int>? {
         var begin: Int?
         for index in value {
@@ -64,7 +64,7 @@ package struct RegisterGlance {
     /// The Call-ID, which is the same in all REGISTERs of one phone.
     package func callID(in bytes: Span<UInt8>) -> ByteString { ByteString(copying: bytes.extracting(callID.value)) }
 
-    /// Makes a 503 with Retry-After for the request. `source` is the address from which the request came.
+    /// Makes a 503 with Retry-After that refuses this REGISTER. `source` is the address that sent the REGISTER.
     package func refusal(in bytes: Span<UInt8>, retryAfter seconds: Int, tag: UInt32, source: Endpoint) -> [UInt8] {
         var answer: [UInt8] = []
         answer.reserveCapacity([via, from, to, callID, cseq].reduce(192) { $0 + $1.row.count })

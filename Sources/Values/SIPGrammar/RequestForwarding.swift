@@ -1,12 +1,14 @@
 import Bytes
 
-// Forwards a request (RFC 3261 section 16.6). Rows are copied, and the few edited rows are written again.
+// These functions write the request that is forwarded (RFC 3261 section 16.6). Most header fields are copied, and only
+// the edited ones are written in a new form.
 
 extension SIPRequest {
-    /// Makes the request for the next hop.
+    /// Creates the request for the next hop.
     ///
-    /// This proxy's Via is on top. New Record-Route and Route rows follow, then the received rows in their order, the
-    /// added fields, and Content-Length. Rows that `edits` does not name are copied byte for byte.
+    /// This proxy's own Via is the topmost header field. After the Via follow new Record-Route and Route fields, the
+    /// received fields in their order, the added fields, and Content-Length. Fields that `edits` does not name are
+    /// copied byte for byte.
     package func forwarded(_ edits: RequestEdits) -> OutgoingRequest {
         var places = CopiedPlaces()
         let bytes = [UInt8](capacity: frame.bytes.count + edits.size) { places = append(edits, to: &$0) }
@@ -30,7 +32,7 @@ extension SIPRequest {
         return places
     }
 
-    /// Appends the start line. Returns the range of the Request-URI in the output.
+    /// Appends the request's start line. Returns the range of the Request-URI in the output.
     private func appendStartLine(_ edits: RequestEdits, to out: inout ByteSink) -> Range<Int> {
         method.append(to: &out)
         out.append(" ")
@@ -57,7 +59,7 @@ extension RequestEdits {
     }
 }
 
-/// Where the parts that ACK and CANCEL repeat are in the output.
+/// The ranges, in the output, of the parts that ACK and CANCEL repeat.
 private struct CopiedPlaces {
     var uri = 0..<0
     var via = 0..<0
@@ -91,7 +93,7 @@ extension ByteSink {
 }
 
 extension MessageFrame {
-    /// Appends the received rows with the edits applied.
+    /// Appends the received header fields with the edits applied.
     fileprivate func appendRows(_ edits: RequestEdits, to out: inout ByteSink, _ places: inout CopiedPlaces) {
         var rows = RowRun(bytes)
         var isTopVia = true
@@ -129,7 +131,7 @@ extension MessageFrame {
         rows.end(&out)
     }
 
-    /// Appends the Contact row whose first value is `fields[index]`, without `pn-*` parameters.
+    /// Appends the Contact field whose first value is `fields[index]`, without `pn-*` parameters.
     func append(contactRowAt index: Int, in rows: inout RowRun, to out: inout ByteSink) {
         let row = fields[index].row
         var from = row.lowerBound

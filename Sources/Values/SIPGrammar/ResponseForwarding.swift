@@ -1,17 +1,17 @@
 import Bytes
 
-// Forwards a response towards the caller (RFC 3261 section 16.7 items 3 and 9).
+// These functions forward a response towards the caller (RFC 3261 section 16.7 items 3 and 9).
 
 extension SIPResponse {
-    /// The response without its topmost Via value, and without `pn-*` parameters in Contact rows. Everything else is
+    /// The response without its topmost Via value, and without `pn-*` parameters in Contact fields. All other parts are
     /// copied byte for byte.
     ///
-    /// A missing Content-Length is added, because the next hop may be a stream.
+    /// If Content-Length is missing, it is added, because the next hop may use a stream transport.
     ///
     /// - Parameters:
-    ///   - dropped: The names of fields to remove.
-    ///   - added: Fields to write after the last row.
-    /// - Returns: The whole message, ready to send.
+    ///   - dropped: the names of fields to remove.
+    ///   - added: fields to write after the last received field.
+    /// - Returns: the whole message, ready to send.
     package func withoutTopVia(dropping dropped: [HeaderName] = [], adding added: [AddedField] = []) -> [UInt8] {
         var size = frame.bytes.count + 32
         for field in added { size += field.name.utf8CodeUnitCount + field.value.count + 4 }
@@ -30,7 +30,7 @@ extension SIPResponse {
             case .via where isTopVia:
                 isTopVia = false
                 let next = index + 1
-                // The Via row has further values, which have no rows of their own. They stay.
+                // Other values of the same Via field stay; they are entries whose `row` is empty.
                 if next < frame.fields.count, frame.fields[next].name == .via, frame.fields[next].row.isEmpty {
                     rows.append(field.row.lowerBound..<field.value.lowerBound, to: &out)
                     rows.append(frame.fields[next].value.lowerBound..<field.row.upperBound, to: &out)
@@ -51,7 +51,7 @@ extension SIPResponse {
         out.append(frame.bytes, frame.bodyStart..<frame.bytes.count)
     }
 
-    /// The response with the Vias of its request. It is for a response that has too few Vias. Everything else is copied
+    /// The response with the Vias of its request, for a response that has lost some of them. All other parts are copied
     /// byte for byte.
     package func withVias(
         of request: MessageFrame, topViaAddition: ViaAddition, adding added: [AddedField] = []

@@ -1,19 +1,19 @@
 package import Bytes
 
-// Makes responses from the rows of the request (RFC 3261 section 8.2.6.2).
+// These functions make responses from the header fields of the request (RFC 3261 section 8.2.6.2).
 
 extension MessageFrame {
     /// Makes a response without a body to the request of this frame.
     ///
-    /// The rows of Via, From, To, Call-ID and CSeq are copied unchanged, with compact names and folds. A 100 also
+    /// The header fields Via, From, To, Call-ID and CSeq are copied unchanged, with compact names and folds. A 100 also
     /// repeats Timestamp (RFC 3261 section 8.2.6.1).
     ///
     /// - Parameters:
-    ///   - status: The code of the status line. The phrase is ``Status/reasonPhrase``.
+    ///   - status: the status code and reason phrase of the response. The reason phrase is ``Status/reasonPhrase``.
     ///   - toTag: The tag for To; `nil` for a 100, and if the request's To already has a tag.
     ///   - viaAddition: The result of ``SIPRequest/viaAddition(source:)`` for the topmost Via.
-    ///   - added: Further fields, written before Content-Length.
-    /// - Returns: The whole message, ready to send.
+    ///   - added: further fields, written before Content-Length.
+    /// - Returns: the whole message, ready to send.
     package func response(
         _ status: Status, toTag: ToTag? = nil, viaAddition: ViaAddition = .none, fields added: [AddedField] = []
     ) -> [UInt8] {
@@ -24,8 +24,8 @@ extension MessageFrame {
         }
     }
 
-    /// Like ``response(_:toTag:viaAddition:fields:)``, but `appendFields` writes the further fields as whole rows. They
-    /// need about `size` bytes.
+    /// Makes the same response as ``response(_:toTag:viaAddition:fields:)``, but `appendFields` writes the added fields
+    /// as whole header lines. The added fields need about `size` bytes.
     package func response(
         _ status: Status, toTag: ToTag?, viaAddition: ViaAddition, reserving size: Int,
         _ appendFields: (inout ByteSink) -> Void
@@ -40,7 +40,7 @@ extension MessageFrame {
         }
     }
 
-    /// Appends the status line, and the rows that a response copies from its request.
+    /// Appends the status line, and the header fields that a response copies from its request.
     private func appendResponse(
         _ status: Status, _ phrase: StaticString, toTag: ToTag?, viaAddition: ViaAddition, to out: inout ByteSink
     ) {
@@ -67,7 +67,7 @@ extension MessageFrame {
         rows.end(&out)
     }
 
-    /// Appends the row of the topmost Via, with the addition after its first value.
+    /// Appends the header line of the topmost Via, with the new parameters after its first value.
     func append(viaRow field: HeaderField, addition: ViaAddition, in rows: inout RowRun, to out: inout ByteSink) {
         guard addition != .none else { return rows.append(field.row, to: &out) }
         rows.append(field.row.lowerBound..<field.value.lowerBound, to: &out)
@@ -78,14 +78,14 @@ extension MessageFrame {
 }
 
 extension SIPRequest {
-    /// Makes a response to this request. If To has a tag, `toTag` is ignored.
+    /// Makes a response to this request. If To already has a tag, `toTag` is ignored.
     package func response(
         _ status: Status, toTag: ToTag? = nil, viaAddition: ViaAddition = .none, fields added: [AddedField] = []
     ) -> [UInt8] {
         frame.response(status, toTag: to.tag == nil ? toTag : nil, viaAddition: viaAddition, fields: added)
     }
 
-    /// Makes a response to this request. `appendFields` writes the further fields as whole rows.
+    /// Makes a response to this request. `appendFields` writes the added fields as whole header lines.
     package func response(
         _ status: Status, toTag: ToTag?, viaAddition: ViaAddition, reserving size: Int,
         _ appendFields: (inout ByteSink) -> Void
@@ -95,13 +95,14 @@ extension SIPRequest {
     }
 }
 
-/// A tag for To that this program makes (RFC 3261 section 19.3): a number, written as sixteen hexadecimal digits.
+/// A tag that this program makes for To (RFC 3261 section 19.3): a 64-bit number, written as sixteen hexadecimal
+/// digits.
 package struct ToTag: Sendable {
     package let number: UInt64
 
     package init(_ number: UInt64) { self.number = number }
 
-    /// The length of the parameter `;tag=` with its value, in bytes.
+    /// The length in bytes of the whole parameter `;tag=...`.
     fileprivate static let size = 21
 
     fileprivate func append(to out: inout ByteSink) {
@@ -112,14 +113,14 @@ package struct ToTag: Sendable {
 
 // MARK: Pieces
 
-/// Copies parts of a message. Adjacent parts are copied together.
+/// Copies parts of a message into the output. Adjacent parts are copied in one step.
 struct RowRun {
     private let bytes: ByteString
     private var waiting = 0..<0
 
     init(_ bytes: ByteString) { self.bytes = bytes }
 
-    /// How many bytes wait to be copied.
+    /// The number of bytes that are not yet copied.
     var count: Int { waiting.count }
 
     mutating func append(_ part: Range<Int>, to out: inout ByteSink) {
@@ -131,7 +132,7 @@ struct RowRun {
         }
     }
 
-    /// Copies the bytes that wait. Call it before other bytes are written.
+    /// Copies all remaining bytes. Call this function before you write bytes that do not come from the message.
     mutating func end(_ out: inout ByteSink) {
         out.append(bytes, waiting)
         waiting = waiting.upperBound..<waiting.upperBound
@@ -142,7 +143,7 @@ struct RowRun {
 private struct RowSet {
     private var bits: UInt64 = 0
 
-    /// Inserts a name. Returns whether the set did not have it before.
+    /// Inserts a name, and returns whether the set did not contain it before.
     mutating func insert(_ name: HeaderName) -> Bool {
         defer { bits |= name.bit }
         return bits & name.bit == 0
@@ -160,10 +161,10 @@ extension HeaderName {
 }
 
 extension ByteSink {
-    /// Appends a field as a row.
+    /// Appends the field as a header line.
     package mutating func append(_ field: AddedField) { append(field.name, field.value) }
 
-    /// Appends a field with this name as a row.
+    /// Appends a header line with this name and value.
     package mutating func append(_ name: StaticString, _ value: ByteString) {
         append(name)
         append(": ")
@@ -171,7 +172,7 @@ extension ByteSink {
         append("\r\n")
     }
 
-    /// Appends the last row, which is Content-Length, and the empty line.
+    /// Appends Content-Length, which is the last header line, and the empty line.
     mutating func append(contentLength: Int) {
         append("Content-Length: ")
         append(decimal: contentLength)

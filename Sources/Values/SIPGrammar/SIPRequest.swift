@@ -1,21 +1,22 @@
 package import Bytes
 package import Collections
 
-/// The common part of requests and responses: the received bytes, and the place of each header field.
+/// The common part of requests and responses: the received bytes, and the position of each header field.
 ///
-/// Forwarding copies rows from these bytes. Thus parts that this program does not understand never change (RFC 3261
-/// section 16.6 item 1).
+/// A forwarded message is copied from these bytes. Therefore the proxy never changes parts that this program does not
+/// understand (RFC 3261 section 16.6 item 1).
 package struct MessageFrame: Sendable {
-    /// The whole message, from the start line to the end of the body. Surplus bytes of a datagram are left out.
+    /// The whole message, from the start line to the end of the body. Bytes of a datagram after the end of the message
+    /// are not included.
     package let bytes: ByteString
     /// All header fields, in the order of the message.
     package let fields: HeaderFields
     /// The index after the CRLF of the start line.
     package let headersStart: Int
-    /// The index where the body begins. For an empty body it is `bytes.count`.
+    /// The index where the body begins. If the body is empty, this index is `bytes.count`.
     package let bodyStart: Int
-    /// One bit for each header name that occurs. It answers quickly that a field is missing, which is the most frequent
-    /// answer.
+    /// A set of bits: one bit for each header name that occurs in the message. The set shows quickly that a field is
+    /// missing, which is the most frequent case.
     private let names: UInt64
 
     package init(bytes: ByteString, fields: HeaderFields, headersStart: Int, bodyStart: Int) {
@@ -30,7 +31,7 @@ package struct MessageFrame: Sendable {
 
     package var body: ByteString { bytes[bodyStart..<bytes.count] }
 
-    /// The values of all fields with this name, as they were received and in their order.
+    /// The values of all fields with this name, as received and in their order.
     package func values(of name: HeaderName) -> [ByteString] {
         contains(name) ? fields.compactMap { $0.name == name ? bytes[$0.value] : nil } : []
     }
@@ -57,10 +58,10 @@ package struct MessageFrame: Sendable {
     }
 }
 
-/// A request that the reader accepted. Mandatory fields are present and well-formed, and the method in CSeq is the
-/// method of the request.
+/// A request that the reader accepted. Mandatory fields are present and well-formed, and CSeq has the method of the
+/// request.
 ///
-/// It is immutable and shared by reference. Its slices keep its storage alive.
+/// A request is immutable and shared by reference. Slices of a request keep its whole storage alive.
 package final class SIPRequest: Sendable {
     package let frame: MessageFrame
     package let method: Method
@@ -71,24 +72,24 @@ package final class SIPRequest: Sendable {
     package let to: NameAddress
     package let callID: ByteString
     package let cseq: CSeq
-    /// The value of Max-Forwards. If it is `nil`, the field is missing, and the proxy adds 70 (RFC 3261 section 16.6
-    /// item 3).
+    /// The value of Max-Forwards; `nil` if the field is missing. If the request has no Max-Forwards, the proxy adds the
+    /// field with the value 70 (RFC 3261 section 16.6 item 3).
     package let maxForwards: UInt8?
     package let routes: [NameAddress]
-    /// The Contact values of a REGISTER. Empty if the field is missing or is `*`. Also empty for other methods, whose
-    /// Contact a proxy forwards without reading it.
+    /// The Contact values of a REGISTER. The list is empty if the field is missing or is `*`. For other methods the
+    /// list is empty too, because a proxy forwards their Contact without reading it.
     package let contacts: ShortList<NameAddress>
-    /// Whether the field is `Contact: *`.
+    /// Whether the Contact field is a single `*`, which removes all bindings.
     package let contactIsStar: Bool
     /// The Path values of a REGISTER (RFC 3327).
     package let path: [NameAddress]
     /// The value of Expires; `nil` if the field is missing. A malformed or too large value counts as 3600 (RFC 3261
     /// section 10.2.1.1).
     package let expires: UInt32?
-    /// The digest credentials in Authorization rows. Other schemes are left out.
+    /// The digest credentials in Authorization fields. Credentials with other schemes than Digest are left out.
     ///
-    /// They are decoded only for REGISTER, because only a registrar uses this field. For other methods
-    /// ``proxyAuthorization`` is decoded.
+    /// The reader decodes Authorization only for REGISTER, because only a registrar uses it. For other methods, the
+    /// reader decodes ``proxyAuthorization`` instead.
     package let authorization: [DigestCredentials]
     package let proxyAuthorization: [DigestCredentials]
 
@@ -122,7 +123,7 @@ package final class SIPResponse: Sendable {
     package let frame: MessageFrame
     package let status: Status
     package let via: Via
-    /// The number of Via values in the message. A response with only one is for this daemon itself.
+    /// The number of Via values in the message. If a response has only one Via, the response is for this daemon itself.
     package let viaCount: Int
     package let to: NameAddress
     package let callID: ByteString
@@ -141,10 +142,10 @@ package final class SIPResponse: Sendable {
     }
 }
 
-/// Why a message was refused.
+/// The reason why the reader refused a message.
 ///
-/// `answer` is set if enough of a request could be parsed to answer it (RFC 3261 section 8.2). Its frame has Via, From,
-/// To, Call-ID and CSeq.
+/// `answer` is set if the reader could parse enough of a request to answer it (RFC 3261 section 8.2). The frame in
+/// `answer` has Via, From, To, Call-ID and CSeq.
 package struct UnusableMessage: Sendable {
     package let reason: Reason
     package let answer: (status: Status, frame: MessageFrame)?
@@ -161,7 +162,7 @@ package struct UnusableMessage: Sendable {
     }
 }
 
-/// The reader's result for one message.
+/// The result of reading one message.
 package enum ReadMessage: Sendable {
     case request(SIPRequest)
     case response(SIPResponse)

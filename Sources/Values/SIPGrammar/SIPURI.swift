@@ -1,53 +1,56 @@
 package import Bytes
 
-/// A URI (RFC 3261 section 19.1, RFC 3966): its text as it was received, and the places of the parts of a `sip:`,
-/// `sips:` or `tel:` URI.
+/// A URI (RFC 3261 section 19.1, RFC 3966): the text as received, and the positions of the parts of a `sip:`, `sips:`
+/// or `tel:` URI.
 package struct SIPURI: Sendable {
     package enum Scheme: UInt8, Hashable, Sendable {
         case sip, sips, tel, other
 
-        /// Written by hand, because the synthesized version uses a witness table in other modules.
+        /// Compares two schemes. This function is written by hand, because the compiler's version is slower in other
+        /// modules.
         @inlinable
         package static func == (left: Scheme, right: Scheme) -> Bool { left.rawValue == right.rawValue }
     }
 
-    /// The whole URI as it was received, without angle brackets.
+    /// The whole URI as received, without angle brackets.
     package let text: ByteString
     package let scheme: Scheme
-    /// Whether every part has the simple form of nearly all URIs. All programs read this form in the same way.
+    /// Whether every part of the URI has a simple form that all programs read in the same way. Nearly all URIs are
+    /// plain.
     package let isPlain: Bool
     package let port: UInt16?
-    // Each place has only four bytes, because a message has half a dozen URIs.
+    // Each index has only four bytes, because a message has about six URIs.
     private let userStart, userEnd, passwordEnd, hostStart, hostEnd, addressEnd, headersStart: UInt32
 
-    /// The user part as it was received, with its escapes and without the password. For `tel:` it is the number. `nil`
-    /// if there is none.
+    /// The user part as received, with its escapes and without the password. For a `tel:` URI the user part is the
+    /// number. The result is `nil` if the URI has no user part.
     package var user: ByteString? {
         userStart < hostStart || scheme == .tel ? text[Int(userStart)..<Int(userEnd)] : nil
     }
     package var password: ByteString? {
         userEnd < passwordEnd ? text[Int(userEnd) + 1..<Int(passwordEnd)] : nil
     }
-    /// The host as it was received. IPv6 is in brackets. Empty for a URI without a host.
+    /// The host as received. An IPv6 address is in brackets. The host is empty if the URI has none.
     package var host: ByteString { text[Int(hostStart)..<Int(hostEnd)] }
     package var parameters: Parameters {
         let end = headersStart > 0 ? Int(headersStart) - 1 : text.count
         return addressEnd < end ? Parameters(text[Int(addressEnd)..<end]) : .none
     }
-    /// The text after the `?`, not decoded. It is never copied into a request (RFC 3261 section 16.6).
+    /// The headers of the URI, which are the text after the `?`, not decoded. The proxy never copies the headers of a
+    /// URI into a request (RFC 3261 section 16.6).
     package var headers: ByteString? { headersStart > 0 ? text[Int(headersStart)..<text.count] : nil }
 
-    /// The host, and the port after a colon if there is one.
+    /// The host, followed by a colon and the port if there is a port.
     package var hostPort: ByteString { text[Int(hostStart)..<Int(addressEnd)] }
-    /// The text before the parameters and the headers.
+    /// The URI's text before its parameters and headers.
     package var address: ByteString { text[0..<Int(addressEnd)] }
-    /// The text before the headers.
+    /// The URI's text before its headers.
     package var withoutHeaders: ByteString { headersStart > 0 ? text[0..<Int(headersStart) - 1] : text }
 
     /// Finds the parts of a URI. The message reader checks whether a URI that is not plain may be accepted.
     ///
-    /// - Returns: `nil` in three cases: the URI has no scheme, a `sip:` or `sips:` URI has no host, or another URI has
-    ///   nothing before its parameters.
+    /// - Returns: `nil` in three cases: the URI has no scheme; a `sip:` or `sips:` URI has no host; another URI has no
+    ///   text before its parameters.
     package init?(_ text: ByteString) {
         guard let parts = text.withSpan({ URIParts($0) }) else { return nil }
         self.text = text
@@ -64,22 +67,23 @@ package struct SIPURI: Sendable {
     }
 }
 
-/// Where the parts of a URI are in its text.
+/// The positions of the parts of a URI in its text.
 private struct URIParts {
     var scheme = SIPURI.Scheme.other
     var isPlain = false
     var port: UInt16?
-    /// The range of the user part. If there is none, it is empty and at the start of the host.
+    /// The range of the user part. If the URI has no user part, this range is empty and begins at the start of the
+    /// host.
     var user = 0..<0
-    /// The index after the password. If there is none, the index after the user part.
+    /// The index after the password, or after the user part if there is no password.
     var passwordEnd = 0
     var host = 0..<0
-    /// The index after the host and the port.
+    /// The index after the host and the optional port.
     var addressEnd = 0
     var headersStart: Int?
 
     init?(_ bytes: Span<UInt8>) {
-        // Nearly all URIs have the scheme `sip`, so it is tried first.
+        // Nearly all URIs have the scheme `sip`, so the reader tries this scheme first.
         var colon = 3
         if bytes.count > 4, bytes.equalsIgnoringCase(0..<4, "sip:") {
             scheme = .sip
@@ -88,7 +92,8 @@ private struct URIParts {
             colon = end
             guard bytes.equalsIgnoringCase(0..<colon, "sips") else {
                 readOther(bytes, from: colon + 1, isTel: bytes.equalsIgnoringCase(0..<colon, "tel"))
-                // Without its `pn-*` parameters, such a URI would be empty.
+                // A URI that begins with parameters would be empty after its `pn-*` parameters are removed, so it is
+                // refused.
                 guard bytes[colon + 1] != UInt8(ascii: ";") else { return nil }
                 return
             }
@@ -109,7 +114,8 @@ private struct URIParts {
         return colon
     }
 
-    /// Reads a URI of another scheme. For `tel:`, the number and the parameters are separated.
+    /// Reads a URI whose scheme is neither `sip:` nor `sips:`. In a `tel:` URI, the number is separated from the
+    /// parameters.
     private mutating func readOther(_ bytes: Span<UInt8>, from start: Int, isTel: Bool) {
         addressEnd = bytes.count
         user = start..<start
@@ -120,7 +126,7 @@ private struct URIParts {
         passwordEnd = addressEnd
     }
 
-    /// Reads the user part. It is everything before the first `@`, whatever its form (RFC 4475 section 3.1.1.9).
+    /// Reads the user part, which is everything before the first `@` (RFC 4475 section 3.1.1.9).
     private mutating func readUser(_ bytes: Span<UInt8>, from start: Int) {
         guard let at = bytes.firstIndex(of: UInt8(ascii: "@"), in: start..<bytes.count) else {
             user = start..<start
@@ -159,7 +165,7 @@ private struct URIParts {
         }
     }
 
-    /// Reads a host that is an IPv6 address, or a text that is not a host name.
+    /// Reads a host that is not a plain host name, such as an IPv6 address in brackets.
     private mutating func readOddHost(_ bytes: Span<UInt8>) {
         isPlain = false
         let start = host.lowerBound
@@ -182,8 +188,8 @@ private struct URIParts {
         port = UInt16(exactly: number)
     }
 
-    /// Reads parameters and headers. They count as plain, unless they contain a byte that no URI may contain, or a
-    /// parameter without a name.
+    /// Reads the URI's parameters and headers. Parameters count as plain unless they contain a byte that no URI may
+    /// contain, or a parameter without a name.
     private mutating func readRest(_ bytes: Span<UInt8>) {
         var index = addressEnd
         var count = 0
@@ -204,7 +210,7 @@ private struct URIParts {
         if count > Self.plainParameters { isPlain = false }
     }
 
-    /// The index of the next separator or forbidden byte. White space and control bytes are forbidden.
+    /// The index of the next delimiter or forbidden byte. White space and control bytes are forbidden.
     private static func nextTelling(_ bytes: Span<UInt8>, from start: Int) -> Int {
         return bytes.firstPlace(in: start..<bytes.count) { block in
             block.marks(upTo: " ") .| block.marks(of: "\"") .| block.marks(of: ";")

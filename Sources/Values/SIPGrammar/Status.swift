@@ -1,8 +1,9 @@
-/// The status code of a response. It knows the phrase that this program writes for the code.
+/// The status code of a response, with the reason phrase that this program writes for the code.
 package struct Status: Hashable, Sendable, ExpressibleByIntegerLiteral, CustomStringConvertible {
     package let code: UInt16
 
-    /// Written by hand, because the synthesized version uses a witness table in other modules.
+    /// Compares two status codes. This function is written by hand, because the compiler's version is slower in other
+    /// modules.
     @inlinable
     package static func == (left: Status, right: Status) -> Bool { left.code == right.code }
 
@@ -12,13 +13,14 @@ package struct Status: Hashable, Sendable, ExpressibleByIntegerLiteral, CustomSt
     package var isProvisional: Bool { code < 200 }
     package var isFinal: Bool { code >= 200 }
     package var isSuccess: Bool { (200..<300).contains(code) }
-    /// The class of the code, which is its first digit.
+    /// The class of the status code, which is its first digit.
     package var statusClass: UInt16 { code / 100 }
 
     package var description: String { "\(code)" }
 
     package static let trying: Status = 100
     package static let ok: Status = 200
+    package static let movedTemporarily: Status = 302
     package static let badRequest: Status = 400
     package static let unauthorized: Status = 401
     package static let forbidden: Status = 403
@@ -27,9 +29,9 @@ package struct Status: Hashable, Sendable, ExpressibleByIntegerLiteral, CustomSt
     package static let requestTimeout: Status = 408
     package static let badExtension: Status = 420
     package static let intervalTooBrief: Status = 423
-    /// The flow to a phone was closed (RFC 5626 section 5.3.1).
+    /// 430 Flow Failed: the flow to a phone was closed (RFC 5626 section 5.3.1).
     package static let flowFailed: Status = 430
-    /// A hop does not support the flows of RFC 5626.
+    /// 439 First Hop Lacks Outbound Support: the first hop does not support the flows of RFC 5626.
     package static let firstHopLacksOutbound: Status = 439
     package static let maxBreadthExceeded: Status = 440
     package static let temporarilyUnavailable: Status = 480

@@ -1,21 +1,21 @@
 package import Bytes
 
-/// One value of Via (RFC 3261 section 20.42, RFC 3581): its text, and the places of its parts.
+/// One Via value (RFC 3261 section 20.42, RFC 3581): the text and the positions of its parts.
 package struct Via: Sendable {
     package let text: ByteString
     package let port: UInt16?
-    /// Whether protocol, transport and sent-by have the simple form of nearly all Vias.
+    /// Whether protocol, transport and sent-by have the simple form that nearly all Vias have.
     package let isPlain: Bool
     private let transportStart, transportEnd, hostStart, hostEnd, parametersPlace: UInt32
     private let branchStart, branchEnd: UInt32
 
-    /// The transport as it was received, such as `UDP` or `tls-sctp`.
+    /// The transport as received, such as `UDP` or `tls-sctp`.
     package var transport: ByteString { text[Int(transportStart)..<Int(transportEnd)] }
     package var host: ByteString { text[Int(hostStart)..<Int(hostEnd)] }
     package var parameters: Parameters {
         parametersStart < text.count ? Parameters(text[parametersStart..<text.count]) : .none
     }
-    /// The index of the first `;`. If there are no parameters, the end.
+    /// The index of the first `;` of the Via. If the value has no parameters, this index is the end of the value.
     package var parametersStart: Int { Int(parametersPlace) }
     package var branch: ByteString? { branchEnd > 0 ? text[Int(branchStart)..<Int(branchEnd)] : nil }
 
@@ -46,7 +46,7 @@ private struct ViaParts {
     var transport = 0..<0
     var host = 0..<0
     var port: UInt16?
-    /// The index where the parameters begin.
+    /// The index at which the parameters begin.
     var end: Int
     var isPlain = false
     var branch: Range<Int>?

@@ -1,11 +1,12 @@
 import Bytes
 package import Addressing
 
-// The parameters that a server adds to the topmost Via of a request (RFC 3261 section 18.2.1, RFC 3581 section 4).
+// These functions add parameters to the topmost Via of a request (RFC 3261 section 18.2.1, RFC 3581 section 4).
 
-/// The parameter `;received=...`, and `;rport=...` if the client asked for it. They are written after the topmost Via.
+/// The parameters that this proxy adds to the topmost Via: `;received=...`, and `;rport=...` if the client asked for
+/// it.
 package struct ViaAddition: Hashable, Sendable {
-    /// The source address of the request; `nil` if nothing is added.
+    /// The source address of the request; `nil` if no parameter is added.
     let source: Endpoint?
     let setsPort: Bool
 
@@ -21,24 +22,25 @@ package struct ViaAddition: Hashable, Sendable {
 }
 
 extension SIPRequest {
-    /// The addition for this request. If the client asked for `rport`, both parameters are added. Otherwise `received`
-    /// is added if the sent-by host differs from the source address.
+    /// The parameters that this request's topmost Via needs. If the client asked for `rport`, both `received` and
+    /// `rport` are added. If the client did not ask for `rport`, only `received` is added, and only if the sent-by host
+    /// differs from the source address.
     package func viaAddition(source: Endpoint) -> ViaAddition {
         let asksForPort = via.wantsResponsePort
         if !asksForPort, via.host.withSpan({ IPAddress(ascii: $0) }) == source.address { return .none }
         return ViaAddition(source, setsPort: asksForPort)
     }
 
-    /// The destination of a response over UDP (RFC 3261 section 18.2.2, RFC 3581 section 4). `maddr` is ignored,
-    /// because with it a request could direct our responses at other hosts.
+    /// The destination of a response over UDP (RFC 3261 section 18.2.2, RFC 3581 section 4). The proxy ignores `maddr`,
+    /// because a request could use it to direct our responses at other hosts.
     package func responseEndpoint(source: Endpoint) -> Endpoint {
         via.wantsResponsePort ? source : Endpoint(source.address, via.port ?? 5060)
     }
 }
 
 extension MessageFrame {
-    /// The addition for a request that could not be read. It is made from the bytes of the topmost Via, and always
-    /// contains `received`.
+    /// The parameters for a request that could not be fully read. The parameters are computed from the bytes of the
+    /// topmost Via, and always contain `received`.
     package func viaAddition(source: Endpoint) -> ViaAddition {
         guard let field = fields.first(where: { $0.name == .via }) else { return .none }
         let asksForPort = bytes[field.value].withSpan { value in
@@ -49,7 +51,7 @@ extension MessageFrame {
 }
 
 extension ByteSink {
-    /// Appends the text of an address. IPv6 has no brackets.
+    /// Appends the text of an address. An IPv6 address is written without brackets.
     package mutating func append(_ address: IPAddress) {
         guard address.isV4 else {
             append(Array(address.description.utf8).span)
@@ -74,9 +76,9 @@ extension ByteSink {
         append(decimal: source.port)
     }
 
-    /// Appends a Via value, with the addition after its own parameters.
+    /// Appends a Via value, followed by the new parameters.
     ///
-    /// The addition replaces the value's own `received` and `rport`, because values from the client are not trusted.
+    /// `received` and `rport` in the value are dropped, because values from the client are not trusted.
     mutating func append(viaValue value: ByteString, addition: ViaAddition) {
         guard addition.source != nil else {
             append(value)

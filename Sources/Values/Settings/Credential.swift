@@ -1,8 +1,10 @@
 import Glibc
 
-/// A file that systemd passes to the service (`LoadCredential=` in the unit). Settings name it as `credential:NAME`.
+/// A file that systemd passes to the service (`LoadCredential=` in the unit). In settings, the path of a credential is
+/// written `credential:NAME`.
 ///
-/// systemd reads the file as root and shows a copy to the service alone. So keys can stay root's.
+/// systemd reads the file as root and gives only the service a copy. Therefore only root needs access to the original
+/// key files.
 package enum Credential {
     private static let prefix = "credential:"
     private static let variable = "CREDENTIALS_DIRECTORY"
@@ -10,7 +12,8 @@ package enum Credential {
     /// Whether systemd started this process with credentials.
     package static var isPassed: Bool { passedFolder != nil }
 
-    /// The folder of the credentials. A process outside the service looks where systemd puts those of the unit.
+    /// The folder that contains the credentials. A process that systemd did not start looks in the folder where systemd
+    /// stores the credentials of the unit.
     private static var folder: String { passedFolder ?? "/run/credentials/sippushd.service" }
 
     private static var passedFolder: String? {
@@ -20,7 +23,8 @@ package enum Credential {
         return folder
     }
 
-    /// The path that a setting means. Texts without the prefix are paths already.
+    /// The path of the file that the text of a setting names. A text without the prefix `credential:` is a path
+    /// already.
     package static func path(of text: String) throws(SettingComplaint) -> String {
         guard text.hasPrefix(prefix) else { return text }
         let name = String(text.dropFirst(prefix.count))
@@ -28,19 +32,20 @@ package enum Credential {
         return "\(folder)/\(name)"
     }
 
-    /// The text that settings have for this path; `nil` if no credential is there.
+    /// The setting's text for this path, such as `credential:NAME`; `nil` if the file is not a credential.
     package static func text(of path: String) -> String? {
         guard path.hasPrefix(folder + "/") else { return nil }
         return prefix + path.dropFirst(folder.utf8.count + 1)
     }
 
-    /// Whether the path is of a credential that is not there.
+    /// Whether the path names a credential that does not exist.
     package static func isMissing(_ path: String) -> Bool {
         guard text(of: path) != nil else { return false }
         return unsafe access(path, F_OK) != 0
     }
 
-    /// systemd's rule for the name: one name of a file, of printable ASCII without a colon.
+    /// Whether systemd accepts the text as the name of a credential: a single file name of printable ASCII characters
+    /// without a colon.
     private static func isName(_ name: String) -> Bool {
         name != "." && name != ".." && 1...255 ~= name.utf8.count
             && name.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7f && $0 != UInt8(ascii: "/") && $0 != UInt8(ascii: ":") }

@@ -1,6 +1,6 @@
-/// Finds the name that the user probably meant to write.
+/// Finds a known name that the user probably meant to write, for error messages.
 package enum EditDistance {
-    /// The name that is most similar to the text; `nil` if more than a third of its letters differ.
+    /// The name that is most similar to the text; `nil` if more than a third of the letters differ.
     package static func nearest(to text: String, among names: [String]) -> String? {
         guard text.utf8.count <= 64 else { return nil }
         let ranked = names.map { (name: $0, distance: between(text.lowercased(), $0)) }
@@ -8,7 +8,8 @@ package enum EditDistance {
         return best.distance <= max(1, best.name.utf8.count / 3) ? best.name : nil
     }
 
-    /// A hint for the end of an error sentence, such as `; did you mean "list"?`. Empty if no name is similar.
+    /// A hint for the end of an error sentence, such as `; did you mean "list"?`. If no name is similar, the hint is
+    /// empty.
     package static func hint(for text: String, among names: [String]) -> String {
         nearest(to: text, among: names).map { "; did you mean \"\($0)\"?" } ?? ""
     }

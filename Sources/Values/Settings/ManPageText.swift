@@ -1,9 +1,10 @@
-/// Writes text for manual pages (man(7)). Text is escaped, so that the formatter takes no part of it for a command.
+/// Writes text for manual pages (man(7)). The text is escaped, so that the formatter does not mistake a part of it for
+/// a command.
 package enum ManPageText {
-    /// The maximum length of a line. `mandoc -T lint` complains about lines that are longer.
+    /// The maximum length of a line. `mandoc -T lint` complains about longer lines.
     private static let columns = 78
 
-    /// Escapes a text and joins its lines to one.
+    /// Escapes a text and joins its lines into one line.
     package static func escaped(_ text: String) -> String {
         var out = ""
         for scalar in text.unicodeScalars {
@@ -21,11 +22,11 @@ package enum ManPageText {
                 out += "\\[u" + String(repeating: "0", count: max(0, 4 - digits.utf8.count)) + digits + "]"
             }
         }
-        // A full stop at the start of a line would begin a command.
+        // The formatter would read a full stop at the start of a line as a command.
         return out.hasPrefix(".") ? "\\&" + out : out
     }
 
-    /// Writes a paragraph. A line ends after each sentence, and before it becomes too long.
+    /// Writes a paragraph. Each sentence begins a new line, and long sentences are broken into several lines.
     package static func paragraph(_ text: String) -> String {
         var out = ""
         var width = 0
@@ -35,7 +36,7 @@ package enum ManPageText {
             if width > 0 { out += isNew ? "\n" : " " }
             out += next
             width = isNew ? next.utf8.count : width + 1 + next.utf8.count
-            // The formatter inserts the right space after a sentence only if the sentence ends its line.
+            // The formatter sets the right space after a sentence only if the sentence ends at the end of a line.
             if word.hasSuffix(".") {
                 out += "\n"
                 width = 0
@@ -44,7 +45,7 @@ package enum ManPageText {
         return width == 0 ? out : out + "\n"
     }
 
-    /// The first lines of a page: its title, its name and its summary.
+    /// The first lines of a manual page: its title, its name and its summary.
     ///
     /// - Parameters:
     ///   - name: the name of the page.

@@ -1,7 +1,7 @@
-/// Reads and writes durations as settings have them: a number and a unit.
+/// Reads and writes durations in the form of settings: a number and a unit.
 enum QuantityText {
-    /// Reads a duration such as `300ms`, `30`, `30s`, `5m`, `1h` or `7d`. The result is `nil` for other texts, and for
-    /// more than a hundred years.
+    /// Reads a duration such as `300ms`, `30`, `30s`, `5m`, `1h` or `7d`. The result is `nil` if the text has another
+    /// form, or if the duration exceeds a hundred years.
     static func duration(_ text: String) -> Duration? {
         guard let (number, unit) = split(text) else { return nil }
         let milliseconds: Int64? =
@@ -18,7 +18,7 @@ enum QuantityText {
         return overflow || total > 36_525 * 86_400_000 ? nil : .milliseconds(total)
     }
 
-    /// Writes a duration in the largest unit that gives a whole number. Fractions of a millisecond are dropped.
+    /// Writes a duration as a whole number of the largest possible unit. Fractions of a millisecond are dropped.
     static func text(_ duration: Duration) -> String {
         let (seconds, attoseconds) = duration.components
         let milliseconds = attoseconds / 1_000_000_000_000_000

@@ -1,6 +1,6 @@
-/// A text that is read but never printed, such as a password or a key.
+/// A text that is read from the settings but never printed, such as a password or a key.
 ///
-/// Only ``reveal()`` returns it, so that all uses of secrets can be found in the code.
+/// Only ``reveal()`` returns the text, so that all uses of secrets can be found in the code.
 package struct Secret: Hashable, Sendable {
     private let text: String
 

@@ -1,19 +1,21 @@
-/// The property of a group that has the value of a setting.
+/// The property of a settings group that stores the value of a setting.
 package typealias SettingPath<Group, Value> = any WritableKeyPath<Group, Value> & Sendable
 
-/// One key of a settings group. The YAML reader, the reload, the sample file and the manual all use this declaration.
+/// One setting: a key of a settings group. The YAML reader, the reload, the sample file and the manual all use this
+/// declaration.
 ///
-/// The default is the initial value of the group's property. Thus a group that is made in code equals one that is read
-/// from an empty file.
+/// The default of a setting is the initial value of the group's property. Therefore a group that is created in code
+/// equals a group that is read from an empty file.
 package struct Setting<Group: Sendable>: Sendable {
     package let key: String
-    /// The purpose of the setting in one or more sentences. They name the unit if the type does not.
+    /// The purpose of the setting in one or more sentences. If the setting's type does not show the unit, these
+    /// sentences name it.
     package let help: String
     /// Whether a file without this key is refused.
     package private(set) var isRequired = false
-    /// When a change of this setting takes effect. If `nil`, the moment of the group applies.
+    /// When a change of this setting takes effect; `nil` if the group decides that.
     private(set) var ownMoment: ChangeMoment?
-    /// Whether the setting is read after all other keys of the group, because it is made from them.
+    /// Whether the setting is read after all other keys of the group, because its value depends on them.
     var isReadLast = false
     let read: @Sendable (YAMLNode, inout Group, inout SettingsProblems) -> Void
     let reload: SettingReload<Group>
@@ -31,15 +33,15 @@ package struct Setting<Group: Sendable>: Sendable {
         self.outline = outline
     }
 
-    /// The same setting, but required. For keys that have no sensible default.
+    /// A copy of this setting that is required in the file. Use ``required()`` for keys that have no sensible default.
     package func required() -> Setting {
         var copy = self
         copy.isRequired = true
         return copy
     }
 
-    /// The same setting, with the moment at which a change takes effect. For a group, the moment applies to all keys in
-    /// it that have no moment of their own.
+    /// A copy of this setting, whose changes take effect at the given moment. If the setting is a group, the moment
+    /// applies to all keys of the group that have no moment of their own.
     package func taken(_ moment: ChangeMoment) -> Setting {
         var copy = self
         copy.ownMoment = moment
@@ -74,7 +76,7 @@ package struct Setting<Group: Sendable>: Sendable {
         }
     }
 
-    /// A setting whose value may be absent. A key with nothing after it means that there is no value.
+    /// A setting whose value is optional. A key without text after its colon means `nil`.
     package static func value<Value: Equatable>(
         _ key: String, _ path: SettingPath<Group, Value?>, _ type: SettingType<Value>,
         example: String? = nil, _ help: String

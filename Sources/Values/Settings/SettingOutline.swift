@@ -1,9 +1,10 @@
-/// The keys and values of a group without the group's type. The sample and the manuals are printed from them.
+/// One key of a settings group as text, without the group's type. The sample file and the manuals are printed from
+/// these values.
 struct SettingLine: Sendable {
     let key: String
     let help: String
     let isRequired: Bool
-    /// When a change takes effect. If `nil`, the moment of the group applies.
+    /// When a change of the key takes effect; `nil` if the group decides that.
     let moment: ChangeMoment?
     let outline: SettingOutline
 }
@@ -14,7 +15,7 @@ indirect enum SettingOutline: Sendable {
         let lines: [SettingLine]
     }
 
-    /// A single value. If `text` is `nil` there is no value, and `example` is shown instead.
+    /// A key with a single value. If `text` is `nil`, the key has no value by default, and the sample shows `example`.
     case value(type: String, text: String?, example: String?)
     case group([SettingLine])
     case named([Named], example: Named)

@@ -1,20 +1,21 @@
 /// When a change of a setting takes effect.
 package enum ChangeMoment: Hashable, Sendable {
-    /// When the daemon reads its settings again, at SIGHUP.
+    /// A change takes effect when the daemon reads its settings again, at SIGHUP.
     case atOnce
-    /// At the next start of the daemon. This applies to all keys without a moment of their own.
+    /// A change takes effect at the next start of the daemon. Keys that declare no moment of change need a restart.
     case atRestart
 }
 
-/// Compares a setting in two groups, the wished and the present one. A change that can take effect now is copied into
-/// the present group. For each changed key that needs a restart, a text is returned, which is appended to the key of
-/// the setting.
+/// Compares one setting of the new group (`wished`) with the same setting of the current group (`present`). A change
+/// that can take effect now is copied into the current group. If a changed key needs a restart, the function returns a
+/// text that is appended to the key of the setting.
 typealias SettingReload<Group> = @Sendable (_ wished: Group, _ present: inout Group, ChangeMoment) -> [String]
 
 extension SettingsGroup {
     /// Copies each change from `wished` that can take effect without a restart.
     ///
-    /// - Returns: the changed keys that need a restart, such as `log.format`. Groups under names count as one key.
+    /// - Returns: the changed keys that need a restart, such as `log.format`. A setting with named groups counts as one
+    ///   key.
     package mutating func reload(from wished: Self) -> [String] { reload(from: wished, .atRestart) }
 
     mutating func reload(from wished: Self, _ moment: ChangeMoment) -> [String] {
@@ -48,7 +49,8 @@ extension Setting {
 }
 
 extension Setting {
-    /// Compares groups under names. While the names are the same, the moment of each key inside counts.
+    /// Compares two sets of named groups. If both sets have the same names, each key decides when its change takes
+    /// effect.
     static func reload<Inner: SettingsGroup & Equatable>(
         ofEach path: SettingPath<Group, [String: Inner]>
     ) -> SettingReload<Group> {
@@ -86,7 +88,7 @@ extension [SettingLine] {
 }
 
 extension SettingOutline {
-    /// The keys inside a group that have this moment of their own.
+    /// The keys of a group whose changes take effect at this moment.
     fileprivate func keys(taken moment: ChangeMoment, prefix: String) -> [String] {
         guard case .group(let inner) = self else { return [] }
         return inner.flatMap { line in

@@ -1,13 +1,13 @@
-/// The allowed texts for one key, and how they become a value.
+/// The allowed texts for one key, and their conversion to a value.
 ///
-/// Types can be combined, as in `.list(of: .duration())`. Use ``parsed(_:_:print:)`` for checks that need the module of
-/// the value.
+/// Types can be combined, as in `.list(of: .duration())`. If only another module can check a value, that module makes a
+/// type by ``parsed(_:_:print:)``.
 package struct SettingType<Value: Sendable>: Sendable {
     /// The name of the type for the manual in one or two words, such as `duration`.
     package let name: String
-    /// Reads the value in a node. Throws if the node does not fit the type.
+    /// Converts a YAML node to a value. The function throws an error if the node does not fit the type.
     package let read: @Sendable (YAMLNode) throws(SettingMismatch) -> Value
-    /// Writes the value as YAML. Secrets are hidden.
+    /// Converts a value to YAML. Secrets are hidden.
     package let print: @Sendable (Value) -> String
 
     package init(
@@ -20,7 +20,7 @@ package struct SettingType<Value: Sendable>: Sendable {
     }
 }
 
-/// Why a node does not fit its type.
+/// The reason why a YAML node does not fit the type of its key.
 package struct SettingMismatch: Error, Hashable {
     package let message: String
     package let position: YAMLPosition
@@ -35,10 +35,10 @@ package struct SettingMismatch: Error, Hashable {
     }
 }
 
-/// Why a text or a combination of settings is refused: a sentence without a full stop.
+/// The reason why a text, or a combination of settings, is refused. The reason is a sentence without a full stop.
 package struct SettingComplaint: Error, Hashable, Sendable {
     package let sentence: String
-    /// The key of the group that should be changed; `nil` if the whole group is concerned.
+    /// The key that should be changed; `nil` if the complaint is about the whole group.
     package let key: String?
 
     package init(_ sentence: String, key: String? = nil) {
@@ -77,7 +77,7 @@ extension SettingType where Value: FixedWidthInteger {
 }
 
 extension SettingType<Duration> {
-    /// A number with a unit: `ms`, `s`, `m`, `h` or `d`. A number without a unit means seconds.
+    /// A duration: a number with a unit `ms`, `s`, `m`, `h` or `d`. A number without a unit means seconds.
     package static func duration(in range: ClosedRange<Duration>? = nil) -> SettingType {
         var bounds = ""
         if let range {
@@ -96,11 +96,11 @@ extension SettingType<Duration> {
 }
 
 extension SettingType<String> {
-    /// Any text that is not empty.
+    /// Any text except the empty text.
     package static var string: SettingType { text(name: "text", expected: "a text") }
 
-    /// The path of a file or folder. A relative path starts at the daemon's working directory. `credential:NAME` is a file
-    /// that systemd passes to the service.
+    /// The path of a file or folder. A relative path starts at the daemon's working directory. `credential:NAME` names
+    /// a file that systemd passes to the service.
     package static var path: SettingType {
         let text = text(name: "path", expected: "a path")
         return SettingType(name: text.name) { node throws(SettingMismatch) in
@@ -128,7 +128,7 @@ extension SettingType<String> {
 }
 
 extension SettingType<Secret> {
-    /// A text that no output contains, not even an error.
+    /// A text that never appears in any output, not even in an error message.
     package static var secret: SettingType {
         SettingType(name: "secret") { node throws(SettingMismatch) in
             guard let text = node.text, !text.isEmpty, !text.utf8.contains(0) else {
@@ -144,7 +144,7 @@ extension SettingType<Secret> {
 // MARK: Choices and parsed texts
 
 extension SettingType where Value: RawRepresentable & CaseIterable, Value.RawValue == String {
-    /// One of the raw values of the enum.
+    /// A type for an enum: the allowed texts are the raw values of the enum.
     package static var choice: SettingType {
         let names = Value.allCases.map(\.rawValue)
         return SettingType(name: names.joined(separator: ", ")) { node throws(SettingMismatch) in
@@ -164,7 +164,7 @@ extension SettingType where Value: RawRepresentable & CaseIterable, Value.RawVal
 }
 
 extension SettingType {
-    /// A text that `parse` turns into a value. If it refuses the text, the complaint says what was expected.
+    /// A type whose texts `parse` converts to values. If `parse` refuses a text, its complaint says what was expected.
     ///
     /// - Parameters:
     ///   - name: one or two words for the manual, such as `address:port`.
@@ -187,7 +187,7 @@ extension SettingType {
         }
     }
 
-    /// A list of values of the type `element`. A single value counts as a list with one value.
+    /// A list of values of the type `element`. A single value counts as a list with one element.
     package static func list<Element>(
         of element: SettingType<Element>, atMost limit: Int = 1000
     ) -> SettingType where Value == [Element] {

@@ -1,9 +1,9 @@
 extension Setting where Group: SettingsGroup & Equatable {
-    /// Variants of the group under names that the operator chooses. Each variant begins as a copy of the group, so that
-    /// only differences need to be set.
+    /// A setting with variants of its group, under names that the operator chooses. Each variant begins as a copy of
+    /// the group, so that only its differences must be set.
     ///
-    /// The variants may be anywhere in the file. They are read after all other keys of the group, and have no variants
-    /// of their own.
+    /// The key may be anywhere in the group, because variants are read after all other keys. A variant cannot have
+    /// variants of its own.
     ///
     /// - Parameters:
     ///   - key: the key, in lower case with hyphens.

@@ -1,18 +1,20 @@
-/// One error in a settings file.
+/// One error that was found in a settings file.
 package struct SettingsProblem: Hashable, Sendable, CustomStringConvertible {
     package let file: String
-    /// The place of the error; `nil` if it concerns the whole file, for example because the file cannot be opened.
+    /// The position of the error; `nil` if the error concerns the whole file, for example because the file cannot be
+    /// opened.
     package let position: YAMLPosition?
-    /// A sentence without a full stop. It says what was expected and what was found.
+    /// The message of the error, as a sentence without a full stop. The message says what was expected and what was
+    /// found.
     package let message: String
 
-    /// The problem in the form of compiler output: `file:line:column: message`.
+    /// The error in the form of compiler output: `file:line:column: message`.
     package var description: String {
         position.map { "\(file):\($0): \(message)" } ?? "\(file): \(message)"
     }
 }
 
-/// All problems of a settings file, in the order of the file. There is at least one.
+/// All errors of a settings file, in the order of the file. The list contains at least one error.
 package struct SettingsError: Error, Hashable, CustomStringConvertible {
     package let problems: [SettingsProblem]
 
@@ -20,11 +22,11 @@ package struct SettingsError: Error, Hashable, CustomStringConvertible {
         self.problems = problems
     }
 
-    /// The problems, one on each line.
+    /// All errors as text, each on its own line.
     package var description: String { problems.map(\.description).joined(separator: "\n") }
 }
 
-/// Collects problems while a document is read. It keeps the first hundred.
+/// Collects errors while a document is read. Only the first hundred errors are kept.
 package struct SettingsProblems: Sendable {
     package let file: String
     package private(set) var found: [SettingsProblem] = []

@@ -2,7 +2,7 @@ import Glibc
 
 /// Reads files up to a maximum size.
 package enum SettingsFile {
-    /// Reads the whole file.
+    /// Reads the whole file into memory.
     ///
     /// - Parameters:
     ///   - path: the path. A relative path starts at the working directory.

@@ -1,10 +1,10 @@
-/// A struct with settings. The module that uses the settings declares it.
+/// A struct whose properties are settings. Each module declares groups for its own settings.
 ///
-/// `init()` gives the defaults. The schema lists the keys in the order in which the sample and the manual show them.
+/// `init()` sets all defaults. The schema lists the keys in the order in which the sample and the manual show them.
 package protocol SettingsGroup: Sendable {
     init()
     static var schema: [Setting<Self>] { get }
-    /// Problems with combinations of keys that are valid on their own. Called after all keys were read.
+    /// The errors in combinations of keys that are valid separately. This function is called after all keys were read.
     func complaints() -> [SettingComplaint]
 }
 
@@ -15,11 +15,11 @@ extension SettingsGroup {
 // MARK: Reading
 
 extension SettingsGroup {
-    /// Reads a whole document. An empty document gives the defaults.
+    /// Creates the group from a whole YAML document. If the document is empty, all settings have their defaults.
     ///
     /// - Parameters:
     ///   - yaml: the bytes of the document.
-    ///   - file: the file name for problems.
+    ///   - file: the file name that problems mention.
     /// - Throws: all problems of the document together.
     package init(yaml: [UInt8], file: String) throws(SettingsError) {
         try self.init(node: YAMLNode.read(yaml, file: file), file: file)
@@ -32,13 +32,13 @@ extension SettingsGroup {
         try problems.throwIfAny()
     }
 
-    /// Reads the file at `path`.
+    /// Creates the group from the file at `path`.
     package init(contentsOf path: String) throws(SettingsError) {
         try self.init(yaml: SettingsFile.bytes(at: path, limit: YAMLLimits().bytes), file: path)
     }
 
-    /// Reads the keys of a node. Keys that are missing keep the value of `origin`, which has the defaults. A key that
-    /// equals `excluded` counts as unknown.
+    /// Reads the keys of a YAML node. A setting whose key is missing keeps its value in `origin`, which is usually the
+    /// default. A key that equals `excluded` counts as unknown.
     init(
         reading node: YAMLNode, at position: YAMLPosition, from origin: Self = Self(), without excluded: String? = nil,
         _ problems: inout SettingsProblems
@@ -81,7 +81,7 @@ extension SettingsGroup {
 // MARK: Groups inside groups
 
 extension Setting {
-    /// A setting that is a group of settings.
+    /// A setting that is itself a group of settings.
     package static func group<Inner: SettingsGroup>(
         _ key: String, _ path: SettingPath<Group, Inner>, _ help: String
     ) -> Setting {
@@ -94,8 +94,8 @@ extension Setting {
         }
     }
 
-    /// A setting with groups under names that the operator chooses. If the file has the key, its groups replace the
-    /// default ones.
+    /// A setting with several groups, under names that the operator chooses. If the file contains the key, the groups
+    /// of the file replace the default groups.
     ///
     /// - Parameters:
     ///   - key: the key, in lower case with hyphens.
@@ -126,8 +126,8 @@ extension Setting {
 }
 
 extension YAMLNode {
-    /// The groups with their names. If the node is something else or has too many groups, the result is `nil` and a
-    /// problem is reported.
+    /// The named groups in a YAML node. If the node is not a mapping or has too many groups, the result is `nil` and an
+    /// error is reported.
     func namedGroups(of key: String, atMost limit: Int, _ problems: inout SettingsProblems) -> [YAMLEntry]? {
         guard let entries else {
             problems.report("\(key): expected named groups, found \(found)", at: position)

@@ -1,5 +1,5 @@
 extension SettingsGroup {
-    /// The settings as sections of a manual page (man(7)): first the top-level keys, then a section for each group.
+    /// All settings as sections of a manual page (man(7)): first the top-level keys, then a section for each group.
     package static var manPageSections: String {
         var writer = ManPageWriter()
         writer.out = ".SH KEYS OF THE FILE\n"
@@ -19,7 +19,7 @@ private struct ManPageWriter {
             case .group(let inner): group(line, "", inner, prefix: prefix)
             case .named(let items, let example):
                 let lines = items.first?.lines ?? example.lines
-                group(line, " Groups under names of your choice.", lines, prefix: prefix, suffix: ".NAME")
+                group(line, " The names of these groups are your choice.", lines, prefix: prefix, suffix: ".NAME")
             }
         }
     }

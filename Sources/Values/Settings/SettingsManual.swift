@@ -1,6 +1,6 @@
 extension SettingsGroup {
     /// The manual of all settings in Markdown: a table of the top-level keys, then a section for each group. One column
-    /// says when a change takes effect.
+    /// of each table says when a change takes effect.
     ///
     /// - Parameters:
     ///   - title: the heading.
@@ -28,7 +28,8 @@ private struct ManualWriter {
             case .group(let inner): group(line, "", inner, prefix: prefix, moment)
             case .named(let items, let example):
                 let lines = items.first?.lines ?? example.lines
-                group(line, " Groups under names of your choice.", lines, prefix: prefix, moment, suffix: ".NAME")
+                group(
+                    line, " The names of these groups are your choice.", lines, prefix: prefix, moment, suffix: ".NAME")
             }
         }
     }
@@ -54,7 +55,7 @@ private struct ManualWriter {
 }
 
 extension ChangeMoment {
-    /// The moment's name in the manual and the sample.
+    /// The name by which the manual and the sample show this moment.
     var name: String {
         switch self {
         case .atOnce: "SIGHUP"

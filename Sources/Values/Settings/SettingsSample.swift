@@ -1,9 +1,10 @@
 extension SettingsGroup {
-    /// A complete settings file. It has every key with its help and its default. All keys are commented out, so that
-    /// reading the file gives the defaults.
+    /// A complete sample of a settings file. The sample contains every key with its help and its default. All keys are
+    /// commented out, so that reading the file gives the defaults.
     ///
-    /// A required key is not commented out and has its example, so that the file is accepted unchanged. Help begins
-    /// with `# `, a commented key only with `#`. If each `#` before a key is removed, the file is still valid YAML.
+    /// A required key is shown with its example and without comment marks, so that the sample is accepted unchanged.
+    /// Help texts begin with `# `, and commented keys with `#` alone. If the `#` before each key is removed, the file
+    /// is still valid YAML.
     ///
     /// - Parameter title: the first lines of the file, without `#`.
     /// - Returns: YAML.
@@ -20,13 +21,14 @@ extension SettingsGroup {
     }
 }
 
-/// Writes the keys of a group as a sample in which they are commented out.
+/// Writes the keys of a group with comment marks before them.
 private struct SampleWriter {
     private static let step = 4
     private static let columns = 100
 
     var out = ""
-    /// Whether a commented group encloses the current keys. Then the headers of inner groups are commented too.
+    /// Whether the current keys are inside a group that is commented out. Inside a commented group, the headers of
+    /// inner groups are commented out too.
     private var isInsideComment = false
 
     /// Writes a help text as comment lines.
@@ -58,7 +60,8 @@ private struct SampleWriter {
             let shown = example ?? text ?? ""
             put("\(mark)\(line.key):" + (shown.isEmpty ? "" : " \(shown)"), indent)
         case .group(let inner):
-            // The header is not commented. A group without keys is valid and means the defaults.
+            // The header of this group has no comment mark, because a group without keys is valid and means the
+            // defaults.
             put("\(isInsideComment ? mark : "")\(line.key):", indent)
             lines(inner, indent: indent + Self.step)
         case .named(let items, let example):

@@ -17,16 +17,16 @@ package struct YAMLPosition: Hashable, Comparable, Sendable, CustomStringConvert
     package var description: String { "\(line):\(column)" }
 }
 
-/// One value of a YAML document, and where it starts.
+/// One value of a YAML document, and its position in the file.
 ///
-/// Scalars are kept as text. The code that reads a value knows its type: `no` is a name if a name is expected.
-/// ``read(_:file:limits:)`` refuses anchors, aliases and tags.
+/// Scalars are stored as text, because only the code that reads a value knows the expected type. For example, `no` is a
+/// name where a name is expected. ``read(_:file:limits:)`` refuses anchors, aliases and tags.
 package struct YAMLNode: Hashable, Sendable {
     package enum Content: Hashable, Sendable {
-        /// A text. `isPlain` means that it had no quotes and was not a block.
+        /// A text or number. `isPlain` means that the scalar had no quotes and was not a block.
         case scalar(String, isPlain: Bool)
         case sequence([YAMLNode])
-        /// The entries in the order of the file. No key occurs twice.
+        /// The entries of a mapping, in the order of the file. No key occurs twice.
         case mapping([YAMLEntry])
     }
 
@@ -61,19 +61,20 @@ extension YAMLNode {
         return text.isEmpty || text == "~" || text == "null"
     }
 
-    /// The text of a scalar; `nil` for other values and for null.
+    /// The text of a scalar; `nil` if this node is a list, a mapping or null.
     package var text: String? {
         guard case .scalar(let text, _) = content, !isNull else { return nil }
         return text
     }
 
-    /// The value of a decimal number without quotes; `nil` for other values.
+    /// The value of a decimal number without quotes; `nil` if this node is not such a number.
     package var integer: Int? {
         guard case .scalar(let text, isPlain: true) = content else { return nil }
         return Int(text)
     }
 
-    /// True for `true`, `yes` and `on`, false for `false`, `no` and `off`, all without quotes; `nil` for other values.
+    /// True for `true`, `yes` and `on`, false for `false`, `no` and `off`, all without quotes; `nil` for any other
+    /// node.
     package var flag: Bool? {
         guard case .scalar(let text, isPlain: true) = content else { return nil }
         switch text.lowercased() {
@@ -83,22 +84,22 @@ extension YAMLNode {
         }
     }
 
-    /// The members of a sequence. Empty for a null; `nil` for other values.
+    /// The members of a list; empty if this node is null, and `nil` if it is a text or a mapping.
     package var items: [YAMLNode]? {
         if case .sequence(let items) = content { return items }
         return isNull ? [] : nil
     }
 
-    /// The entries of a mapping. Empty for a null; `nil` for other values.
+    /// The entries of a mapping; empty if this node is null, and `nil` if it is a text or a list.
     package var entries: [YAMLEntry]? {
         if case .mapping(let entries) = content { return entries }
         return isNull ? [] : nil
     }
 
-    /// The value under this key; `nil` if this is not a mapping or does not have the key.
+    /// The value of this key; `nil` if this node is not a mapping or does not contain the key.
     package subscript(key: String) -> YAMLNode? { entries?.first { $0.key == key }?.value }
 
-    /// The value in the words of an error sentence: `"tree"`, `a list`, `a group of keys` or `nothing`.
+    /// A description of the value for error messages: `"tree"`, `a list`, `a group of keys` or `nothing`.
     package var found: String {
         switch content {
         case .scalar(let text, _): isNull ? "nothing" : YAMLText.shownInError(text)

@@ -1,4 +1,4 @@
-/// The limits of a document. A document that exceeds them is refused.
+/// The size limits of a YAML document. A document that exceeds these limits is refused.
 package struct YAMLLimits: Sendable {
     package var bytes = 1 << 20
     package var depth = 16
@@ -8,16 +8,16 @@ package struct YAMLLimits: Sendable {
 }
 
 extension YAMLNode {
-    /// Reads one document in UTF-8. An empty document is a null.
+    /// Reads one UTF-8 document. An empty document is read as a null value.
     ///
-    /// Problems are reported for duplicate keys, keys that are not text, anchors, aliases, tags and second documents.
+    /// Errors are reported for duplicate keys, keys that are not text, anchors, aliases, tags and second documents.
     ///
     /// - Parameters:
     ///   - bytes: the document.
-    ///   - file: the file name for problems.
+    ///   - file: the file name that problems mention.
     ///   - limits: the limits of the document.
     /// - Returns: the root of the document.
-    /// - Throws: all problems that were found, up to the first one after which reading cannot continue.
+    /// - Throws: all errors up to the first one after which reading cannot continue.
     package static func read(
         _ bytes: [UInt8], file: String, limits: YAMLLimits = YAMLLimits()
     ) throws(SettingsError) -> YAMLNode {

@@ -1,10 +1,10 @@
 /// Writes text for YAML and for error sentences.
 package enum YAMLText {
-    /// A scalar that is read as the same text. It has quotes only if they are needed.
+    /// A YAML scalar that is read as this text. The scalar has quotes only if it needs them.
     package static func scalar(_ text: String) -> String { isSafePlain(text) ? text : quoted(text) }
 
-    /// The text in quotes for an error sentence. It is shortened to 40 characters, and control characters are escaped,
-    /// because the file may contain anything.
+    /// The text in quotes for an error message. The text is shortened to 40 characters and its control characters are
+    /// escaped, because the file may contain anything.
     static func shownInError(_ text: String) -> String {
         text.count > 40 ? quoted(String(text.prefix(40)) + "…") : quoted(text)
     }

@@ -1,7 +1,7 @@
 import Timekeeping
 
-/// All metrics of one loop, in plain memory. Counting needs no lock and no look-up by name. For a report, the sets of
-/// several loops are added.
+/// All metrics of one event loop, in plain memory. Counting needs no lock and no look-up by name. For a report, the
+/// metrics of several loops are added together.
 package struct CounterSet: Hashable, Sendable {
     private var counters = [UInt64](repeating: 0, count: Counter.allCases.count)
     private var gauges = [Int](repeating: 0, count: Gauge.allCases.count)
@@ -17,7 +17,7 @@ package struct CounterSet: Hashable, Sendable {
     package subscript(gauge: Gauge) -> Int { gauges[gauge.rawValue] }
     package subscript(timing: Timing) -> Histogram { timings[timing.rawValue] }
 
-    /// Adds the metrics of another loop. Gauges are added too.
+    /// Adds the metrics of another loop to this set. The gauges are summed like the counters.
     package mutating func merge(_ other: CounterSet) {
         for counter in Counter.allCases { count(counter, by: other[counter]) }
         for gauge in Gauge.allCases { set(gauge, to: self[gauge] &+ other[gauge]) }
@@ -25,7 +25,8 @@ package struct CounterSet: Hashable, Sendable {
     }
 }
 
-/// Counts durations in 24 slots. Each slot is twice as wide as the previous one, from 0.1 ms to 14 minutes.
+/// A histogram that counts durations in 24 slots. Each slot is twice as wide as the previous slot. The slots cover 0.1
+/// ms to 14 minutes.
 package struct Histogram: Hashable, Sendable {
     static let slots = 24
     private var counts = [UInt64](repeating: 0, count: Self.slots + 1)
@@ -35,11 +36,12 @@ package struct Histogram: Hashable, Sendable {
     package init() {}
 
     package mutating func add(_ duration: Duration) {
-        // How often the first slot fits below the duration. The number of bits of this count selects the slot.
+        // How many times the width of the first slot fits into the duration. The number of bits of this value is the
+        // index of the slot.
         let bounds = (max(1, duration.nanoseconds) - 1) / Self.firstBound.nanoseconds
         counts[min(Int64.bitWidth - bounds.leadingZeroBitCount, Self.slots)] &+= 1
         total &+= 1
-        // The value is limited, so that a wrong clock cannot make the sum overflow.
+        // The duration is limited to a day, so that a wrong clock cannot make the sum overflow.
         sum += min(max(duration, .zero), .seconds(86_400))
     }
 
@@ -49,7 +51,7 @@ package struct Histogram: Hashable, Sendable {
         sum += other.sum
     }
 
-    /// For each slot its upper bound, and how many durations are at most that long.
+    /// For each slot: its upper bound, and the number of durations up to this bound.
     var cumulative: [(Duration, UInt64)] {
         var sum: UInt64 = 0
         var bound = Self.firstBound

@@ -1,14 +1,15 @@
 import Glibc
 
-/// Tells whether journald reads what the process writes.
+/// Tells whether journald reads the output of this process.
 package enum JournalStream {
     /// The variable in which systemd names the device and the inode of journald's socket (systemd.exec(5)).
     package static let variable = "JOURNAL_STREAM"
 
-    /// Whether the descriptor is the socket that the variable names. A redirected descriptor is another file.
+    /// Whether the descriptor is the socket that the variable names. If somebody redirected the output, the descriptor
+    /// is another file.
     ///
     /// - Parameters:
-    ///   - descriptor: where lines are written.
+    ///   - descriptor: the file descriptor to which lines are written.
     ///   - name: the value of ``variable``; `nil` if systemd did not set it.
     /// - Returns: whether journald gets the lines.
     package static func isBehind(_ descriptor: Int32 = STDERR_FILENO, named name: String?) -> Bool {

@@ -1,17 +1,17 @@
 import Synchronization
 package import Timekeeping
 
-/// Writes events to the log, one line each. All copies of a log share its level and its sink.
+/// Writes events to the log, each on its own line. All copies of a log share its level and its sink.
 ///
-/// The message of a line is a constant of the program. Values from outside are in fields, where they are escaped.
-/// Fields are evaluated only if the line is written.
+/// The message of a line is a constant of the program. Values from outside belong in fields, where the log escapes
+/// them. Fields are evaluated only if the line is written.
 package struct Log: Sendable {
     private let core: LogCore
 
     /// Makes a log.
     ///
     /// - Parameters:
-    ///   - level: the least important level that is written.
+    ///   - level: less important lines are not written.
     ///   - format: the format of lines.
     ///   - sink: receives the lines.
     ///   - clock: reads the wall clock.
@@ -31,7 +31,7 @@ package struct Log: Sendable {
     /// Changes the level for all copies of the log.
     package func setLevel(_ level: LogLevel) { core.threshold.store(level.rank, ordering: .relaxed) }
 
-    /// How many lines the sink has refused since the start.
+    /// The number of lines that the sink has refused since the start.
     package var droppedLines: Int { core.droppedInTotal.load(ordering: .relaxed) }
 
     package func error(_ message: StaticString, _ fields: @autoclosure () -> KeyValuePairs<LogKey, LogValue> = [:]) {
@@ -59,10 +59,10 @@ package struct Log: Sendable {
 private final class LogCore: Sendable {
     static let silent = LogCore(level: nil, format: .text, sink: NoSink()) { UnixTime(milliseconds: 0) }
 
-    /// The rank of the least important level that is written; -1 if no line is written.
+    /// The rank of the least important level that is written.
     let threshold: Atomic<Int>
     let droppedInTotal = Atomic(0)
-    /// How many lines were lost since the last line that reported lost lines.
+    /// How many lines were lost since the last line that reported a loss.
     private let dropped = Atomic(0)
     private let format: LogFormat
     private let sink: any LogSink
@@ -82,7 +82,8 @@ private final class LogCore: Sendable {
         let unreported = dropped.exchange(0, ordering: .relaxed)
         if unreported > 0 {
             let note = LogLine(
-                format: format, level: .warning, date: date, message: "log lines dropped: their reader is too slow",
+                format: format, level: .warning, date: date,
+                message: "log lines were dropped: the program that reads them is too slow",
                 fields: [.count: .number(unreported)])
             if !sink.write(note.bytes) { dropped.wrappingAdd(unreported, ordering: .relaxed) }
         }

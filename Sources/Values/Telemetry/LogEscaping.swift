@@ -8,9 +8,9 @@ enum LogEscaping {
             && byte != UInt8(ascii: "=")
     }
 
-    /// Appends a value. Letters of all scripts are unchanged. Control characters, invisible characters and characters
-    /// that change the direction become `\u{…}`. Bytes that are not UTF-8 become `\xHH`. Bytes after the limit are
-    /// replaced by `…`.
+    /// Appends a value. Letters of all scripts stay unchanged. Control characters, invisible characters and characters
+    /// that change the reading direction become `\u{…}`. Bytes that are not UTF-8 become `\xHH`. If the value exceeds
+    /// the limit, its end is replaced by `…`.
     static func append(_ value: [UInt8], atMost limit: Int, quote: Bool = true, to out: inout [UInt8]) {
         var decoder = UTF8.ForwardParser()
         var iterator = value.prefix(limit).makeIterator()
@@ -21,7 +21,7 @@ enum LogEscaping {
                 index += encoded.count
                 appendScalar(UTF8.decode(encoded), quote: quote, to: &out)
             case .error(let length):
-                // `length` is the number of bytes that belong to no character.
+                // `length` is the number of bytes that form no valid character.
                 for byte in value[index..<min(index + length, value.count)] {
                     out.append("\\x")
                     out.append(hex: byte)

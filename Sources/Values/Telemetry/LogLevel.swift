@@ -1,14 +1,15 @@
-/// The importance of a log line, and for whom it is. docs/Logging.md explains which events have which level.
+/// The importance of a log line, which tells who should read it. docs/Logging.md explains which events have which
+/// level.
 package enum LogLevel: String, CaseIterable, Comparable, Sendable {
-    /// The daemon cannot do its work. Somebody must act now.
+    /// An error that stops the daemon's work. Somebody must act immediately.
     case error
-    /// Something that the operator should look at soon: a provider refuses our credentials, or a limit was reached.
+    /// A problem that the operator should look at soon: a provider refuses our credentials, or a limit was reached.
     case warning
     /// A rare and normal event, such as a start, a stop, new settings, or a switched provider.
     case notice
     /// A step of one call or registration.
     case info
-    /// Details for developers of the program.
+    /// Details for the developers of this program.
     case debug
 
     var rank: Int {
@@ -21,18 +22,19 @@ package enum LogLevel: String, CaseIterable, Comparable, Sendable {
         }
     }
 
-    /// The priority number of syslog and journald.
+    /// The priority of this level in syslog and journald.
     var priority: Int { rank + 3 }
 
     package static func < (left: LogLevel, right: LogLevel) -> Bool { left.rank < right.rank }
 }
 
-/// The format of a line.
+/// The format of log lines.
 package enum LogFormat: String, CaseIterable, Sendable {
     /// A line such as `2026-01-31T12:00:00.000Z warning push refused provider=apns`.
     case text
-    /// Each line is a JSON object.
+    /// A JSON object on each line.
     case json
-    /// A line such as `<4>push refused provider=apns`. journald reads the level from it and adds the time.
+    /// A line for journald, such as `<4>push refused provider=apns`. journald reads the level from the number in angle
+    /// brackets, and adds the time itself.
     case journal
 }

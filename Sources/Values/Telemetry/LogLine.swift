@@ -1,12 +1,13 @@
 import Bytes
 import Timekeeping
 
-/// Writes one event as one line of at most ``limit`` bytes. The line is always printable UTF-8, also if a peer sent
-/// other bytes.
+/// Formats one event as one line of at most ``limit`` bytes. The line is always printable UTF-8, even if a peer sent
+/// invalid bytes.
 struct LogLine {
-    /// The maximum length of a line in bytes. It is below 4,096 bytes, which a pipe accepts as a whole.
+    /// The maximum length of a line in bytes. The limit is below 4,096, the number of bytes that a pipe accepts as a
+    /// whole.
     static let limit = 4000
-    /// The maximum length of each value in bytes, so that no value displaces other values.
+    /// The maximum length of each value in bytes, so that one long value leaves room for the others.
     static let valueLimit = 1024
 
     private(set) var bytes: [UInt8] = []
@@ -96,8 +97,8 @@ struct LogLine {
         append("}")
     }
 
-    /// Appends a string as JSON. It first gets the same escapes as in the text format. JSON then escapes `\` and `"`
-    /// once more.
+    /// Appends a text as a JSON string. The text is first escaped as in the text format, and then `\` and `"` are
+    /// escaped for JSON.
     private mutating func jsonString(_ value: [UInt8]) {
         var escaped: [UInt8] = []
         LogEscaping.append(value, atMost: Self.valueLimit, quote: false, to: &escaped)
@@ -111,7 +112,7 @@ struct LogLine {
 
     // MARK: Parts
 
-    /// Removes the last field if it made the line too long.
+    /// If the line is too long, cuts it back to `length` and appends `marker`. Returns whether the line was cut.
     private mutating func cutBack(to length: Int, marker: StaticString) -> Bool {
         guard bytes.count > Self.limit else { return false }
         bytes.removeSubrange(length...)
@@ -129,7 +130,7 @@ struct LogLine {
         append("ms")
     }
 
-    /// Appends a duration in seconds, because all times in JSON are in seconds.
+    /// Appends a duration in seconds, the unit of all times in JSON lines.
     private mutating func appendSeconds(_ duration: Duration) {
         let microseconds = microseconds(duration)
         bytes.append(decimal: microseconds / 1_000_000)

@@ -1,9 +1,10 @@
 package import Timekeeping
 
-/// Limits how many log lines peers can cause. Each interval allows a number of lines, and the next line reports how
-/// many were suppressed.
+/// Limits how many log lines peers can cause. Each interval allows a number of lines, and the next written line reports
+/// how many were suppressed.
 ///
-/// Each kind of line has its own limit. There is no table by peer, so no peer can fill one.
+/// Each kind of line has a limit of its own. There is no limit for each peer, because that would need a table that
+/// peers could fill.
 package struct LogRateLimit: Sendable {
     private let burst: Int
     private let interval: Duration
@@ -18,9 +19,9 @@ package struct LogRateLimit: Sendable {
 
     /// Decides whether a line may be written now.
     ///
-    /// - Parameter now: the monotonic time.
-    /// - Returns: `nil` if the line must not be written. Otherwise the number of lines that were suppressed since the
-    ///   last one, for ``LogKey/suppressed``.
+    /// - Parameter now: the current monotonic time.
+    /// - Returns: `nil` if the line must not be written; otherwise the number of lines that were suppressed since the
+    ///   last written line, for ``LogKey/suppressed``.
     package mutating func admit(now: Instant) -> Int? {
         if windowEnd.map({ now >= $0 }) ?? true {
             windowEnd = now + interval

@@ -3,21 +3,22 @@ import Synchronization
 
 /// Receives the lines of the log.
 package protocol LogSink: Sendable {
-    /// Receives one line. Any thread may call it, and it must not block.
+    /// Writes one line. Any thread may call this function, and it must not block.
     ///
     /// - Parameter line: printable UTF-8, with a line feed at the end.
-    /// - Returns: whether the line was accepted; if not, it is lost.
+    /// - Returns: whether the sink accepted the line. A refused line is lost.
     func write(_ line: [UInt8]) -> Bool
 }
 
-/// Writes the log to standard error. If the reader is too slow, lines are lost, but the daemon never blocks.
+/// Writes the log to standard error without ever blocking. If the reader of standard error is too slow, lines are lost.
 package final class StandardErrorSink: LogSink {
     private let descriptor: Int32
-    /// Lets only one thread write at a time. Thus lines stay whole, and the check before a write is still valid at the
-    /// write.
+    /// A lock that lets only one thread write at a time, so that lines stay whole. The lock also ensures that the
+    /// descriptor is still writable when a thread has checked it.
     private let turn = Mutex(())
 
-    /// Makes a sink. The descriptor still belongs to the caller. Only tests use another one than standard error.
+    /// Makes a sink for a descriptor, which the caller must close. Only tests use a descriptor other than standard
+    /// error.
     package init(descriptor: Int32 = STDERR_FILENO) { self.descriptor = descriptor }
 
     package func write(_ line: [UInt8]) -> Bool {

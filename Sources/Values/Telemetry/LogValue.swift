@@ -1,20 +1,20 @@
 package import Bytes
 
-/// One value of a log line. It is made only if the line is written.
+/// The value of one field in a log line. A value is computed only if its line is written.
 package enum LogValue: Sendable {
-    /// Text from any source. It is escaped when it is written.
+    /// Text from any source. The log escapes the text when it writes the line.
     case text(String)
-    /// Bytes from a peer. They are escaped when they are written.
+    /// Bytes from a peer. The log escapes the bytes when it writes the line.
     case bytes(ByteString)
     case integer(Int64)
     case flag(Bool)
-    /// A duration: in milliseconds with three decimals, or in JSON in seconds.
+    /// A duration, written in milliseconds with three decimals; in JSON, in seconds.
     case duration(Duration)
     case redacted(Redacted)
 
     package static func number(_ value: some BinaryInteger) -> LogValue { .integer(Int64(clamping: value)) }
 
-    /// Any value that has a description, such as an endpoint or a status.
+    /// The description of any value, such as an endpoint or a status.
     package static func described(_ value: some CustomStringConvertible) -> LogValue { .text(value.description) }
 
     package static func redacted(_ secret: ByteString) -> LogValue { .redacted(Redacted(secret)) }

@@ -1,7 +1,7 @@
-/// The name of one metric in Prometheus: the family, the labels and the help text.
+/// The name of one Prometheus metric: its family, labels and help text.
 package struct MetricName: Hashable, Sendable {
     package let family: String
-    /// The labels, such as `method="REGISTER"`; empty if there are none.
+    /// The metric's labels, such as `method="REGISTER"`; empty if there are none.
     package let labels: String
     package let help: String
 
@@ -297,7 +297,7 @@ package enum Gauge: Int, CaseIterable, Sendable {
     }
 }
 
-/// A duration that is measured repeatedly.
+/// A kind of duration that is measured repeatedly and counted in a histogram.
 package enum Timing: Int, CaseIterable, Sendable {
     case storeCommit, pushAnswer, delivery, upstreamAnswer
 

@@ -1,4 +1,4 @@
-/// Metrics with one name whose labels come from settings or from the system, for example one metric for each app.
+/// Metrics with one name whose label values come from settings or from the system, for example one metric for each app.
 package struct MetricFamily: Hashable, Sendable {
     package enum Kind: String, Hashable, Sendable {
         case counter, gauge
@@ -6,7 +6,7 @@ package struct MetricFamily: Hashable, Sendable {
 
     package struct Sample: Hashable, Sendable {
         package let labels: [Label]
-        /// The value as it is printed.
+        /// The value as printed.
         package let value: String
     }
 
@@ -15,7 +15,7 @@ package struct MetricFamily: Hashable, Sendable {
         package let value: String
     }
 
-    /// The names of labels. They are fixed, but values may come from outside.
+    /// The names of metric labels. The code fixes the names; the values of labels may come from outside.
     package enum StaticName: String, Hashable, Sendable {
         case provider, app, outcome, version, server, file
     }
@@ -35,7 +35,7 @@ package struct MetricFamily: Hashable, Sendable {
         add(text: "\(value)", labels)
     }
 
-    /// Adds a duration. It is printed in seconds with six decimals.
+    /// Adds a duration. The duration is printed in seconds with six decimals.
     package mutating func add(_ duration: Duration, _ labels: KeyValuePairs<StaticName, String> = [:]) {
         add(text: CounterSet.seconds(duration), labels)
     }
@@ -44,7 +44,7 @@ package struct MetricFamily: Hashable, Sendable {
         samples.append(Sample(labels: labels.map { Label(name: $0.key, value: $0.value) }, value: text))
     }
 
-    /// The family in Prometheus text format. Empty if there are no samples.
+    /// The family in Prometheus text format. If there are no samples, the text is empty.
     var prometheusText: String {
         guard !samples.isEmpty else { return "" }
         var out = "# HELP \(name) \(help)\n# TYPE \(name) \(kind.rawValue)\n"
@@ -56,7 +56,7 @@ package struct MetricFamily: Hashable, Sendable {
         return out
     }
 
-    /// Escapes the value of a label. The text format defines three escapes.
+    /// The value of a label with the three escapes that the text format defines.
     private static func escaped(_ value: String) -> String {
         var out = ""
         for scalar in value.unicodeScalars {

@@ -9,14 +9,14 @@ package struct CivilDate: Hashable, Sendable {
     package let weekday: Int64
     package let secondOfDay: Int64
 
-    /// The names of months in SIP, HTTP and mail. The names of weekdays follow.
+    /// The names of the months in the dates of SIP, HTTP and mail.
     package static let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
     private static let weekdays = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"]
 
-    /// The number of days from 1970-01-01 to this date (Hinnant's `days_from_civil`). The day may exceed the length of
+    /// The number of days from 1970-01-01 to this date (Hinnant's `days_from_civil`). `day` may exceed the length of
     /// the month.
     package static func days(_ year: Int64, _ month: Int64, _ day: Int64) -> Int64 {
-        // The year is counted from March, so that the leap day is its last day.
+        // The year is counted from March, so that the leap day is the last day of the year.
         let year = month <= 2 ? year - 1 : year
         let era = (year >= 0 ? year : year - 399) / 400
         let yearOfEra = year - era * 400
@@ -24,16 +24,16 @@ package struct CivilDate: Hashable, Sendable {
         return era * 146_097 + yearOfEra * 365 + yearOfEra / 4 - yearOfEra / 100 + dayOfYear - 719_468
     }
 
-    /// The date, such as `2026-01-31`.
+    /// The date as text, such as `2026-01-31`.
     package var dayText: String { "\(Self.padded(year, 4))-\(Self.padded(month, 2))-\(Self.padded(day, 2))" }
 
-    /// The time, such as `23:29:00`.
+    /// The time of day as text, such as `23:29:00`.
     package var timeText: String {
         [secondOfDay / 3600, secondOfDay / 60 % 60, secondOfDay % 60].map { Self.padded($0, 2) }.joined(separator: ":")
     }
 
-    /// The date and time as SIP and HTTP write them: `Sat, 13 Nov 2010 23:29:00 GMT` (RFC 3261 section 20.17, RFC 9110
-    /// section 5.6.7).
+    /// The date and time in the format of SIP and HTTP: `Sat, 13 Nov 2010 23:29:00 GMT` (RFC 3261 section 20.17, RFC
+    /// 9110 section 5.6.7).
     package var headerText: String {
         let (weekday, month) = (Self.weekdays[Int(weekday)], Self.months[Int(month - 1)])
         return "\(weekday), \(Self.padded(day, 2)) \(month) \(Self.padded(year, 4)) \(timeText) GMT"

@@ -10,29 +10,30 @@ package struct DeadlineID: Hashable, Sendable {
         self.generation = generation
     }
 
-    /// The identifier of no deadline. Cancelling it does nothing.
+    /// An identifier that belongs to no deadline, so that cancelling it does nothing.
     package static let none = DeadlineID(index: -1, generation: 0)
 }
 
-/// A queue of deadlines, each with a payload. Scheduling and cancelling take constant time. It is optimised for
-/// deadlines that are mostly cancelled.
+/// A queue of deadlines, each with a payload. Scheduling and cancelling take constant time. The queue is optimised for
+/// deadlines that are usually cancelled.
 ///
-/// It is a hierarchical timer wheel (Varghese and Lauck) with seven levels of 64 slots. A slot is as long as the whole
-/// level below. A deadline is rounded up to the next tick of 10 ms, so it is never early. All deadlines of a level are
-/// earlier than the deadlines of the next level. Bit sets mark the used slots, so a step of hours costs no more than a
-/// step of one tick. Deadlines of one tick are returned in the order in which they were scheduled.
+/// The queue is a hierarchical timer wheel (Varghese and Lauck) with seven levels of 64 slots. One slot of a level
+/// covers as much time as all slots of the level below together. A deadline is rounded up to the next tick of 10 ms, so
+/// it never fires early. All deadlines of a level are earlier than the deadlines of the next level. Bit sets mark the
+/// slots in use, so that a step of hours costs no more than a step of one tick. Deadlines of the same tick are returned
+/// in the order in which they were scheduled.
 ///
-/// A deadline of `Instant.distantFuture` never comes. A deadline needs 24 bytes and its payload. The owner limits their
-/// number.
+/// A deadline at `Instant.distantFuture` never fires. Each deadline needs 24 bytes in addition to its payload. The
+/// owner of the queue limits the number of deadlines.
 @usableFromInline
 package struct DeadlineQueue<Payload> {
     @usableFromInline
     struct Node {
         @usableFromInline var tick: UInt64
-        /// The payload; `nil` in a free node.
+        /// The payload of the deadline; `nil` in a free node.
         @usableFromInline var payload: Payload?
         @usableFromInline var slot: UInt16
-        /// The next node of the slot. In a free node, the next free node.
+        /// The index of the next node in the same slot. In a free node, this is the index of the next free node.
         @usableFromInline var next: Int32
         @usableFromInline var previous: Int32
         @usableFromInline var generation: UInt32
@@ -60,14 +61,14 @@ package struct DeadlineQueue<Payload> {
     struct Slot {
         @usableFromInline var head: Int32 = -1
         @usableFromInline var tail: Int32 = -1
-        /// A lower bound for the ticks in the slot.
+        /// A tick that is not later than any deadline in the slot.
         @usableFromInline var earliest: UInt64 = .max
 
         @inlinable init() {}
 
         /// Appends the node to the slot.
         ///
-        /// - Returns: the node that was the last one before; -1 if the slot was empty.
+        /// - Returns: the node that was the last one before the call; -1 if the slot was empty.
         @inlinable
         mutating func append(_ index: Int32, tick: UInt64) -> Int32 {
             let before = tail
@@ -82,13 +83,13 @@ package struct DeadlineQueue<Payload> {
     @usableFromInline var firstFree: Int32 = -1
     /// The slots of all levels, level by level.
     @usableFromInline var slots = [Slot](repeating: Slot(), count: wheelLevels * 64)
-    /// For each level, one bit for each slot that is used.
+    /// For each level, a set of bits that marks the slots in use.
     @usableFromInline var occupied = [UInt64](repeating: 0, count: wheelLevels)
-    /// The earliest tick in the first used slot. If no slot is used, the largest number. It is stored, because it is
-    /// read after every event.
+    /// The earliest tick in the first used slot; the largest `UInt64` if no slot is in use. The value is stored,
+    /// because it is read after every event.
     @usableFromInline var soonest = UInt64.max
-    /// The tick up to which the wheel has turned. The level of a slot is the highest base-64 digit in which its ticks
-    /// differ from this tick.
+    /// The tick up to which the wheel has turned. The level of a slot is the highest base-64 digit in which the slot's
+    /// ticks differ from this value.
     @usableFromInline var elapsed: UInt64 = 0
 
     /// The number of scheduled deadlines.
@@ -114,7 +115,7 @@ package struct DeadlineQueue<Payload> {
         return DeadlineID(index: index, generation: nodes[Int(index)].generation)
     }
 
-    /// Cancels a deadline. Does nothing if it was already popped or cancelled.
+    /// Cancels a deadline. If the deadline was already popped or cancelled, the function does nothing.
     @inlinable
     package mutating func cancel(_ id: DeadlineID) {
         let index = Int(id.index)
@@ -124,8 +125,8 @@ package struct DeadlineQueue<Payload> {
         _ = release(id.index)
     }
 
-    /// The time of the next check. It is never later than the earliest deadline. It is earlier only after
-    /// cancellations.
+    /// The time at which the owner must check the queue again. This time is never later than the earliest deadline, and
+    /// is earlier only after cancellations.
     @inlinable
     package var nextDeadline: Instant? { soonest < .max ? wheelInstant(atTick: soonest) : nil }
 
@@ -145,7 +146,8 @@ package struct DeadlineQueue<Payload> {
             }
             slots[slot] = Slot()
             occupied[place.level] &= ~(1 << UInt64(place.index))
-            // All deadlines of this slot are earlier than those of other slots. They are moved to lower levels.
+            // All deadlines in this slot are earlier than the deadlines in other slots. The deadlines of this slot now
+            // move to lower levels.
             soonest = .max
             var index = head
             while index >= 0 {
@@ -160,7 +162,7 @@ package struct DeadlineQueue<Payload> {
 
     // MARK: The wheel
 
-    /// The first used slot, and its first tick.
+    /// The first slot in use, and its first tick.
     @inlinable
     var firstPlace: (level: Int, index: Int, start: UInt64)? {
         for level in 0..<wheelLevels where occupied[level] != 0 {
@@ -171,7 +173,7 @@ package struct DeadlineQueue<Payload> {
         return nil
     }
 
-    /// Appends the node to the slot for its tick.
+    /// Appends the node to the slot of its tick.
     @inlinable
     mutating func link(_ index: Int32) {
         let tick = nodes[Int(index)].tick
@@ -199,7 +201,7 @@ package struct DeadlineQueue<Payload> {
         soonest = firstPlace.map { slots[$0.level * 64 + $0.index].earliest } ?? .max
     }
 
-    /// Frees a node that is in no slot, and returns its payload.
+    /// Releases a node that is in no slot, and returns its payload.
     @inlinable
     mutating func release(_ index: Int32) -> Payload? {
         let payload = nodes[Int(index)].payload.take()
@@ -223,7 +225,7 @@ extension DeadlineQueue.Slot: Sendable {}
 /// The length of a tick in nanoseconds.
 @usableFromInline let wheelTickLength: Int64 = 10_000_000
 
-/// The tick of instant zero. It makes the ticks of all instants positive; they stay below 2^41.
+/// The tick of instant zero. This offset makes the ticks of all instants positive and keeps them below 2^41.
 @usableFromInline let wheelOrigin: Int64 = 1 << 40
 
 @inlinable

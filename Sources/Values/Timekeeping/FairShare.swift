@@ -1,7 +1,8 @@
-/// The shares that callers have of a resource, which belongs to one callee or to all (T32).
+/// Divides a limited resource among callers, for one callee or for all callees (T32).
 ///
-/// Each caller has a maximum share. A part is reserved for trusted peers, so that all other callers together cannot use
-/// it. The same rule applies to pushes, held calls, waiting requests, missed calls, messages and records.
+/// Each caller may use only a part of the resource. A part of the resource is reserved for trusted peers, so that all
+/// untrusted callers together cannot use it up. Pushes, held calls, waiting requests, missed calls, messages and
+/// records are divided by this rule.
 package struct FairShare: Hashable, Sendable {
     /// The whole amount of the resource.
     package let whole: Int
@@ -9,7 +10,7 @@ package struct FairShare: Hashable, Sendable {
     /// The maximum amount for all untrusted callers together.
     package let ofUntrusted: Int
 
-    /// Makes shares of a resource.
+    /// Creates the limits for the users of a resource.
     ///
     /// - Parameters:
     ///   - whole: the whole amount.
@@ -21,11 +22,11 @@ package struct FairShare: Hashable, Sendable {
         self.ofUntrusted = min(max(ofUntrusted, 1), whole)
     }
 
-    /// The amounts of the resource that are in use.
+    /// The amounts of the resource that are currently in use.
     package struct Taken: Hashable, Sendable {
         package var all, untrusted, own: Int
 
-        /// The amounts in use.
+        /// Collects the amounts that are currently in use.
         ///
         /// - Parameters:
         ///   - all: the amount in use by all callers.
@@ -38,29 +39,29 @@ package struct FairShare: Hashable, Sendable {
         }
     }
 
-    /// Why a request exceeds the shares.
+    /// The limit that a request for the resource would exceed.
     package enum Refusal: Hashable, Sendable {
-        /// The caller has used up its share.
+        /// The caller already uses the maximum amount for one caller.
         case callerFull
-        /// Nothing is left, or the rest is reserved for trusted peers.
+        /// The whole resource is in use, or the free part is reserved for trusted peers.
         case allFull
     }
 
-    /// Decides whether a request fits.
+    /// Decides whether a request for the resource may be granted.
     ///
     /// - Parameters:
     ///   - amount: the requested amount.
     ///   - taken: the amounts in use.
     ///   - isTrusted: whether a trusted peer makes the request.
-    /// - Returns: why the request is refused; `nil` if it fits.
+    /// - Returns: why the request is refused; `nil` if it is granted.
     package func refusal(of amount: Int = 1, beside taken: Taken, isTrusted: Bool) -> Refusal? {
         if taken.own + amount > ofOne { return .callerFull }
         if taken.all + amount > whole || !isTrusted && taken.untrusted + amount > ofUntrusted { return .allFull }
         return nil
     }
 
-    /// Selects an element to drop when there are too many. It is the oldest element of the caller with the most
-    /// elements. Among callers with equally many, the oldest element decides.
+    /// Selects the element to drop when there are too many elements. The caller with the most elements loses its oldest
+    /// one. If several callers have equally many elements, the oldest element of these callers is selected.
     ///
     /// - Parameters:
     ///   - callers: the caller of each element, oldest element first.

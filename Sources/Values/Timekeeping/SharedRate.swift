@@ -1,8 +1,8 @@
-/// Limits the rate of events for each target, for example the pushes to a device. Each party that causes events has a
-/// share of the limit (T32).
+/// Limits the rate of events for each target, for example the pushes to a device. Each party that causes events may use
+/// only a part of the target's limit (T32).
 ///
-/// It stores an instant for each active target, and for each pair of party and target. The number of pairs is limited.
-/// Like ``RateLimit``, it is specialised for its keys, because each call uses two of these limits.
+/// An instant is stored for each active target, and for each pair of party and target. The number of stored pairs is
+/// limited. Like ``RateLimit``, this type is specialised for its keys, because each call uses two of these limits.
 @usableFromInline
 package struct SharedRate<Key: Hashable & Sendable>: Sendable {
     @usableFromInline var whole: RateLimit<Key>
@@ -11,13 +11,14 @@ package struct SharedRate<Key: Hashable & Sendable>: Sendable {
 
     private static var mostPairs: Int { 131_072 }
 
-    /// Makes a limit.
+    /// Makes a rate limit.
     ///
     /// - Parameters:
-    ///   - share: the limits of events in a span. A whole of 0 means no limit.
+    ///   - share: the maximum number of events in a span, for each target and for each party. If the whole is 0, there
+    ///     is no limit.
     ///   - span: the length of the span.
-    ///   - limitsWhole: false if only the shares are limits, because the owner drops the oldest event when there are
-    ///     too many.
+    ///   - limitsWhole: false if only the shares of parties are limited, because the owner drops the oldest event when
+    ///     there are too many.
     package init(_ share: FairShare, in span: Duration = .seconds(60), limitsWhole: Bool = true) {
         whole = RateLimit(limitsWhole ? share.whole : 0, in: span)
         untrusted = RateLimit(share.ofUntrusted < share.whole ? share.ofUntrusted : 0, in: span)
@@ -33,11 +34,11 @@ package struct SharedRate<Key: Hashable & Sendable>: Sendable {
         pairs.limit = share.ofOne < share.whole ? share.ofOne : 0
     }
 
-    /// Counts one more event, if it is within the limits.
+    /// Counts one more event if the limits allow it.
     ///
     /// - Parameters:
     ///   - key: the target.
-    ///   - pair: a number for the pair of causing party and target; `nil` if the daemon itself causes the event.
+    ///   - pair: a 64-bit hash of the pair of party and target; `nil` if the daemon itself causes the event.
     ///   - isTrusted: whether a trusted peer causes the event.
     ///   - now: the current time.
     /// - Returns: whether the event is within the limits.
@@ -50,7 +51,7 @@ package struct SharedRate<Key: Hashable & Sendable>: Sendable {
         return true
     }
 
-    /// Whether one more event is within the limits. Counts no event.
+    /// Whether the limits allow one more event of this target. The event is not counted.
     @inlinable
     package func hasRoom(for key: Key, by pair: UInt64?, isTrusted: Bool, now: Instant) -> Bool {
         if let pair, pairs.wait(for: pair, now: now) != nil { return false }

@@ -1,18 +1,19 @@
 /// Limits how many expensive requests one source may send per second (T17.6, T17.7).
 ///
-/// Unauthenticated requests count four times, and are counted separately from authenticated ones. Thus a peer with a
-/// forged source or without a password uses up nothing that authenticated peers at the same source need.
+/// Unauthenticated requests count four times, and are counted separately from authenticated requests. Therefore a peer
+/// with a forged source or without a password cannot use up the limit of authenticated peers at the same source.
 package struct SourceRate: Sendable {
     private var proved: RateLimit<Int>
     private var unproved: RateLimit<Int>
 
     /// The maximum number of sources that are stored.
     private static let capacity = 65_536
-    /// How many seconds' worth of requests may come at once. Thus all phones behind one address can reconnect together.
+    /// The number of seconds whose allowed requests may arrive at the same moment. This burst lets all phones behind
+    /// one address reconnect together.
     private static let burst = 10
     private static let weight = 4
 
-    /// Makes a limit.
+    /// Makes a rate limit.
     ///
     /// - Parameter perSecond: the limit for authenticated requests; 0 means no limit.
     package init(perSecond: Int) {
@@ -30,19 +31,21 @@ package struct SourceRate: Sendable {
 
     package var isOn: Bool { proved.limit > 0 }
 
-    /// How long the source must wait; `nil` if it may send now. Counts no request.
+    /// How long the source must wait before its next request; `nil` if it may send a request now. The request is not
+    /// counted.
     package func wait(_ source: Int, isProved: Bool, now: Instant) -> Duration? {
         isProved ? proved.wait(for: source, now: now) : unproved.wait(for: source, now: now)
     }
 
     /// Counts a request of the source.
     ///
-    /// - Returns: false if the request exceeds the limit. Then it is not counted.
+    /// - Returns: false if the request exceeds the limit. A request that must wait is not counted.
     package mutating func asked(_ source: Int, isProved: Bool, now: Instant) -> Bool {
         isProved ? proved.admit(source, now: now) : unproved.admit(source, now: now)
     }
 
-    /// Call when a request that was counted as unauthenticated has been authenticated. It then counts as authenticated.
+    /// Moves a request from the unauthenticated to the authenticated requests of its source. Call this function when a
+    /// request that was counted as unauthenticated has been authenticated.
     package mutating func hasProvedItself(_ source: Int, now: Instant) {
         unproved.giveBack(source, now: now)
         _ = proved.admit(source, now: now)

@@ -67,7 +67,7 @@ struct SampleCompressorTests {
         #expect(SampleCompressor.bytes(of: ByteString(block), count: bytes.count, like: .empty) == nil)
     }
 
-    /// Text of a few different words, so that many repetitions can be found in it.
+    /// A text of a few different words, which contains many repetitions.
     private func words(_ random: inout SeededGenerator, _ count: Int) -> [UInt8] {
         var text: [UInt8] = []
         while text.count < count { text += Array("word\(UInt8.random(in: 0...50, using: &random)) ".utf8) }

@@ -3,7 +3,7 @@ import Testing
 
 @Suite("GMAC")
 struct GMACKeyTests {
-    /// A key for `#expect`, which copies the values whose methods it calls.
+    /// A class that wraps the key, so that `#expect` can call its methods.
     private final class Bench {
         private var key: GMACKey
 

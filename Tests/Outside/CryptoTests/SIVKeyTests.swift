@@ -4,7 +4,7 @@ import Testing
 
 @Suite("AES-128-SIV")
 struct SIVKeyTests {
-    /// A key for `#expect`, which copies the values whose methods it calls.
+    /// A class that wraps the key, so that `#expect` can call its methods.
     private final class Bench {
         private var key: SIVKey
 
@@ -17,10 +17,9 @@ struct SIVKeyTests {
             return sealed
         }
 
-        /// Opens a sealed message.
+        /// Opens a sealed message with the key, and expects that nothing is appended to the output if it does not open.
         ///
-        /// - Returns: the plaintext; `nil` if the message does not open. In that case nothing was appended to the
-        ///   array.
+        /// - Returns: the plaintext; `nil` if the message does not open.
         func open(_ sealed: [UInt8], _ associated: [[UInt8]] = []) -> [UInt8]? {
             for data in associated { key.associate(data.span) }
             var plain: [UInt8] = [7]
@@ -155,11 +154,11 @@ struct BlockKeyTests {
         let sealed = seal(7, 9, sealer)
         #expect(sealed.count == 23 && sealed == seal(7, 9, sealer) && sealed != seal(7, 8, sealer))
         #expect(sealer.openBlock(ByteString(sealed)).map { [$0.high, $0.low] } == [7, 9])
-        // An older key still opens what it has sealed.
+        // The key with number 1 still opens the messages that it has sealed.
         try sealer.use(RandomBytes.make(32), number: 2)
         #expect(sealer.openBlock(ByteString(sealed)).map { [$0.high, $0.low] } == [7, 9])
         #expect(seal(7, 9, sealer) != sealed)
-        // With a different key of that number, the result is different.
+        // Another key with number 1 cannot open the message.
         try sealer.use(RandomBytes.make(32), number: 1)
         #expect(sealer.openBlock(ByteString(sealed)).map { [$0.high, $0.low] } != [7, 9])
         sealer.forget(1)

@@ -1,7 +1,6 @@
 import Crypto
 import Testing
 
-/// The inputs of a context. The tests of connections cover the handshakes.
 @Suite("Ticket keys")
 struct TicketKeysTests {
     @Test func `a server needs a certificate, and takes several`() throws {

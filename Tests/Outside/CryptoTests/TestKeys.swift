@@ -29,7 +29,7 @@ extension TestKeys {
         -----END PRIVATE KEY-----
         """
 
-    // One key, in the formats of several programs.
+    // The following texts are the same key in the formats of several programs.
 
     static let sec1 = """
         -----BEGIN EC PRIVATE KEY-----
@@ -76,7 +76,7 @@ extension TestKeys {
         "046501bf686628198fbd8f6847148b7a0efd9895ac32ea012415cd8333f39874"
         + "438ed6ae8e1daaeed346ea07119773c980194cce087a0d9158cbcd069f73ea5518"
 
-    /// The key, encrypted with a passphrase.
+    /// The key `sec1`, encrypted with a passphrase.
     static let encrypted = """
         -----BEGIN ENCRYPTED PRIVATE KEY-----
         MIHsMFcGCSqGSIb3DQEFDTBKMCkGCSqGSIb3DQEFDDAcBAivA9QIsNLvOAICCAAw

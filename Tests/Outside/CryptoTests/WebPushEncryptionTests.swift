@@ -51,7 +51,7 @@ struct WebPushEncryptionTests {
     func `an encrypted message can be decrypted`(count: Int) throws {
         let receiver = try P256KeyPair()
         let secret = try RandomBytes.make(16)
-        // Zeros at the end of the plaintext must not be taken for padding.
+        // The receiver must not take zeros at the end of the plaintext for padding.
         let plaintext = [UInt8](repeating: 0, count: count)
         let body = try WebPushEncryption.encrypt(plaintext, for: receiver.publicKey, authSecret: secret)
         #expect(body.count == 86 + count + 17)
@@ -140,7 +140,8 @@ struct WebPushEncryptionTests {
             let changedCode = code { () throws(CryptoError) in
                 _ = try WebPushEncryption.decrypt(changed, with: receiver, authSecret: secret)
             }
-            // It is no error if the record size in the header is larger than the body.
+            // The record size in the header (bytes 16 to 19) may be larger than the body, so a change of it may have no
+            // effect.
             #expect(changedCode == .undecryptable || (16..<20).contains(index), "byte \(index)")
             let cut = Array(body[..<index])
             #expect(

@@ -1,11 +1,11 @@
 import HTTP2
 import Testing
 
-/// A client and a server without a network. Bytes move only when the test moves them.
+/// A client and a server without a network. The test moves all bytes between client and server itself.
 private final class Pair {
     let client: HTTP2Client
     let server: HTTP2Server
-    /// The client's output that has not reached the server yet.
+    /// The client's output that has not yet reached the server.
     var onTheWay: [UInt8] = []
 
     init(streams: Int = 100) throws {
@@ -51,9 +51,7 @@ private final class Pair {
         return list
     }
 
-    /// Takes the client's output and discards it.
-    ///
-    /// - Returns: its number of bytes.
+    /// Takes the client's output, discards it, and returns its number of bytes.
     func outputCount() -> Int {
         defer { client.takeOutput { _ in } }
         return client.outputCount
@@ -61,7 +59,7 @@ private final class Pair {
 }
 
 extension HTTP2Client.Outcome {
-    /// A word for the event, and the status if there is one.
+    /// The event as text: its kind, and the HTTP status if there is one.
     fileprivate var text: String {
         switch self {
         case .answered(let response): "answered \(response.status)"
@@ -202,7 +200,7 @@ struct HTTP2ClientTests {
         pair.greet()
         pair.start()
         pair.toServer()
-        // A DATA frame on stream 0.
+        // The next bytes are a DATA frame on stream 0, which is an error.
         let goesOn = pair.client.received([0, 0, 0, 0, 0, 0, 0, 0, 0].span)
         #expect(!goesOn)
         let late = try #require(pair.start())
@@ -247,7 +245,7 @@ struct HTTP2ClientTests {
                 ])
             counts.append(pair.outputCount())
         }
-        // From the second on, they have the same length, except for the rounding of the Huffman code.
+        // All header blocks after the first have the same length, except for the rounding of the Huffman code.
         let later = counts.dropFirst()
         #expect(counts[0] > (later.max() ?? 0) + 20)
         #expect((later.max() ?? 0) - (later.min() ?? 0) <= 6)

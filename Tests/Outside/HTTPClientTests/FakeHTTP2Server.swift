@@ -5,9 +5,9 @@ import HTTP2
 import LoopTesting
 import Reactor
 
-/// An HTTP/2 server over TLS. It hands its requests to the test, which answers them.
+/// A test server that uses HTTP/2 over TLS. The server hands its requests to the test, which answers them.
 actor FakeHTTP2Server {
-    /// A request, and the number of the connection that it came on, counted from 0.
+    /// A request, and the number of the connection on which it arrived, counted from 0.
     struct Arrival: Sendable {
         let connection: Int
         let request: HTTP2Server.Request
@@ -27,9 +27,9 @@ actor FakeHTTP2Server {
     private var listener: StreamListener?
     private var peers: [Peer] = []
     private var limits = HTTP2Server.Limits()
-    /// If set, handles all requests. They do not go to the test.
+    /// A function that handles all requests if it is set. The test does not get these requests.
     private var policy: (@Sendable (Arrival, StreamConnection, HTTP2Server) -> Void)?
-    /// Whether all requests are answered at once.
+    /// Whether the server answers all requests immediately.
     private var answersAll = false
 
     private final class Peer {
@@ -45,7 +45,7 @@ actor FakeHTTP2Server {
         self.answersAll = answersAll
     }
 
-    /// Listens, and returns the beginning of the URL.
+    /// Starts to listen, and returns the server's URL without a path.
     func listen(_ context: TLSContext, at endpoint: Endpoint = Endpoint(.loopbackV4, 0)) throws -> String {
         let listener = try StreamListener(boundTo: endpoint, on: loop, tls: context, limit: 100) { self.accept($0) }
         self.listener = listener
@@ -94,7 +94,7 @@ actor FakeHTTP2Server {
     /// Closes the TCP connection without any HTTP/2 frame.
     func drop(_ connection: Int) { peers[connection].connection.close() }
 
-    /// Stops reading from the connection, or reads all that has come in the meantime.
+    /// Stops reading from the connection, or continues to read if `isDeaf` is false.
     func setDeaf(_ isDeaf: Bool, _ connection: Int) {
         peers[connection].connection.setReading(!isDeaf)
     }

@@ -137,7 +137,7 @@ struct HTTP2MessageTests {
         try await HTTP2Fixture.with { fixture in
             fixture.send("0")
             let arrival = try await fixture.arrival()
-            // A DATA frame on stream 0.
+            // A DATA frame on stream 0 is an error.
             await fixture.server.sendRaw([0, 0, 0, 0, 1, 0, 0, 0, 0], on: arrival.connection)
             let error = try await fixture.failed()
             #expect(error.code == .reset)
@@ -158,7 +158,7 @@ struct HTTP2MessageTests {
                 $0.url = $0.url.replacing("127.0.0.1", with: "no-such-host.invalid")
                 $0.route.address = .loopbackV4
             }
-            // The server is found, but its certificate is for another name.
+            // The client finds the server, but the certificate is for another name.
             let misnamed = try await fixture.failed()
             #expect(misnamed.code == .tls)
         }
@@ -196,7 +196,7 @@ struct HTTP2MessageTests {
                 var request = HTTPClientRequest(url: url + "/")
                 request.route.authorityFile = identity.certificateFile
                 let stranger = await #expect(throws: HTTPClientError.self) { try await session.response(to: request) }
-                // The client gets the alert, unless it notices the end of the TCP connection first.
+                // The client gets the alert unless it notices first that the TCP connection has ended.
                 #expect(stranger?.code == .tls || stranger?.code == .connect)
                 request.route.certificateFile = ours.certificateFile
                 request.route.keyFile = ours.keyFile
@@ -224,7 +224,7 @@ struct HTTP2MessageTests {
                     let response = try await session.response(to: request)
                     #expect(response.version == .http1)
                 }
-                // Two: our connection, which found out about the protocol, and libcurl's, which was kept.
+                // The session opened one connection to learn the protocol; libcurl opened and kept the second.
                 let count = await server.connectionCount
                 #expect(count == 2)
                 request.route.group = "another that finds out"

@@ -10,7 +10,7 @@ import Testing
 
 @testable import HTTP2Connections
 
-/// A fake server and a session, each on a loop of its own. Requests go from the session to the server.
+/// A fake server and an HTTP session, each on a loop of its own. The session sends its requests to the server.
 struct HTTP2Fixture {
     let session: HTTPSession
     let server: FakeHTTP2Server
@@ -37,12 +37,12 @@ struct HTTP2Fixture {
         }
     }
 
-    /// Sends the requests in this order. The outcomes go to the mailbox.
+    /// Sends a request for each path, in this order. The results arrive in `outcomes`.
     func send(_ paths: String..., change: (inout HTTPClientRequest) -> Void = { _ in }) {
         for path in paths {
             var request = request
             request.url += path
-            // Only the tests of timeouts wait for one.
+            // The timeout is longer than the test takes, unless the test changes it.
             request.timeout = .seconds(300)
             change(&request)
             session.loop.post { [session, outcomes, request] in session.send(request) { outcomes.put($0) } }
@@ -51,11 +51,11 @@ struct HTTP2Fixture {
 
     func arrival() async throws -> FakeHTTP2Server.Arrival { try await server.arrivals.next() }
 
-    /// Expects that the next outcome is a response, and returns it.
+    /// Expects that the next outcome is a response, and returns this response.
     @discardableResult
     func answered() async throws -> HTTPClientResponse { try await outcomes.next().get() }
 
-    /// Expects that the next outcome is a failure, and returns it.
+    /// Expects that the next outcome is a failure, and returns this failure.
     func failed() async throws -> HTTPClientError {
         let outcome = try await outcomes.next()
         guard case .failure(let error) = outcome else {
@@ -65,7 +65,7 @@ struct HTTP2Fixture {
     }
 }
 
-/// A self-signed certificate in a file. It is also the authority that verifies itself.
+/// A self-signed certificate in a file, which is also its own certificate authority.
 struct TestIdentity {
     let certificateFile: String
     let keyFile: String
@@ -101,7 +101,7 @@ struct HTTP2OriginTests {
             let second = try await fixture.arrival()
             #expect(second.request.path == "/1")
             await fixture.server.allow(streams: 100, on: 0)
-            // The second is not answered yet.
+            // Requests 2 to 4 are answered while request 1 still waits for its answer.
             for number in 2...4 {
                 let next = try await fixture.arrival()
                 #expect(next.request.path == "/\(number)")
@@ -262,15 +262,16 @@ struct HTTP2OriginTests {
             lost.timeout = .seconds(300)
             let exchanges = Mailbox<HTTPExchange>()
             session.loop.post { [lost, elsewhere] in
-                // The handler of the failure sends a request to another server at once, for which there is no room.
+                // If the request fails, its handler immediately sends a request to a second server. The session has no
+                // room for a connection to it.
                 exchanges.put(session.send(lost) { _ in session.send(elsewhere) { _ in } })
             }
             let first = try await exchanges.next()
             _ = try await fixture.arrival()
             session.loop.post { [unsent] in
                 session.send(unsent) { outcomes.put($0) }
-                // This runs after the end of the turn, which gives the request to the connection, and before any byte
-                // is written.
+                // This closure runs after the turn of the loop that gives the request to the connection, but before any
+                // byte is written.
                 session.loop.post { (first.connection as? HTTP2Connection)?.end(HTTPClientError(.reset)) }
             }
             let again = try await fixture.arrival()
@@ -359,7 +360,7 @@ struct HTTP2OriginTests {
     private var hasty: HTTPSession.Limits {
         var limits = HTTPSession.Limits()
         limits.answerPatience = .milliseconds(20)
-        // Longer than a healthy server needs for an answer on a busy machine.
+        // This time is long enough for a healthy server to answer a PING on a busy machine.
         limits.pingPatience = .milliseconds(400)
         limits.sickPatience = .milliseconds(200)
         limits.firstWarmPause = .milliseconds(1)
@@ -379,7 +380,7 @@ struct HTTP2OriginTests {
             let second = try await fixture.arrival()
             #expect(second.connection != 0)
             await fixture.server.answer(second)
-            // The order of the two is not defined.
+            // The order of the two outcomes is not defined.
             let outcomes = try await [fixture.outcomes.next(), fixture.outcomes.next()]
             let errors = outcomes.compactMap { if case .failure(let error) = $0 { error } else { nil } }
             #expect(errors.map(\.code) == [.reset])

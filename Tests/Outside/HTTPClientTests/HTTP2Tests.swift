@@ -8,7 +8,7 @@ import Reactor
 import TestSupport
 import Testing
 
-/// Tests against `nghttpd`, if it is installed.
+/// Tests against `nghttpd`, which run only if it is installed.
 @Suite("HTTP session, HTTP/2", .timeLimit(.minutes(10)), .enabled(if: NGHTTPD.isInstalled))
 struct HTTP2Tests {
     private func with(
@@ -87,7 +87,7 @@ struct HTTP2Tests {
     }
 }
 
-/// A process of `nghttpd` that serves one file, on a port that the kernel has chosen.
+/// A process of `nghttpd` that serves one file on a port chosen by the kernel.
 final class NGHTTPD {
     let url: String
     let authorityFile: String
@@ -113,8 +113,8 @@ final class NGHTTPD {
         let code: Int32
     }
 
-    /// Starts a program. Foundation's `Process` is not used, because it sometimes crashes in a process with many
-    /// threads.
+    /// Starts a program. The tests do not use Foundation's `Process`, because it sometimes crashes in a process with
+    /// many threads.
     private static func start(_ path: String, _ arguments: [String]) throws -> pid_t {
         var actions = unsafe posix_spawn_file_actions_t()
         unsafe posix_spawn_file_actions_init(&actions)
@@ -132,7 +132,7 @@ final class NGHTTPD {
     }
 
     /// Returns the port that the kernel has chosen for the process, as soon as the process listens. `nghttpd` does not
-    /// print it. A port that the test chooses in advance may be taken by another test before the process listens.
+    /// print its port. A port that the test chooses in advance may be taken by another test before the process listens.
     private static func port(of process: pid_t) async throws -> UInt16 {
         while true {
             var status: Int32 = 0
@@ -154,8 +154,8 @@ final class NGHTTPD {
     }
 
     func stop() {
-        // Not SIGTERM: a child inherits the signal mask of the thread that starts it, and the threads of tasks block
-        // SIGTERM.
+        // SIGTERM would not work: a child inherits the signal mask of the thread that starts it, and the threads of
+        // tasks block SIGTERM.
         kill(process, SIGKILL)
         var status: Int32 = 0
         while unsafe waitpid(process, &status, 0) < 0, errno == EINTR {}

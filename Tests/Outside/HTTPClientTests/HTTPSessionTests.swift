@@ -69,7 +69,8 @@ struct HTTPSessionTests {
     ])
     func `methods with and without body`(method: String, body: String, expected: String) async throws {
         try await with(.answer(200, "ok"), .answer(200, "ok")) { session, server, url in
-            // Two rounds: the second one uses a handle and a connection that were used with other settings.
+            // The second request reuses the libcurl handle and the connection of the first, so their old settings must
+            // not remain.
             for _ in 0..<2 {
                 let request = HTTPClientRequest(method: method, url: url, body: Array(body.utf8))
                 let response = try await session.response(to: request)
@@ -118,7 +119,7 @@ struct HTTPSessionTests {
         try await with(.answer(200, "ok"), .close, .answer(200, "ok"), .answer(200, "ok")) { session, server, url in
             let request = HTTPClientRequest(method: method, url: url, body: Array(body.utf8))
             _ = try await session.response(to: request)
-            // Each handle is used again. Requests in between must not make the second one count as safe to repeat.
+            // This request reuses the libcurl handle of the first one, and must not be repeated on another connection.
             await #expect(throws: HTTPClientError(.reset, detail: "the kept connection was closed without an answer")) {
                 try await session.response(to: request)
             }

@@ -29,7 +29,7 @@ struct HTTPListenerTests {
         return limits
     }()
 
-    /// Answers with the contents of the request.
+    /// Answers with the contents of the request, so that the test can check how the server read it.
     @Sendable private static func echo(_ request: HTTPRequest) async -> HTTPResponse {
         let lines = [
             request.method, request.target, "\(request.path)", "\(request.query.map { [$0.name, $0.value] })",
@@ -80,7 +80,7 @@ struct HTTPListenerTests {
     @Test(arguments: ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"])
     func `methods are served, HEAD without a body`(method: String) async throws {
         try await withServer { _, session, endpoint in
-            // Two requests on one connection, to show that it stays in step.
+            // The second request on the connection shows that the server read the first one to its end.
             for _ in 0..<2 {
                 let response = try await session.response(
                     to: HTTPClientRequest(method: method, url: "http://\(endpoint)/"))
@@ -182,7 +182,7 @@ struct HTTPListenerTests {
         var limits = Self.limits
         limits.connectionsPerSource = 1
         try await withServer(limits: limits) { listener, session, endpoint in
-            // This connection stays open.
+            // This connection stays open until the end of the test.
             _ = try await session.response(to: HTTPClientRequest(url: "http://\(endpoint)/"))
             let answer = try await TCPClient.answer(to: "GET / HTTP/1.1\r\nHost: a\r\n\r\n", from: endpoint)
             #expect(answer.isEmpty)
@@ -215,8 +215,8 @@ struct HTTPListenerTests {
                     for _ in 0..<events { _ = try await connected.next() }
                     return connection
                 }
-                // The first connection was asked for its body, so its request has begun. The second one has sent half a
-                // head.
+                // On the first connection, the server asks for the body of a request. The second connection has sent
+                // half of a request head.
                 let head = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n"
                 let first = try await open(ends.0, head, events: 2)
                 let second = try await open(ends.1, "GET / HTT", events: 1)
@@ -309,7 +309,7 @@ struct HTTPListenerTests {
             func status(trusting authority: String) async throws -> Int {
                 var request = HTTPClientRequest(url: "https://\(endpoint)/")
                 request.route.authorityFile = folder.file(authority)
-                // One connection for each authority.
+                // Each authority has a group of its own, so the client opens a new connection for each.
                 request.route.group = authority
                 return try await session.response(to: request).status
             }
@@ -399,13 +399,14 @@ struct HTTPListenerTests {
         }
     }
 
-    /// The history of a body: whether its last piece was wanted, and the most bytes that waited at a time.
+    /// The results of a body that the server sends in pieces: whether the last piece was wanted, and the most bytes
+    /// that waited.
     private struct Given {
         var isWanted = true
         var most = 0
     }
 
-    /// Runs a test with a server that answers in pieces, and records what happens to them.
+    /// Runs a test with a server that answers in pieces, and records what happens to the pieces.
     private func withPieces(
         after first: HTTPResponse = HTTPResponse(status: 200, text: "first"), _ pieces: [[UInt8]], ends: Bool = true,
         _ body: (HTTPListener, Bench, Endpoint, Mailbox<Given>) async throws -> Void
@@ -484,8 +485,8 @@ struct HTTPListenerTests {
                 #expect(try await client.events.next() == .connected)
                 await client.setReading(false)
                 await client.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
-                // This never ends if all bytes have been sent and no response is held up. The suite's time limit ends
-                // it.
+                // If all bytes have been sent and no response is held up, this loop never ends. The suite's time limit
+                // ends such a loop.
                 while await bench.run({ _ in listener.heldUp.count }) == 0 {
                     try Task.checkCancellation()
                     await Task.yield()
@@ -600,7 +601,7 @@ struct HTTPListenerTests {
     }
 }
 
-/// Takes over the connections that are given away, and records what it receives.
+/// Takes connections over from the listener, and records the bytes that arrive on them.
 private final class Guest {
     private var stream: StreamConnection?
 
@@ -616,7 +617,7 @@ private final class Guest {
     }
 }
 
-/// Sends a head one byte at a time, and never finishes it.
+/// Sends a request head one byte at a time, and never finishes it.
 private final class Dripper: @unchecked Sendable {
     private(set) var count = 0
     private var timer: LoopTimer?
@@ -643,7 +644,7 @@ private final class Dripper: @unchecked Sendable {
 }
 
 extension HTTPListener {
-    /// Creates a server whose handler is a task. The response is sent when the task returns it.
+    /// Creates a server whose handler is a task. The listener sends the response when the task returns it.
     fileprivate convenience init(
         on loop: EventLoop, limits: Limits = Limits(),
         respond: @escaping @Sendable (HTTPRequest) async -> HTTPResponse
@@ -655,7 +656,7 @@ extension HTTPListener {
 }
 
 extension HTTPListener {
-    /// The number of bodies that wait for slow clients, and the bytes that are ready for them.
+    /// The number of bodies that wait for slow clients, and the number of bytes ready for them.
     fileprivate var heldUp: (count: Int, bytes: Int) {
         let streams = waiting.values.map(\.stream)
         return (streams.count(where: \.isHeldUp), streams.reduce(0) { $0 + $1.outputCount })

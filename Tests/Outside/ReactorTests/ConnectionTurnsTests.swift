@@ -8,7 +8,7 @@ import Testing
 /// must not delay connections.
 @Suite("Turns of connections", .timeLimit(.minutes(10)))
 struct ConnectionTurnsTests {
-    /// A loop with the connections of many phones and one socket for datagrams.
+    /// An event loop with the connections of many phones and one socket for datagrams.
     actor Crowd {
         private let loop: EventLoop
         private let mailbox: Mailbox<String>
@@ -19,7 +19,7 @@ struct ConnectionTurnsTests {
         private var phones: [StreamConnection] = []
         /// Whether the first connection belongs to a trusted peer.
         private var hasTrunk = false
-        /// Called with each event that is reported.
+        /// The test's function that gets each event.
         private var told: (String) -> Void = { _ in }
         nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
 
@@ -85,21 +85,23 @@ struct ConnectionTurnsTests {
 
         func endPhones() { for phone in phones { phone.close() } }
 
-        /// Lets all phones send something, and sends datagrams after that. The loop finds both at the same time.
+        /// Lets all phones send something, and then sends datagrams. The loop finds the phones' data and the datagrams
+        /// at the same time.
         func speakAll() {
             for phone in phones { phone.send([1]) }
             sendDatagrams(1)
         }
 
-        /// Sends as many datagrams as are read at once, and the same number again after each read. In between, one
-        /// phone sends something.
+        /// Keeps the UDP socket full: after each read, the test sends as many datagrams as one read takes. Meanwhile,
+        /// one phone sends a byte.
         func flood() {
             told = { what in if what == "datagrams" { self.sendDatagrams(DatagramBatch.capacity) } }
             sendDatagrams(DatagramBatch.capacity)
             phones.first?.send([1])
         }
 
-        /// Lets the trunk send more each time that its bytes were read, and lets a phone send something once.
+        /// Keeps the trusted peer's connection full: the peer sends another byte whenever one was read. Each phone
+        /// sends one byte.
         func floodTrunk() {
             told = { what in if what == "call" { self.phones.first?.send([1]) } }
             for phone in phones { phone.send([1]) }

@@ -10,7 +10,7 @@ import Testing
 struct HandshakeTurnsTests {
     static let phoneCount = 20
 
-    /// Lets the daemon's loop and the phones' loop wait for each other. The time limit ends a test that hangs.
+    /// Lets the daemon's loop and the phones' loop wait for each other. If a test hangs, the time limit ends it.
     final class Gate: Sendable {
         private let semaphore = DispatchSemaphore(value: 0)
 
@@ -19,8 +19,7 @@ struct HandshakeTurnsTests {
         func wait() { #expect(semaphore.wait(timeout: .now() + 30) == .success) }
     }
 
-    /// Phones that connect at the same moment, on a loop of their own, and a stranger that sends invalid data after
-    /// them.
+    /// Phones that connect at the same moment, on a loop of their own. Afterwards a stranger sends invalid data.
     actor Phones {
         private let loop: EventLoop
         private var phones: [StreamConnection] = []
@@ -30,8 +29,9 @@ struct HandshakeTurnsTests {
 
         init(_ loop: EventLoop) { self.loop = loop }
 
-        /// Connects all phones. No phone sends anything before all connections are accepted. The stranger's data is
-        /// handled after the last message of each phone, so all handshakes are done when the stranger is refused.
+        /// Connects all phones. No phone sends anything until the server has accepted all connections. The stranger's
+        /// data is handled after the last message of each phone, so all handshakes are done when the stranger is
+        /// refused.
         func connect(to target: Endpoint, _ context: TLSContext, accepted: Gate, done: Gate) throws {
             for _ in 0..<HandshakeTurnsTests.phoneCount {
                 phones.append(
@@ -59,7 +59,7 @@ struct HandshakeTurnsTests {
         }
     }
 
-    /// The server of the phones. It gets a datagram as soon as the first connection is there.
+    /// The server to which the phones connect. The server gets a datagram as soon as the first connection exists.
     actor Host {
         private let loop: EventLoop
         private let mailbox: Mailbox<String>

@@ -7,7 +7,7 @@ struct MemoryUseTests {
 
     @Test(arguments: [
         ("0::/system.slice/sippushd.service\n", 400),
-        // The limits of the outer groups hold for a nested group as well.
+        // The limits of outer control groups also apply to a nested group.
         ("0::/small.slice/sippushd.service\n", 100), ("0::/\n", 800), ("1:cpu:/x\n0::/other.slice\n", 800),
     ])
     func `the least limit of all groups counts`(_ group: String, _ limit: Int) {

@@ -5,7 +5,7 @@ import LoopTesting
 import Reactor
 import Testing
 
-/// Tests that need a process of their own: signals, limits and traps.
+/// Tests that need a process of their own, because they change signals, limits and traps.
 @Suite("Loop and process", .timeLimit(.minutes(10)))
 struct ProcessTests {
     @Test func `signals come as events`() async {
@@ -43,7 +43,7 @@ struct ProcessTests {
                 let target = try await bench.listen()
                 let last = dup(0)
                 close(last)
-                // One descriptor is left: for the client's socket. None is left for the server's.
+                // One descriptor is left, for the client's socket. No descriptor is left for the server's socket.
                 var limit = rlimit()
                 unsafe getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
                 limit.rlim_cur = rlim_t(last + 1)
@@ -51,7 +51,8 @@ struct ProcessTests {
                 try await bench.connect(to: target)
                 let connected = try await bench.client.next()
                 #expect(connected == .connected)
-                // The connection waits in the kernel's queue. The server accepts it when there are descriptors again.
+                // The connection waits in the kernel's queue. The server accepts the connection as soon as descriptors
+                // are available again.
                 await bench.at(.client) { $0.send([1]) }
                 limit.rlim_cur = limit.rlim_max
                 unsafe setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
@@ -107,11 +108,11 @@ private func onThreadWithoutSignals<Made: Sendable>(
     return try await done.next().get()
 }
 
-/// Watches of three signals on one loop.
+/// One loop that watches three signals.
 private struct Watches: Sendable {
     private let loop: EventLoop
     private let watches: [SignalWatch]
-    /// The signals that were reported; `nil` when the waiting time is over.
+    /// The reported signals; `nil` means that the waiting time is over.
     private let told = Mailbox<Int32?>()
 
     init(on loop: EventLoop) throws {
@@ -124,8 +125,8 @@ private struct Watches: Sendable {
         ]
     }
 
-    /// Expects one report of the signal within ten turns of the loop. libevent needs two. The signal is sent to the
-    /// loop's thread, because other threads may not block it.
+    /// Expects one report of the signal within ten turns of the loop. libevent needs two turns. The signal is sent to
+    /// the loop's thread, because other threads may block it.
     func expect(_ signal: Int32, at place: SourceLocation = #_sourceLocation) async throws {
         loop.post {
             raise(signal)

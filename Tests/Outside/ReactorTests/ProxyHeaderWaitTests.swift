@@ -8,20 +8,19 @@ struct ProxyHeaderWaitTests {
     private static let header = "PROXY TCP4 192.0.2.1 192.0.2.2 40000 5060\r\n"
     private static let named = Endpoint(IPAddress(v4: 0xc000_0201), 40_000)
 
-    /// Runs a test with a listener whose connections come from a load balancer. Its turn is the one of connections,
-    /// which comes after the usual turn.
+    /// Runs a test with a listener whose connections come from a load balancer.
     private func withBalancer(_ body: (StreamBench, Endpoint) async throws -> Void) async throws {
         try await StreamBench.with { bench in
             var limits = StreamConnection.Limits()
             limits.turn = .connections
-            // On a busy machine, the peer's bytes may come late. None of these tests is about that time limit.
+            // The time limit is longer than any of these tests takes, even on a busy machine.
             limits.openTimeout = .seconds(600)
             let block = try #require(AddressBlock("127.0.0.0/8"))
             try await body(bench, try await bench.listen(limits: limits, balancers: [block]))
         }
     }
 
-    /// Connects and sends the text.
+    /// Connects to the listener and sends the text.
     ///
     /// - Returns: the address of the client's side.
     private func connect(_ index: Int, _ bench: StreamBench, to target: Endpoint, _ text: String) async throws

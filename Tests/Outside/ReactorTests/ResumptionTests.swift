@@ -18,7 +18,7 @@ struct ResumptionTests {
         tickets = try TicketKeys()
     }
 
-    /// Returns a context. All contexts share their ticket keys, as the contexts of one daemon do before and after
+    /// Returns a TLS context. All contexts share their ticket keys, like the contexts of a daemon before and after
     /// SIGHUP.
     private func context(_ clients: TLSContext.ClientCertificates) throws -> TLSContext {
         try TLSContext.server(
@@ -38,7 +38,7 @@ struct ResumptionTests {
             let client = try TLSContext.client(
                 authority: .bytes(server.certificate), certificate: shown.map { .bytes($0.certificate) },
                 key: shown.map { .bytes($0.key) })
-            // The tickets of TLS 1.3 come before this byte, so they have arrived when it arrives.
+            // The TLS 1.3 tickets are sent before this byte, so the client has them when the byte arrives.
             await bench.setReply { $0.send([2]) }
             let target = try await bench.listen(tls: try context(first))
             let earlier = try client.makeClientSession(host: "127.0.0.1")
@@ -77,7 +77,7 @@ struct ResumptionTests {
         let found = try await connect(showing: peer, first: first, second: second)
         #expect(!found.isResumed)
         #expect(found.names == [])
-        // The same for phones: the same keys, but another session context.
+        // The listener for phones has the same ticket keys but another session context.
         #expect(try await !connect(showing: nil, first: first, second: second).isResumed)
         #expect(try await !connect(showing: nil, first: .unknown, second: first).isResumed)
     }

@@ -6,10 +6,10 @@ import Reactor
 import ScenarioReplay
 import Testing
 
-/// Sockets that another program has opened for this process.
+/// Sockets that another program has opened and passed to this process.
 @Suite("Sockets handed over", .timeLimit(.minutes(10)), .serialized)
 struct SocketHandoverTests {
-    /// Copies the descriptor of a socket to a number that can be named as the first of those handed over.
+    /// Copies the descriptor of a socket to a number that can be the first of the handed-over descriptors.
     private func copy(_ descriptor: Int32) -> Int32 { fcntl(descriptor, F_DUPFD_CLOEXEC, 700) }
 
     private func environment(_ count: Int, for process: Int32 = getpid(), names: String = "") -> [String: String] {
@@ -30,7 +30,7 @@ struct SocketHandoverTests {
                 let taken = try UDPSocket(boundTo: place, on: bench.loop)
                 #expect(taken.local == place)
                 #expect(bench.loop.handover.unclaimed.isEmpty)
-                // Sockets that were handed over are not handed on.
+                // `opened` lists only the sockets that this process opened itself.
                 #expect(bench.loop.handover.opened.isEmpty)
             }
         }
@@ -39,7 +39,7 @@ struct SocketHandoverTests {
     @Test func `a socket of another kind is not used, and keeps its name`() async throws {
         try await withLoop { loop in
             try await Bench(loop).run { bench in
-                // One port for UDP and TCP.
+                // The test uses one port for UDP and TCP.
                 let port = try #require(ReservedPort.any())
                 defer { withExtendedLifetime(port) {} }
                 let opened = try UDPSocket(boundTo: Endpoint(.loopbackV4, port.number), on: bench.loop)
@@ -97,7 +97,7 @@ struct SocketHandoverTests {
     }
 }
 
-/// A socket that receives the messages of a service to its manager.
+/// A socket that receives the messages that a service sends to its manager.
 private final class Listener {
     let number: Int32
     private let path: String

@@ -4,7 +4,7 @@ import Glibc
 import LoopTesting
 import Reactor
 
-/// An event on one connection, as the tests see it.
+/// An event on one connection, in the form that tests compare.
 enum StreamEvent: Sendable, Equatable {
     case accepted(remote: Endpoint)
     case refused(remote: Endpoint)
@@ -25,18 +25,19 @@ actor StreamBench {
     var listener: StreamListener?
     var accepted: [StreamConnection] = []
     var connected: [StreamConnection] = []
-    /// How many bytes the server's handler uses in one call.
+    /// The maximum number of bytes that the server's handler uses in one call.
     var appetite = Int.max
-    /// Called by the server's handler after it has used bytes.
+    /// The function that the server's handler calls after it has used bytes.
     var reply: @Sendable (StreamConnection) -> Void = { _ in }
-    /// Called when a connection was accepted and started.
+    /// The function that runs when the server has accepted and started a connection.
     private var started: @Sendable () -> Void = {}
-    /// Whether the handler ends its turn when it has used that many bytes.
+    /// Whether the handler ends its turn after ``appetite`` bytes.
     var endsTurns = false
 
     init(_ loop: EventLoop) { self.loop = loop }
 
-    /// Runs a test with a bench. Afterwards it breaks the reference cycle of actor, connections and handlers.
+    /// Runs the body of a test with a new bench. After the body, the function breaks the reference cycle of actor,
+    /// connections and handlers.
     static func with(_ body: (StreamBench) async throws -> Void) async throws {
         try await withLoop { loop in
             let bench = StreamBench(loop)
@@ -121,7 +122,7 @@ actor StreamBench {
 }
 
 extension Mailbox<StreamEvent> {
-    /// Collects received bytes until there are `count` of them.
+    /// Collects received bytes until `count` bytes have arrived.
     func bytes(_ count: Int) async throws -> [UInt8] {
         var all: [UInt8] = []
         while all.count < count {
@@ -132,7 +133,8 @@ extension Mailbox<StreamEvent> {
     }
 }
 
-/// A peer without a loop. It can close its writing side and keep reading, which a ``StreamConnection`` never does.
+/// A peer that uses a blocking socket without a loop. A raw peer can close its writing side and keep reading, which a
+/// ``StreamConnection`` never does.
 struct RawPeer: ~Copyable {
     private let descriptor: Int32
 
@@ -158,7 +160,7 @@ struct RawPeer: ~Copyable {
         _ = unsafe write(descriptor, bytes, count)
     }
 
-    /// Reads to the end.
+    /// Reads until the connection ends.
     ///
     /// - Returns: the bytes, and whether the connection was closed in order, not reset.
     func readToEnd() -> (bytes: [UInt8], endsWell: Bool) {
@@ -171,9 +173,7 @@ struct RawPeer: ~Copyable {
         }
     }
 
-    /// Reads to the end.
-    ///
-    /// - Returns: the number of bytes.
+    /// Reads until the connection ends, and returns the number of bytes.
     func countToEnd() -> Int {
         var room = [UInt8](repeating: 0, count: 64 << 10)
         var count = 0

@@ -106,7 +106,7 @@ struct TLSConnectionTests {
         }
     }
 
-    /// The loop is blocked from the moment that it has accepted the connection.
+    /// In this test, the loop is blocked as soon as it has accepted the connection.
     @Test func `a handshake does not wait for the work of its loop`() async throws {
         let gate = DispatchSemaphore(value: 0)
         try await StreamBench.with { server in

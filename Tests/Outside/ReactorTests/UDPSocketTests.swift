@@ -11,7 +11,7 @@ struct UDPSocketTests {
         let source: Endpoint
     }
 
-    /// Two sockets on loopback. The datagrams that the second one receives go to the mailbox, batch by batch.
+    /// Two UDP sockets on loopback. The mailbox gets the datagrams that the second socket receives, batch by batch.
     actor Pair {
         let loop: EventLoop
         let mailbox: Mailbox<[Datagram]>
@@ -28,7 +28,7 @@ struct UDPSocketTests {
         func open(_ address: IPAddress, datagramLimit: Int) throws -> (Endpoint, Endpoint) {
             let sender = try UDPSocket(boundTo: Endpoint(address, 0), on: loop)
             let receiver = try UDPSocket(boundTo: Endpoint(address, 0), on: loop, datagramLimit: datagramLimit)
-            // This runs on the actor without `assumeIsolated`: the socket calls it only on the loop's thread.
+            // The closure needs no `assumeIsolated`: the socket calls it only on the loop's thread.
             try receiver.receive { batch in
                 self.batches += 1
                 self.mailbox.put(
@@ -71,7 +71,7 @@ struct UDPSocketTests {
         try await withLoop { loop in
             let bench = Bench(loop)
             let drops = try await bench.run { bench in
-                // This socket is bound and never reads: at most eight megabytes fit into its buffer.
+                // This socket is bound and never read. At most eight megabytes fit into its buffer.
                 let receiver = try UDPSocket(boundTo: Endpoint(.loopbackV4, 0), on: bench.loop)
                 let sender = try UDPSocket(boundTo: Endpoint(.loopbackV4, 0), on: bench.loop)
                 #expect(receiver.receiveDrops == 0)

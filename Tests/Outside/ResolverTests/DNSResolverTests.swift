@@ -25,7 +25,7 @@ struct DNSResolverTests {
         }
     }
 
-    /// Returns all questions that were asked before the one for `mark`. It asks that one now to mark the end.
+    /// Looks up the name `mark`, and returns all questions that the server got before the question for this name.
     private func questions(_ server: FakeNameServer, _ resolver: DNSResolver) async throws -> [String] {
         _ = try? await resolver.candidates(for: ServerQuery(host: "mark.test", transport: .udp))
         var asked: [String] = []
@@ -64,7 +64,7 @@ struct DNSResolverTests {
                         ServerCandidate(.tls, Endpoint(IPAddress(v4: 0x7f00_0001), 5071)),
                         ServerCandidate(.udp, Endpoint(IPAddress(v4: 0x7f00_0001), 5073)),
                     ])
-                // The system decides which of the two address families comes first.
+                // The system decides which of the two address families is tried first.
                 #expect(
                     Set(candidates.dropFirst(2)) == [
                         ServerCandidate(.udp, Endpoint(IPAddress(v4: 0x7f00_0002), 5072)),

@@ -9,7 +9,7 @@ struct ServerSelectionTests {
     private static let v6 = IPAddress(high: 0x2001_0db8_0000_0000, low: 1)
     private static let other = IPAddress(v4: 0xc000_0202)
 
-    /// Runs the steps to the end with the given answers. Names that are not among them do not exist.
+    /// Runs all steps of the selection with the given answers. Names that are not in the list do not exist.
     private func locate(
         _ query: ServerQuery, _ answers: [DNSQuestion: DNSAnswer] = [:], seed: UInt64 = 1
     ) -> (outcome: Result<[ServerCandidate], ResolverError>, asked: [DNSQuestion]) {

@@ -13,7 +13,7 @@ func wire(_ text: String) -> [UInt8] {
     return bytes
 }
 
-/// Returns a head without a body: the lines, and the empty line after them.
+/// Returns a message head without a body: the lines, and the empty line after them.
 func head(_ lines: String) -> [UInt8] { wire(lines + "\n\n") }
 
 func read(_ bytes: [UInt8], isStream: Bool = false) -> ReadMessage {
@@ -68,7 +68,7 @@ struct Draft {
         return draft
     }
 
-    /// Returns a message with that body. If `length` is `nil`, there is no Content-Length.
+    /// Returns a message with this body. If `length` is `nil`, the message has no Content-Length.
     static func with(body: String, length: String?) -> Draft {
         var draft = Draft()
         draft.length = length.map { "Content-Length: \($0)" }

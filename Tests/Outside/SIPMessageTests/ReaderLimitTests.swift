@@ -7,7 +7,7 @@ import Testing
 struct ReaderLimitTests {
     private let limits = ReaderLimits()
 
-    /// Returns the answer to each message. `nil` stands for a message that is read.
+    /// Returns the answer to each message. In the result, `nil` means that the reader accepted the message.
     private func statuses(_ values: [Int], isStream: Bool = false, _ message: (Int) -> [UInt8]) -> [UInt16?] {
         values.map { value in
             switch read(message(value), isStream: isStream) {
@@ -44,7 +44,7 @@ struct ReaderLimitTests {
         #expect(found == [nil, nil, 400])
     }
 
-    /// The reader keeps the first 32 header fields on the stack, and the others in memory of their own.
+    /// The reader stores the first 32 header fields on the stack, and the others in allocated memory.
     @Test(arguments: [25, 26, 27, 80])
     func `any number of rows keeps its order`(count: Int) throws {
         let values = (0..<count).map { ByteString("<sip:p\($0)@192.0.2.9;lr>") }

@@ -70,12 +70,12 @@ struct ReaderTests {
         }
         #expect(try answer("\"a\\\(control)\"") == .badRequest)
         #expect(try answer("\"a\\\\\\\(control)\"") == .badRequest)
-        // The backslash before the control character is the second character of a pair.
+        // The backslash before the control character belongs to a quoted pair of its own.
         #expect(try answer("\"a\\\\\(control)\"") == nil)
         #expect(try answer("\"a\(control)\"") == nil)
-        // A line end cannot be the second character of a pair.
+        // A line end cannot be the second character of a quoted pair.
         #expect(try answer("\"a\\\r\"") == nil)
-        // There are no quoted pairs outside a quoted string.
+        // Quoted pairs are not allowed outside a quoted string.
         #expect(try unusable(Draft().changed { $0.callID = "Call-ID: a\\\(control)b" }.bytes).answer == nil)
     }
 
@@ -101,7 +101,7 @@ struct ReaderTests {
             $0.cseq = "CSeq: x ACK"
         }
         #expect(try unusable(ack.bytes).answer == nil)
-        // The same holds for a request that only its CSeq calls an ACK.
+        // A request whose CSeq names ACK gets no answer.
         #expect(try unusable(Draft().changed { $0.cseq = "CSeq: 1 ACK" }.bytes).answer == nil)
     }
 

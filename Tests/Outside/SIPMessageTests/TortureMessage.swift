@@ -1,12 +1,12 @@
 import Bytes
 import Testing
 
-/// A message of RFC 4475 or RFC 5118, and what the reader makes of it.
+/// A message of RFC 4475 or RFC 5118, and the expected result of the reader.
 struct TortureMessage: Sendable, CustomTestStringConvertible {
     enum Expectation: Equatable, Sendable {
         case request, response
         case answered(UInt16)
-        /// There is no answer, because none is possible or none is allowed.
+        /// The reader gives no answer, because none is possible or none is allowed.
         case dropped
     }
 
@@ -26,7 +26,7 @@ struct TortureMessage: Sendable, CustomTestStringConvertible {
 
     var testDescription: String { name }
 
-    /// The messages of RFC 4475.
+    /// All messages of RFC 4475.
     static let all = valid + invalid + beyondSyntax
 
     static func named(_ name: String) -> TortureMessage? { (all + ipv6).first { $0.name == name } }

@@ -1,5 +1,6 @@
 extension TortureMessage {
-    /// The messages of RFC 4475 sections 3.2 to 3.4. The reader accepts most of them, and the rules decide about them.
+    /// The messages of RFC 4475 sections 3.2 to 3.4. The reader accepts most of these messages, and other parts of the
+    /// proxy decide what to do with them.
     static let beyondSyntax: [TortureMessage] = [
         TortureMessage(
             "badbranch", .request,
@@ -14,7 +15,7 @@ extension TortureMessage {
             CSeq: 8 OPTIONS
             l: 0
             """),
-        // An answer needs To, From and Call-ID.
+        // The reader answers only if To, From and Call-ID are present.
         TortureMessage(
             "insuf", .dropped,
             """

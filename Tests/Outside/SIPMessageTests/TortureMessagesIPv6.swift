@@ -1,7 +1,7 @@
 import Bytes
 
 extension TortureMessage {
-    /// The messages of RFC 5118 section 4, by name. The RFC prints lengths that are slightly wrong. Here each
+    /// The messages of RFC 5118 section 4, by name. The lengths that the RFC prints are slightly wrong. Here each
     /// Content-Length is the length of the body with CRLF.
     static let ipv6: [TortureMessage] = [
         register("ipv6-good", .request, "sip:[2001:db8::10]"),

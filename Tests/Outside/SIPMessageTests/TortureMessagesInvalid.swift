@@ -140,7 +140,7 @@ extension TortureMessage {
             Max-Forwards: 70
             Content-Length: 0
             """),
-        // This can be read: the headers of the URI are kept apart, and never become header fields.
+        // The reader accepts this message: it keeps the headers of the URI apart, so they never become header fields.
         TortureMessage(
             "escruri", .request,
             """
@@ -155,7 +155,7 @@ extension TortureMessage {
             Content-Type: application/sdp
             Content-Length: 150
             """, sdp: "192.0.2.1"),
-        // This can be read: a proxy does not use Date.
+        // The reader accepts this message, because a proxy does not use Date.
         TortureMessage(
             "baddate", .request,
             """

@@ -3,8 +3,8 @@ import Storage
 import TestSupport
 import Testing
 
-/// SQLite's locks on the file tell other processes that the file is in use. POSIX locks belong to the process: if any
-/// code of the process opens and closes the file without SQLite, the process loses all of them.
+/// SQLite's locks on a database file tell other processes that the file is in use. POSIX locks belong to the process:
+/// if any code of the process opens and closes the file without SQLite, the process loses all its locks on the file.
 @Suite("SQL connection, locks on the file")
 struct FileLocksTests {
     private let folder: TemporaryFolder
@@ -52,7 +52,7 @@ struct FileLocksTests {
         #expect(FileManager.default.fileExists(atPath: path + "-wal"))
     }
 
-    /// Returns what the kernel reports about this process's POSIX locks on the file.
+    /// Returns the POSIX locks that this process has on the file, as the kernel reports them.
     private func locks() throws -> Set<String> {
         try #require(KernelLocks.of(path, heldBy: ProcessInfo.processInfo.processIdentifier))
     }

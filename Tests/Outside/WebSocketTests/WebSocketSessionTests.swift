@@ -3,7 +3,7 @@ import WebSocket
 
 @Suite("A WebSocket session")
 struct WebSocketSessionTests {
-    /// Returns a frame as a client sends it.
+    /// Returns a frame as a client would send it.
     private func frame(
         _ payload: [UInt8], _ opcode: UInt8 = 1, isFinal: Bool = true, isMasked: Bool = true, reserved: UInt8 = 0
     ) -> [UInt8] {
@@ -19,7 +19,7 @@ struct WebSocketSessionTests {
         return bytes + payload.enumerated().map { isMasked ? $1 ^ mask[$0 % 4] : $1 }
     }
 
-    /// Passes all bytes to the session, at most `pieces` at a time.
+    /// Passes all bytes to the session, at most `pieces` bytes at a time, and returns the messages.
     private func feed(_ session: WebSocketSession, _ bytes: [UInt8], pieces: Int = .max) -> [[UInt8]] {
         var messages: [[UInt8]] = []
         var place = 0
@@ -33,7 +33,7 @@ struct WebSocketSessionTests {
         return messages
     }
 
-    /// Returns the code of the close frame, 0 if it has none.
+    /// Returns the code of the close frame; 0 if the frame has no code.
     private func closeCode(after bytes: [UInt8], limit: Int = 1000) -> UInt16? {
         let session = WebSocketSession(messageLimit: limit)
         let messages = feed(session, bytes)
@@ -50,7 +50,7 @@ struct WebSocketSessionTests {
             frame(Array("one".utf8)) + frame(Array("tw".utf8), isFinal: false) + frame([1, 2], 9)
             + frame(Array("o".utf8), 0) + frame(long, 2)
         #expect(feed(session, bytes, pieces: pieces) == [Array("one".utf8), Array("two".utf8), long])
-        // The ping in between is answered.
+        // The session answers the ping between the fragments.
         #expect(session.takeOutput() == [0x8a, 2, 1, 2])
         #expect(!session.isOver)
     }
@@ -62,7 +62,7 @@ struct WebSocketSessionTests {
         bytes += frame([], 0, isFinal: false) + frame([120], 0)
         #expect(feed(session, bytes) == [[UInt8](repeating: 120, count: 100)])
         #expect(!session.isOver)
-        // The next message starts from the beginning.
+        // The session then accepts another message.
         #expect(feed(session, frame([121])) == [[121]])
 
         var one = frame([120], isFinal: false)

@@ -43,7 +43,7 @@ struct RefusalsTests {
             refusals.asked({ call(name) }, callID: ByteString(name), at: pbx, now: now)
         }
         #expect(asked("a", now: at(0)) == at(3))
-        // A copy of the same call, and another call.
+        // The first request repeats call "a", which is already known; the second is another call of the same source.
         #expect(asked("a", now: at(1)) == nil)
         #expect(asked("b", now: at(1)) == nil)
         refusals.answered(callID: ByteString("b"), at: host(2))

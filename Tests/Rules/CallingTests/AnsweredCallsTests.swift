@@ -50,7 +50,7 @@ struct AnsweredCallsTests {
         #expect(wanted(&calls) == 6)
         #expect(fires(&calls, after: 6))
         #expect(due(&calls, after: 6) != nil)
-        // The first deadline is still armed. Two of them fire at that time, and only one counts.
+        // The timer that was first set to 32 s is still running, so two timers fire at 32 s, but only one counts.
         #expect(wanted(&calls) == 32)
         #expect(fires(&calls, after: 32))
         #expect(!fires(&calls, after: 32))

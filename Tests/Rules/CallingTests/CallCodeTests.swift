@@ -39,6 +39,9 @@ struct CallCodeTests {
         #expect(CallCode(.held, .failed, .nobody, .pushFailed).isFailure)
         #expect(CallCode(.outgoing, .none, .none, .noAnswer).isFailure)
         #expect(CallCode(.held, .accepted, .nobody, .forwarded).isFailure)
+        for end in [CallCode.End.forwarded, .redirected, .phonesGone] {
+            #expect(CallCode(.none, .none, .none, end).isFailure)
+        }
         #expect(CallCode(.held, .failed, .nobody, .callerGaveUp).isFailure)
         #expect(!CallCode(.held, .accepted, .nobody, .callerGaveUp).isFailure)
         for end in [CallCode.End.answered, .answeredElsewhere, .refused, .endedByOperator, .denied] {
@@ -57,7 +60,7 @@ struct CallCodeTests {
         var now = Instant(nanoseconds: 0)
         let one = (0..<100).compactMap { lines.admit(to: Self.aor(0), from: Self.caller($0), now: now) }
         #expect(one == Array(repeating: 0, count: 6))
-        // Another callee's line says what was left out.
+        // The next log line, about another callee, says how many lines were left out.
         #expect(lines.admit(to: Self.aor(1), from: Self.caller(1000), now: now) == 94)
         now = now + .seconds(10)
         let many = (0..<1000).compactMap {

@@ -55,7 +55,7 @@ struct CallsTests {
         _ = over.fork.cancelReceived()
         calls.finish(over)
         #expect(over.recent == nil && over.isForgotten)
-        // The new call has the same place, and is not mistaken for the old one.
+        // The new call gets the slot of the old call, and must not be mistaken for it.
         let next = calls.begin(try MachineScene.invite("c2"), nil, branches: [], purpose: .userCall(scene.offer("c2")))
         #expect(next.place == over.place)
         for number in 3..<1025 {
@@ -127,10 +127,10 @@ struct CallsTests {
         #expect(!sample.isPacked && packed.isPacked && !late.isPacked)
         #expect(packed.bytes.count < packed.count / 3)
         #expect(packed.unpacked(.forTests) == (try MachineScene.invite("c1").request.frame.bytes))
-        // The number of bytes that the sender has sent counts, whether the request is packed or not.
+        // `count` is the length of the INVITE as it was received, even if the request is packed.
         #expect(packed.count == (try MachineScene.invite("c1").request.frame.bytes.count))
         #expect(calls.bytes == kept.reduce(0) { $0 + $1.request.count })
-        // The requests use several samples, because a sample is kept until the last call that needs it is over.
+        // Two of these requests are samples. The others are stored as differences from a sample.
         #expect(kept[0..<1976].count { !$0.request.isPacked } == 2)
     }
 

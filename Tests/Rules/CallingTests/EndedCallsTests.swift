@@ -8,7 +8,7 @@ import Timekeeping
 
 @testable import Calling
 
-/// Calls for tests of the machines that find them. ``Calls`` creates them.
+/// Creates a call for each name.
 private func makeCalls(_ names: String...) throws -> [ProxiedRequest] {
     var calls = Calls(packing: .forTests, limits: HeldShares.Limits(ProxySettings()))
     let scene = MachineScene()

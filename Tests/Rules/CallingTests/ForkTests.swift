@@ -13,21 +13,21 @@ struct ForkTests {
     private static let flow = Flow(
         transport: .udp, listener: 0, connection: 0, remote: Endpoint(IPAddress(v4: 0x7f00_0001), 5060))
 
-    /// A fork whose branches have no device and were all sent.
+    /// A fork whose branches have no device, and whose requests were all sent.
     private static func sent(_ clients: ClientTransactionID..., isInvite: Bool = true) -> Fork {
         var fork = Fork(isInvite: isInvite, branches: clients.map { _ in ForkBranch(device: nil) })
         for (branch, client) in clients.enumerated() { fork.sent(branch, as: client, on: flow) }
         return fork
     }
 
-    /// A fork with one branch that waits for its device.
+    /// A fork whose only branch waits for its device.
     private static func waiting() -> Fork {
         var fork = Fork(isInvite: true, branches: [ForkBranch(device: DeviceID(rawValue: 3))])
         fork.waits(0)
         return fork
     }
 
-    /// A fork with two branches that were sent, and one that waits for device 3.
+    /// A fork with two branches whose requests were sent, and one branch that waits for device 3.
     private func fork(isInvite: Bool = true) -> Fork {
         var fork = Fork(isInvite: isInvite, branches: (1...3).map { ForkBranch(device: DeviceID(rawValue: $0)) })
         for (branch, client) in [Self.first, Self.second].enumerated() { fork.sent(branch, as: client, on: Self.flow) }
@@ -65,7 +65,7 @@ struct ForkTests {
             case .cancel(let client, let reason): "cancel \(client.rawValue) \(reason)"
             case .stopWaiting(let branch): "drop \(branch)"
             case .forward: "forward"
-            case .hangUp(let response, let branch): "hang up \(branch) after \(response.status)"
+            case .hangUp(let response, let branch, _): "hang up \(branch) after \(response.status)"
             }
         }
     }
@@ -140,7 +140,7 @@ struct ForkTests {
             }
         #expect(text(orders).contains { $0.hasPrefix("cancel 1 ") }, "\(text(orders))")
         #expect(fork.phase == .ended)
-        // If the phone still answers with a 2xx, it is connected, as with any CANCEL that crosses a 2xx.
+        // If the phone still answers with a 2xx, the call is connected, as with any CANCEL that crosses a 2xx.
         #expect(text(fork.successReceived(response(200), on: 0, from: Self.first)) == ["relay 200"])
     }
 
@@ -196,7 +196,7 @@ struct ForkTests {
         #expect(fork.branches.map(\.deviceKnows) == [false, true, false])
     }
 
-    /// A hundred thousand calls may wait at the same time.
+    /// The size of a branch matters, because a hundred thousand calls may wait at the same time.
     @Test func `a branch does not get larger`() {
         #expect(MemoryLayout<ForkBranch>.size <= 56)
     }
@@ -234,7 +234,7 @@ struct ForkTests {
 
     // MARK: A forward
 
-    /// Two phones that are waited for, and a forward after them.
+    /// A fork that waits for two phones and then tries a forwarding target.
     private func forwarding() -> Fork {
         var fork = Fork(isInvite: true, branches: (1...2).map { ForkBranch(device: DeviceID(rawValue: $0)) })
         for branch in 0...1 { fork.waits(branch) }
@@ -256,7 +256,7 @@ struct ForkTests {
         #expect(text(fork.provisionalReceived(response(180), on: 2)) == ["drop 0", "drop 1", "relay 180"])
         #expect(!fork.isWaiting && !fork.isForwardPending)
         #expect(text(fork.successReceived(response(200), on: 2, from: Self.first)) == ["relay 200"])
-        // For the called user it is a missed call.
+        // The called user has missed this call.
         #expect(fork.phase == .ended && fork.wasForwarded && fork.wasAnswered && !fork.isAnswered)
     }
 

@@ -35,9 +35,9 @@ struct RefreshedBindingsTests {
         #expect(refreshed.agent(of: 2000) == ByteString("Honest/1.0"))
         let taken = refreshed.take(2000)
         #expect(taken.count == 1001)
-        // A binding whose agent found no room keeps the one in the store.
+        // If there is no room for a new user agent name, the entry has none and the store keeps the old name.
         #expect(taken.count { $0.agent != nil } == RefreshedBindings.maximumAgents + 1)
-        // There is room again.
+        // After `take`, there is room for new names.
         refreshed.insert(devices(2...2), saying: ByteString("Invented/2000"))
         #expect(refreshed.agent(of: 2) == ByteString("Invented/2000"))
     }

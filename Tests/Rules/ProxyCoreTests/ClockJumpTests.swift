@@ -18,7 +18,7 @@ struct ClockJumpTests {
             bench.engine.deadlineReached(now: now)
             return story(bench.take())
         }
-        // The date is an hour later, but only a second has passed, so the call still waits.
+        // The date has advanced by an hour but the monotonic time only by a second, so the call still waits.
         #expect(!at(1).contains { $0.contains("480") })
         #expect(bench.engine.heldCalls.count == 1)
         #expect(bench.targets.count == 1)

@@ -6,9 +6,9 @@ import Registration
 import SIPGrammar
 import TestSupport
 
-/// Users with passwords, and phones that know these.
+/// Users with passwords, and the answers of phones that know these passwords.
 enum TestDigest {
-    /// Users of one domain. Each password is the user's name spelled backwards.
+    /// Creates the users of one domain. Each password is the user's name spelled backwards.
     static func users(_ names: String..., domain: String = "example.net") -> UserDirectory {
         var users = UserDirectory()
         for name in names {
@@ -23,10 +23,10 @@ enum TestDigest {
     /// A request that answers a challenge, in another transaction and with the next CSeq.
     ///
     /// - Parameters:
-    ///   - challenge: the 401 or 407.
+    ///   - challenge: the 401 or 407 response.
     ///   - request: the request that was challenged.
-    ///   - user: the user who answers.
-    ///   - password: the password; by default the one of the user.
+    ///   - user: the user whose name is in the answer.
+    ///   - password: the password; by default the user's own password.
     ///   - realm: the challenge that is answered; by default the first.
     ///   - count: the number of uses of the nonce.
     /// - Returns: the bytes of the new request; the old ones if no challenge in it can be answered.
@@ -57,7 +57,7 @@ enum TestDigest {
         return next(Array(text.replacing("Content-Length:", with: credentials).utf8))
     }
 
-    /// The same request again, with another branch and the next CSeq.
+    /// Builds a copy of the request, with another branch and the next CSeq.
     static func next(_ request: [UInt8]) -> [UInt8] {
         let text = String(decoding: request, as: UTF8.self).replacing("branch=z9hG4bK", with: "branch=z9hG4bKn")
         let parts = text.split(separator: "CSeq: ", maxSplits: 1)
@@ -72,7 +72,7 @@ enum TestDigest {
 }
 
 extension EngineBench {
-    /// A bench with passwords, for bob and eve.
+    /// Creates a bench whose users bob and eve have passwords.
     static func authenticating(
         users: UserDirectory = TestDigest.users("bob", "eve", "103"), _ change: (inout ProxySettings) -> Void = { _ in }
     ) -> EngineBench {
@@ -83,7 +83,7 @@ extension EngineBench {
         }
     }
 
-    /// Sends a request of a phone, and its answer to our challenge.
+    /// Sends a request of a phone, and then its answer to our challenge.
     @discardableResult
     func receiveProved(
         _ request: [UInt8], as user: String, password: String? = nil, from source: Endpoint = EngineBench.phone
@@ -92,7 +92,7 @@ extension EngineBench {
         return receive(TestDigest.answer(challenge, to: request, as: user, password: password), from: source)
     }
 
-    /// A request of the phone.
+    /// Builds a request of the phone.
     func phoneText(
         _ method: String = "INVITE", to target: String = "sip:200@example.net", from: String = "sip:bob@example.net",
         callID: String = "p1", extra: [String] = []

@@ -13,12 +13,12 @@ import TestSupport
 import Testing
 import Timekeeping
 
-/// An engine with a phone, a PBX and a clock. Tests give it text, and get its actions.
+/// An engine with a phone, a PBX and a clock. Tests give it SIP messages as text, and receive the engine's actions.
 final class EngineBench {
     let engine: ProxyEngine
     private(set) var now = Moment(instant: Instant(nanoseconds: 1_000_000_000), date: UnixTime(seconds: 1_790_000_000))
     private(set) var actions: [ProxyAction] = []
-    /// The last attempt of each push.
+    /// The last attempt of each push by its id.
     private var tries: [PushID: PushDispatcher.Transmission] = [:]
 
     static let phone = Endpoint(IPAddress(v4: 0xc000_0205), 40_000)
@@ -32,7 +32,7 @@ final class EngineBench {
         engine = EngineFixture.engine(StoredState(users: users), seed: seed, log: log, hasTLS: hasTLS, change)
     }
 
-    /// Another run of the program, which starts with the content of the disk.
+    /// Creates another run of the program, which starts with the content of the disk.
     init(
         restarting disk: SimulatedDisk, at now: Moment, seed: UInt64, hasTLS: Bool = false,
         _ change: (inout ProxySettings) -> Void
@@ -44,7 +44,7 @@ final class EngineBench {
         engine.restored(now: now)
     }
 
-    /// A bench on which bob's phone, or another contact of bob, is registered.
+    /// Creates a bench on which bob's phone, or another contact of bob, is registered.
     static func registered(
         token: String? = "tok1", _ change: (inout ProxySettings) -> Void = { _ in }
     ) -> EngineBench {
@@ -62,9 +62,9 @@ final class EngineBench {
 
     static func udp(_ remote: Endpoint) -> Flow { Flow(transport: .udp, listener: 0, connection: 0, remote: remote) }
 
-    /// Lets the engine read bytes.
+    /// Lets the engine read these bytes.
     ///
-    /// - Returns: its actions.
+    /// - Returns: the engine's actions.
     @discardableResult
     func receive(_ bytes: [UInt8], from source: Endpoint = phone) -> [ProxyAction] {
         receive(bytes, on: Self.udp(source))
@@ -113,7 +113,7 @@ final class EngineBench {
             contact: "<sip:\(user)@\(source)\(push)>", expires: expires, extra: extra)
     }
 
-    /// A whole registration: request, commit, response.
+    /// Performs a whole registration: request, commit, response.
     @discardableResult
     func register(
         user: String = "bob", token: String? = "tok1", callID: String = "r1", cseq: Int = 1,
@@ -165,7 +165,8 @@ extension EngineBench {
         engine.pushHappened(Self.event(transmission, outcome), now: now)
     }
 
-    /// An event that has that outcome, in the words of Google and of the mediator.
+    /// Returns the dispatcher's event for this outcome. An answer in the event has the syntax of Google and of the
+    /// mediator.
     private static func event(
         _ transmission: PushDispatcher.Transmission, _ outcome: PushOutcome
     ) -> PushDispatcher.Event {
@@ -181,7 +182,7 @@ extension EngineBench {
             text.append(jsonString: token)
             return answer(#""registration_id":\#(String(decoding: text, as: UTF8.self))"#)
         case .tokenDead(nil): return answer(#""error":"NotRegistered""#)
-        // The push would be sent again.
+        // An answer that asks for a retry would make the dispatcher send the push again.
         case .retry: return .unanswered(transmission, .noConnection("no answer"), "no answer")
         case .tokenDead, .renewCredential, .credentialsRefused, .foreignToken, .noConnection, .payloadRefused,
             .noSuitableToken:
@@ -189,7 +190,7 @@ extension EngineBench {
         }
     }
 
-    /// Settings with which pushes wait for a credential. The test decides when it is made.
+    /// Changes the settings so that pushes wait for a credential. The test decides when the credential is created.
     static func wantsCredential(_ settings: inout ProxySettings) {
         let sources = settings.dispatch.directory.apps.map { _ in PushCredentials.Source.made(0) }
         settings.dispatch.credentials = PushCredentials(sources, kinds: [.google])
@@ -205,7 +206,7 @@ extension EngineBench {
 }
 
 extension [UInt8] {
-    /// The same message with a part of its text replaced.
+    /// This message with a part of its text replaced.
     func replacing(_ old: String, with new: String) -> [UInt8] {
         Array(String(decoding: self, as: UTF8.self).replacing(old, with: new).utf8)
     }
@@ -268,7 +269,7 @@ extension [ProxyAction] {
 
 func readRequest(_ bytes: [UInt8]) -> SIPRequest? { SIPText.readRequest(bytes) }
 
-/// The last request among the actions.
+/// The last request that the actions send.
 func sentRequest(_ actions: [ProxyAction]) -> SIPRequest? { actions.bytes.compactMap(SIPText.readRequest).last }
 
 func sentResponse(_ actions: [ProxyAction]) -> SIPResponse? { actions.bytes.compactMap(SIPText.readResponse).last }

@@ -56,7 +56,7 @@ struct EngineStoryTests {
             "a CANCEL while held is 487, and the phone learns of the call when it returns, in one push", .register(),
             .wakingCall, .cancel("200 cancel > pbx", "487 invite > pbx"), .wakingCall, .pass(31).unseen,
             .refresh("push missed 103,103 tok1"),
-            // The list is already being sent, so it is not sent again.
+            // The list of missed calls is already being sent, so the daemon does not send it again.
             .refresh()),
         PhoneStory(
             "a missed-calls push that failed is sent at the next return", .register(), .wakingCall, .pass(31).unseen,

@@ -7,7 +7,7 @@ import SIPGrammar
 import TestSupport
 import Timekeeping
 
-/// Bob's phone over UDP or TCP. It may move from one place to another.
+/// Bob's phone over UDP or TCP. The phone may move from one address to another.
 final class PhoneBench {
     enum Invite { case first, last }
 
@@ -16,19 +16,19 @@ final class PhoneBench {
     private var registers = 0
     private var calls = 0
     private var reports: UInt64 = 0
-    /// The last REGISTER with each token.
+    /// The last REGISTER that was sent with each token.
     private var registrations: [String?: (callID: String, cseq: Int)] = [:]
     private(set) var place = 0
     private(set) var pushes: [PushID] = []
     private var credentials: [PushCredentials.Order] = []
-    /// The INVITEs that the phone got, in their order.
+    /// The INVITEs that the phone has received, in their order.
     private(set) var invites: [SIPRequest] = []
     private(set) var cancels: [SIPRequest] = []
     private(set) var questions: [SIPRequest] = []
     private var records: [TimelineRecord] = []
 
     init(_ transport: Transport = .udp, _ change: (inout ProxySettings) -> Void = { _ in }) {
-        // The questions to connections have tests of their own.
+        // The daemon sends no OPTIONS to connections here, because other tests cover them.
         bench = EngineBench {
             $0.call.asksConnections = false
             change(&$0)
@@ -45,10 +45,10 @@ final class PhoneBench {
 
     // MARK: The phone
 
-    /// Registers the phone at a place, or refreshes its registration where it is.
+    /// Registers the phone at the address with this number, or refreshes its registration at its present address.
     ///
-    /// - Returns: the actions except for the commit and the 200; all actions if these do not come first, or if a commit
-    ///   is missing or not expected.
+    /// - Returns: the actions without the commit and the 200. If these do not come first, or if a commit is missing or
+    ///   not expected, all actions are returned.
     func register(
         at place: Int? = nil, token: String? = "tok1", isRefresh: Bool = false, expires: Int = 3600,
         commits: Bool? = nil
@@ -84,7 +84,7 @@ final class PhoneBench {
         return said(bench.take())
     }
 
-    /// Lets the phone answer an INVITE that it got at one place, on its flow at another.
+    /// Lets the phone answer an INVITE, even from another address than the one that received the INVITE.
     func answer(_ status: Status, to invite: SIPRequest?, at place: Int? = nil) -> [String] {
         guard let invite else { return ["no INVITE"] }
         return said(
@@ -156,7 +156,7 @@ final class PhoneBench {
         }
     }
 
-    /// The number of the next report over HTTP.
+    /// Returns the number of the next report over HTTP.
     func nextReport() -> UInt64 {
         reports += 1
         return reports
@@ -169,7 +169,7 @@ final class PhoneBench {
 }
 
 extension TimelineRecord {
-    /// The content of the record in short form. Missing values are left out.
+    /// The content of the record in short form. Missing values are omitted from the text.
     fileprivate var words: String {
         let times = [
             ("sent", steps.sent), ("answered", steps.answered), ("registered", steps.registered),

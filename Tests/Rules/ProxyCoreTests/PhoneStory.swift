@@ -7,8 +7,8 @@ import PushPlanning
 import SIPGrammar
 import TestSupport
 
-/// The events of bob's phone in turn, and the actions after each one. `invite > 1` is an INVITE to the phone at its
-/// place 1.
+/// The events of bob's phone in their order, each with the resulting actions. `invite > 1` means an INVITE to the phone
+/// at its address number 1.
 typealias PhoneStory = Story<PhoneBench, String>
 
 extension PhoneStory {
@@ -23,14 +23,14 @@ extension PhoneStory {
 // MARK: The phone
 
 extension PhoneStory.Step {
-    /// A REGISTER of a new client. Its 200 comes first and is not part of the lines.
+    /// A REGISTER of a new client. The expected actions do not include the commit and the 200, which must come first.
     static func register(
         at place: Int = 0, token: String? = "tok1", commits: Bool? = nil, _ told: String...
     ) -> Self {
         Self("REGISTER at \(place)", told) { $0.register(at: place, token: token, commits: commits) }
     }
 
-    /// The next REGISTER of the same client, from the same place. It needs no commit.
+    /// The next REGISTER of the client that registered last, from the same address. By default, it needs no commit.
     static func refresh(
         token: String? = "tok1", expires: Int = 3600, commits: Bool = false, _ told: String...
     ) -> Self {
@@ -53,8 +53,8 @@ extension PhoneStory.Step {
         }
     }
 
-    /// The phone has registered, was called and pushed, and has registered again, so it has the INVITE. If it rings, it
-    /// has answered with 180.
+    /// A phone that registered, got a push for a call, and registered again. The phone has the INVITE, and has answered
+    /// 180 if `rings` is true.
     static func called(rings: Bool = true) -> Self {
         Self("called", []) { phone in
             _ = phone.register(at: 0)
@@ -74,7 +74,7 @@ extension PhoneStory.Step {
     /// A call for which the phone gets a push.
     static var wakingCall: Self { .call("100 invite > pbx", "push invite tok1") }
 
-    /// A call to an ordinary contact, or to one that needs no push.
+    /// A call whose INVITE is sent immediately, because the contact needs no push.
     static var plainCall: Self { .call("100 invite > pbx", "invite > 0") }
 
     /// The CANCEL of the first call.
@@ -87,20 +87,20 @@ extension PhoneStory.Step {
         Self("push \(outcome)", told) { $0.give(outcome, number) }
     }
 
-    /// The provider gets the push, and answers after 80 ms.
+    /// The provider receives the push, and answers after 80 ms.
     static func provider(_ outcome: PushOutcome, _ told: String...) -> Self {
         Self("provider \(outcome)", told) { $0.provider(outcome) }
     }
 
-    /// The provider gets the push, and has not answered after 80 ms.
+    /// The provider receives the push, and has not answered after 80 ms.
     static var slowProvider: Self { Self("slow provider", []) { $0.provider(nil) } }
 
-    /// The provider's answer to a push that was in flight when it was dropped.
+    /// The provider's answer to a push that was in flight when the daemon dropped it.
     static func lateProvider(_ outcome: PushOutcome, _ told: String...) -> Self {
         Self("the provider says late \(outcome)", told) { $0.lateProvider(outcome) }
     }
 
-    /// The credential for pushes is ready.
+    /// The service has created the credential for which pushes wait.
     static var credential: Self { Self("credential", []) { $0.makeCredential() } }
 
     static func pass(_ seconds: Double, _ told: String...) -> Self {
@@ -111,7 +111,7 @@ extension PhoneStory.Step {
 // MARK: Checks
 
 extension PhoneStory.Step {
-    /// The reasons of the last CANCEL that the phone got.
+    /// Expects these reasons in the last CANCEL that the phone got.
     static func reasons(_ reasons: String...) -> Self {
         Self("reasons", reasons) { phone in
             phone.cancels.last.map { $0.frame.values(of: .reason).map(\.string) } ?? ["no CANCEL"]
@@ -124,7 +124,7 @@ extension PhoneStory.Step {
         Self("the last INVITE", [callID]) { [$0.invites.last?.callID.string ?? "none"] }
     }
 
-    /// The number of calls that are kept for devices which do not know of them.
+    /// Expects this number of missed calls, which are stored for devices that do not know about them yet.
     static func missed(_ count: Int) -> Self {
         Self("missed calls", ["\(count)"]) { ["\($0.bench.engine.buckets.entries(of: EngineBench.bob).count)"] }
     }
@@ -135,6 +135,6 @@ extension PhoneStory.Step {
         Self("held calls", ["\(count)"]) { ["\($0.bench.engine.heldCalls.count)"] }
     }
 
-    /// The records of the timeline that were completed since the last look.
+    /// Expects these timeline records, which were completed since the last check.
     static func records(_ words: String...) -> Self { Self("records", words) { $0.takeRecords() } }
 }

@@ -2,7 +2,7 @@ import SIPGrammar
 import Testing
 import TestSupport
 
-/// The days run one after the other: each keeps a thread busy for seconds, and other tests wait in real time.
+/// The days run one after the other, because each keeps a thread busy for seconds and other tests wait in real time.
 @Suite("Whole days in a simulated network", .serialized)
 struct RandomDayTests {
     @Test(arguments: Array(0..<16) + [474, 943, 994])
@@ -13,7 +13,7 @@ struct RandomDayTests {
         // A day with few events would prove little.
         let day = world.statistics
         #expect(day.answered > 20 && day.records > 200)
-        // Phones that are called at once miss fewer calls.
+        // Phones that are called immediately miss fewer calls, so these lower bounds do not apply to them.
         if !world.plan.ringsLiveFlows { #expect(day.cancelled > 20 && day.reports > 15 && day.pushes > 100, "\(day)") }
     }
 

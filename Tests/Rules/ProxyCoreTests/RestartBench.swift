@@ -10,20 +10,20 @@ import TestSupport
 import Testing
 import Timekeeping
 
-/// A daemon that is killed and started again while bob is called. Tests give it text and get a story. The disk holds
-/// what was written.
+/// A daemon that is killed and started again while bob is called. Tests give the bench text and receive a story. The
+/// simulated disk keeps what was written.
 final class RestartBench {
     private(set) var bench: EngineBench
     private(set) var disk = SimulatedDisk()
     private(set) var pushes: [PushRequest] = []
-    /// The messages that were sent since the last step, in their order.
+    /// The messages sent since the last step, in their order.
     private(set) var sent: [ProxyAction] = []
     private var runs: UInt64 = 1
     private let change: (inout ProxySettings) -> Void
     /// The entries that the journal has written since the last call of ``journalled(_:)``.
     var written: [String] = []
 
-    /// Whether the next run has listeners for TLS.
+    /// Whether the next run of the daemon has TLS listeners.
     var hasTLS: Bool
 
     init(hasTLS: Bool = false, _ change: @escaping (inout ProxySettings) -> Void = { _ in }) {
@@ -32,15 +32,15 @@ final class RestartBench {
         bench = EngineBench(hasTLS: hasTLS, change)
     }
 
-    /// Returns what the journal writes while the body runs. These entries must be in the same batch of actions as their
-    /// consequences, which ``told(_:)`` checks.
+    /// Returns the entries that the journal writes while the body runs. These entries must be in the same batch of
+    /// actions as their consequences. ``told(_:)`` checks this.
     func journalled(_ body: () -> Void) -> [String] {
         written = []
         body()
         return written
     }
 
-    /// Carries out all actions of the engine, including commits.
+    /// Performs all actions of the engine, including commits.
     @discardableResult
     func told(_ actions: [ProxyAction]) -> [String] {
         var story: [String] = []
@@ -92,7 +92,7 @@ final class RestartBench {
 
     func pass(_ duration: Duration) -> [String] { told(bench.pass(duration)) }
 
-    /// `kill -9`, and the next run.
+    /// Kills the daemon (`kill -9`) and starts the next run.
     @discardableResult
     func crash(downFor duration: Duration = .seconds(1)) -> [String] {
         disk.dropQueue()
@@ -105,7 +105,7 @@ final class RestartBench {
         return told(bench.take())
     }
 
-    /// Lets the phone answer the last INVITE that it got.
+    /// Lets the phone answer the last INVITE that it received.
     @discardableResult
     func answer(_ invite: SIPRequest?, _ status: Status, from place: Endpoint = EngineBench.phone) -> [String] {
         guard let invite else { return ["no INVITE"] }
@@ -153,7 +153,7 @@ final class RestartBench {
 }
 
 extension ProxyAction {
-    /// The Call-ID of the call that is to be written.
+    /// The Call-ID of the call that the journal must write.
     fileprivate var begunCall: ByteString? {
         guard case .journal(.begun(let call)) = self else { return nil }
         return call.userCall?.callID

@@ -22,19 +22,19 @@ private func problem(_ param: String, _ prid: String) -> APNsToken.Problem? {
 struct APNsTokenTests {
     @Test(
         arguments: [
-            // RFC 8599: one token, with the service at the end of pn-param.
+            // RFC 8599: a single token, with the service at the end of pn-param.
             ("DEF123GHIJ.com.ex.app.voip", "00fc13adff78512", "com.ex.app", nil, "00fc13adff78512"),
             ("DEF123GHIJ.com.ex.app", "00fc", "com.ex.app", "00fc", nil),
             ("DEF123GHIJ.com.ex.app.remote", "00FC", "com.ex.app", "00fc", nil),
-            // Linphone: services in both parameters, in any order.
+            // Linphone sends the services in both parameters, in any order.
             ("T.com.ex.phone.voip", "AB:voip", "com.ex.phone", nil, "ab"),
             ("T.com.ex.phone.voip&remote", "AB:voip&CD:remote", "com.ex.phone", "cd", "ab"),
             ("T.com.ex.phone.remote&voip", "AB:voip&CD:remote", "com.ex.phone", "cd", "ab"),
             ("T.com.ex.phone.VoIP", "AB:VOIP", "com.ex.phone", nil, "ab"),
-            // A word that is no service belongs to the bundle identifier.
+            // A word that is not a service belongs to the bundle identifier.
             ("T.com.ex.voips", "AB", "com.ex.voips", "ab", nil),
             ("T.voip", "AB", "voip", "ab", nil),
-            // ECSS-10: pn-param is a match key of any form, or missing.
+            // ECSS-10: pn-param is a match key of any form, or is missing.
             ("", "AB", nil, "ab", nil),
             ("", "AB:voip", nil, nil, "ab"),
             ("", "AB:voip&CD:remote", nil, "cd", "ab"),

@@ -8,10 +8,10 @@ struct FeedbackTests {
     private static let token = Array(UInt8(0)..<32)
     private static let hex = ByteString("000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f")
     private static let first: [UInt8] = [0x60, 0xc8, 0x83, 0x13, 0, 0x20] + token
-    /// A time beyond the range of signed seconds.
+    /// A feedback record whose time is too large for a signed 32-bit number.
     private static let second: [UInt8] = [0x80, 0, 0, 1, 0, 0x20] + [UInt8](repeating: 0xff, count: 32)
 
-    /// Feeds the bytes in slices.
+    /// Feeds the bytes to the reader in slices.
     ///
     /// - Returns: the records, and the number of bytes that were left.
     private static func read(_ bytes: [UInt8], slices: Int) -> (records: [FeedbackRecord], rest: Int) {

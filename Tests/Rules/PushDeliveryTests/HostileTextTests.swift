@@ -17,7 +17,7 @@ private let hostile: [[UInt8]] =
         [0xff], [0xc3], [0xed, 0xa0, 0x80], [0xf0, 0x9f, 0x98], [UInt8](repeating: 0xfe, count: 4096),
     ]
 
-/// The hostile texts, and random bytes.
+/// The hostile texts, followed by random bytes.
 private let texts: [[UInt8]] = {
     var random = SeededGenerator(seed: 3)
     return hostile + (0..<300).map { random.bytes($0 % 64 + 1) }
@@ -34,7 +34,7 @@ private func call(_ bytes: [UInt8]) -> PushMessage {
 
 @Suite("Hostile bytes in a name, caller or token (T10)")
 struct HostileTextTests {
-    /// Whether the field contains the text, or the beginning of a long one.
+    /// Whether the field contains the text, or the beginning of it if the text is long.
     private func holds(_ found: String?, _ bytes: [UInt8]) -> Bool {
         guard let found else { return false }
         let whole = String(decoding: bytes, as: UTF8.self)
@@ -94,7 +94,7 @@ struct HostileTextTests {
             #expect(isSafe)
             #expect(ByteString(String(segment)).percentDecoded().array == text)
         }
-        // Texts that are left out name a service that does not exist, or consist of dots.
+        // The texts that are not rendered name a service that does not exist, or consist of dots.
         #expect(rendered > texts.count / 2)
     }
 
@@ -103,7 +103,7 @@ struct HostileTextTests {
             let device = PushToken(
                 provider: .acrobits, param: ByteString(Array("a:".utf8) + text), prid: ByteString(text))
             guard let request = settings.rendered(push(to: device, call(text))) else {
-                // A colon or an ampersand in the token has a meaning.
+                // A colon or an ampersand in the token has a special meaning.
                 #expect(text.contains(UInt8(ascii: ":")) || text.contains(UInt8(ascii: "&")))
                 continue
             }
@@ -133,7 +133,7 @@ struct HostileTextTests {
             #expect(holds(body["from-uri"]?.string, text))
             #expect(holds(body["call-id"]?.string, text))
             #expect(request.headers.allSatisfy { $0.value.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7f } })
-            // None of the texts is a valid key.
+            // None of these texts is a valid key for Web Push.
             let keyed = PushToken(provider: .webPush, param: ByteString(text + [0x2e] + text), prid: device.prid)
             #expect(settings.rendered(push(to: keyed, call(text)))?.protection == ProviderRequest.Protection.none)
         }

@@ -202,7 +202,7 @@ struct OtherNotificationTests {
         #expect(
             request.text
                 == #"{"title":"a\"b","text":"<x>","at":"x/x","img":"x","ctm":{"field":"value"},"ttl":86400,"from":""}"#)
-        // These values are empty for calls.
+        // The values of a notification are empty in a push for a call.
         let call = try #require(settings.rendered(push(to: device, incomingCall())))
         #expect(call.text.contains(#""title":"","text":"<>","at":"/","img":"","ctm":{}"#))
         let blind = try gatewaySettings(
@@ -277,8 +277,8 @@ struct AppleNotificationTests {
 struct NotificationSizeTests {
     private static let profiles: [PayloadProfile] = PayloadProfile.allCases
 
-    /// A notification whose custom object makes the payload as long as the limit plus `excess`. `size` measures its
-    /// length.
+    /// A notification whose custom object makes the payload as long as the limit plus `excess`. `size` computes the
+    /// length of the result.
     private func filled(
         _ settings: PushSettings, _ device: PushToken, limit: Int, excess: Int, size: (ProviderRequest) throws -> Int
     ) throws -> PushRendering {
@@ -384,7 +384,7 @@ struct NotificationSizeTests {
     }
 }
 
-/// A class around the gate, so that `#expect` can call its methods.
+/// A class that wraps the gate, so that `#expect` can call its methods.
 private final class Gate {
     private var gate: NotificationGate
 

@@ -5,7 +5,7 @@ import PushDelivery
 import Testing
 import Timekeeping
 
-/// The program sends the payloads that docs/App-developers.md shows.
+/// Tests that the program sends the payloads that docs/App-developers.md shows.
 @Suite("Payloads in the page for developers of apps")
 struct PayloadDocumentTests {
     private static let page = URL(filePath: #filePath).deletingLastPathComponent()
@@ -32,7 +32,7 @@ struct PayloadDocumentTests {
         try #require(PushSettings.sample(profile, type).body(push(to: token, message, badge: 1)))
     }
 
-    /// The part of a Firebase message that the app gets.
+    /// The part of a Firebase message that the app receives.
     private static func data(_ profile: PayloadProfile, _ message: PushMessage = incomingCall()) throws -> String {
         let body = try body(profile, token(.fcm), message)
         let start = try #require(body.range(of: "\"data\":")).upperBound
@@ -47,30 +47,34 @@ struct PayloadDocumentTests {
         return try #require(try gatewaySettings(template).body(push(to: device, incomingCall())))
     }
 
-    /// Each block by the line above it.
+    /// The JSON blocks of the document, by the line above each block.
     private static func samples() throws -> [String: String] {
         [
-            "`ecss10.extended`, Firebase, a call:": try data(.ecss10Extended),
-            "`ecss10.extended`, Firebase, a caller who hides:": try data(
+            "Payload `ecss10.extended` over Firebase, for a call:": try data(.ecss10Extended),
+            "Payload `ecss10.extended` over Firebase, for an anonymous caller:": try data(
                 .ecss10Extended, incomingCall(isAnonymous: true)),
-            "`ecss10.extended`, Firebase, the end of a call:": try data(.ecss10Extended, end),
-            "`ecss10.extended`, Apple, a call:": try body(.ecss10Extended, both),
-            "`ecss10.extended`, Apple, the end of a call:": try body(.ecss10Extended, both, end),
-            "`ecss10.extended`, web push, a call:": try body(.ecss10Extended, browser),
-            "`ecss10`, Firebase, a call:": try data(.ecss10), "`ecss10`, Apple, a call:": try body(.ecss10, both),
-            "`ecss10`, Firebase, the end of a call:": try data(.ecss10, end),
-            "`10d`, Firebase, a call:": try data(.tenDarts), "`10d`, Apple, a call:": try body(.tenDarts, both),
-            "`10d`, Apple, a call in the background:": try body(.tenDarts, remote, incomingCall(), .background),
-            "`10d`, Firebase, the end of a call:": try data(.tenDarts, end),
-            "`10d`, Apple, the end of a call:": try body(.tenDarts, both, end),
-            "`linphone`, Firebase, a call:": try data(.linphone),
-            "`linphone`, Apple, a call, VoIP:": try body(.linphone, both),
-            "`linphone`, Apple, a call, alert:": try body(.linphone, remote),
-            "`linphone`, Apple, a call in the background:": try body(.linphone, remote, incomingCall(), .background),
-            "`linphone`, Firebase, the end of a call:": try data(.linphone, end),
-            "`linphone`, Apple, the end of a call:": try body(.linphone, both, end),
+            "Payload `ecss10.extended` over Firebase, for the end of a call:": try data(.ecss10Extended, end),
+            "Payload `ecss10.extended` over Apple, for a call:": try body(.ecss10Extended, both),
+            "Payload `ecss10.extended` over Apple, for the end of a call:": try body(.ecss10Extended, both, end),
+            "Payload `ecss10.extended` over web push, for a call:": try body(.ecss10Extended, browser),
+            "Payload `ecss10` over Firebase, for a call:": try data(.ecss10),
+            "Payload `ecss10` over Apple, for a call:": try body(.ecss10, both),
+            "Payload `ecss10` over Firebase, for the end of a call:": try data(.ecss10, end),
+            "Payload `10d` over Firebase, for a call:": try data(.tenDarts),
+            "Payload `10d` over Apple, for a call:": try body(.tenDarts, both),
+            "Payload `10d` over Apple, for a call, as a background push:": try body(
+                .tenDarts, remote, incomingCall(), .background),
+            "Payload `10d` over Firebase, for the end of a call:": try data(.tenDarts, end),
+            "Payload `10d` over Apple, for the end of a call:": try body(.tenDarts, both, end),
+            "Payload `linphone` over Firebase, for a call:": try data(.linphone),
+            "Payload `linphone` over Apple, for a call, as a VoIP push:": try body(.linphone, both),
+            "Payload `linphone` over Apple, for a call, as an alert:": try body(.linphone, remote),
+            "Payload `linphone` over Apple, for a call, as a background push:": try body(
+                .linphone, remote, incomingCall(), .background),
+            "Payload `linphone` over Firebase, for the end of a call:": try data(.linphone, end),
+            "Payload `linphone` over Apple, for the end of a call:": try body(.linphone, both, end),
             "Acrobits, a call:": try body(.ecss10, token(.acrobits, "TOKEN", param: "com.example.phone")),
-            "Your own service, a call:": try gateway(),
+            "Payload of your own service, for a call:": try gateway(),
         ]
     }
 
@@ -91,7 +95,7 @@ struct PayloadDocumentTests {
         }
     }
 
-    /// The JSON with each member on a line.
+    /// The JSON text with each member on its own line.
     private static func indented(_ json: String) -> String {
         var out = ""
         var depth = 0

@@ -5,17 +5,18 @@ import Telemetry
 import Testing
 import Timekeeping
 
-/// Runs a dispatcher by hand: it collects the orders, and the test reports their outcomes.
+/// Drives a dispatcher by hand: it collects the dispatcher's orders, and the test reports their outcomes.
 private final class Desk {
     let dispatcher: PushDispatcher
     private(set) var now = Moment(instant: Instant(nanoseconds: 0), date: sampleDate)
-    /// The transmissions that were ordered and not taken yet.
+    /// The transmissions that the dispatcher has ordered and the test has not taken yet.
     private(set) var sent: [PushDispatcher.Transmission] = []
     private(set) var wanted: [PushCredentials.Order] = []
     private(set) var told: [PushID: [PushStep]] = [:]
     private var actions: [PushDispatcher.Action] = []
 
-    /// Apple's token is signed, Google's is fetched, and Web Push has one for each server. Apple's sandbox needs none.
+    /// Creates a dispatcher. Apple's credential is signed locally, Google's is fetched, and Web Push has one for each
+    /// server. Apple's sandbox needs no credential.
     init(_ settings: PushSettings = .sample) {
         let directory = PushDirectory(settings)
         let sources = directory.apps.map { app -> PushCredentials.Source in
@@ -99,7 +100,7 @@ private final class Desk {
 
     /// Waits until the dispatcher's next deadline.
     ///
-    /// - Returns: the time until then.
+    /// - Returns: the time until the next deadline.
     func waitForDeadline() -> Duration? {
         guard let deadline = dispatcher.nextDeadline else { return nil }
         let pause = deadline - now.instant
@@ -302,7 +303,7 @@ struct PushDispatcherTests {
         #expect(numbers(desk.takeSent()) == [2])
         #expect(desk.outcomes() == [1: .accepted(nil)])
         #expect(desk.report("apns.dev").accepted == 1 && desk.report("apns.dev").withdrawn == 0)
-        // A second answer has no effect.
+        // The second answer to the same transmission has no effect.
         desk.answer(first, 200)
         #expect(desk.outcomes().isEmpty)
     }
@@ -388,7 +389,7 @@ struct PushDispatcherTests {
         desk.ask(9)
         #expect(desk.steps(9) == [.refused(.queueFull), .finished(.retry(after: nil))])
         #expect(desk.outcomes() == [9: .retry(after: nil)])
-        // Notifications have a share of their own.
+        // Notifications have a share of their own, beside the share for calls.
         desk.ask(10, sampleNotification)
         #expect(desk.steps(10).first == .queued(app: "apns.dev"))
     }
@@ -459,7 +460,7 @@ struct PushDispatcherTests {
         let step = PushStep.answered(.credentialsRefused("no"), status: nil, problem: "Google says no")
         for number in 1...3 { #expect(desk.steps(UInt64(number)).contains(step)) }
         #expect(desk.wanted.isEmpty && desk.sent.isEmpty)
-        // After a refusal, Google gets no request for a minute.
+        // After a refusal, Google receives no request for a minute.
         desk.wait(.seconds(59))
         desk.ask(4, to: token(.fcm, "T"))
         #expect(desk.wanted.isEmpty)
@@ -491,6 +492,27 @@ struct PushDispatcherTests {
         #expect(again.credential == "bearer new")
         desk.answer(again, 403, body: #"{"reason":"ExpiredProviderToken"}"#)
         #expect(desk.outcomes()[2] == .credentialsRefused("the credential was refused again"))
+    }
+
+    @Test func `if a new credential is refused as outdated, a wrong clock is named`() throws {
+        let desk = Desk()
+        desk.ask(1, to: iPhone)
+        desk.make(try #require(desk.takeWanted().first), "bearer old")
+        desk.answer(try #require(desk.takeSent().first), 200)
+        desk.wait(.seconds(600))
+        desk.ask(2, to: iPhone)
+        let (body, date) = (
+            #"{"reason":"ExpiredProviderToken"}"#, (desk.now.date + .seconds(86_400)).civil.headerText
+        )
+        desk.answer(try #require(desk.takeSent().first), 403, body: body, date: date)
+        #expect(desk.outcomes()[2] == nil)
+        desk.make(try #require(desk.takeWanted().first), "bearer new")
+        desk.answer(try #require(desk.takeSent().first), 403, body: body, date: date)
+        guard case .credentialsRefused(let reason)? = desk.outcomes()[2] else {
+            Issue.record("\(desk.outcomes())")
+            return
+        }
+        #expect(reason == "the credential was refused again: this machine's clock is 86400 s behind the provider's")
     }
 
     @Test func `credentials are fetched at the start, and again before their end`() throws {
@@ -557,7 +579,7 @@ struct PausedProviderTests {
         let sent = desk.takeSent()
         #expect(numbers(sent) == [3, 4])
         desk.pause(.apns)
-        // Two pushes wait, and one pauses before its next try. Two are in flight.
+        // Two pushes wait, and one push pauses before its next attempt. Two pushes are in flight.
         #expect(Set(desk.outcomes().keys) == [2, 5, 6])
         for transmission in sent { desk.answer(transmission, 200) }
         #expect(desk.takeSent().isEmpty)

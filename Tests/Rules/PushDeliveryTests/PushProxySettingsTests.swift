@@ -36,6 +36,15 @@ struct PushProxySettingsTests {
         #expect(!words.contains("hidden"), "\(words)")
     }
 
+    @Test(arguments: [
+        ("https://h:1", "the proxy itself is reached without TLS"), ("socks5://h:1", "a SOCKS proxy cannot be used"),
+        ("socks4a://h:1", "a SOCKS proxy cannot be used"), ("h:1", "http://host:port"),
+    ])
+    func `the sentence says which proxy is possible`(url: String, words: String) throws {
+        let error = #expect(throws: SettingsError.self) { try settings("proxy: \"\(url)\"") }
+        #expect(try #require(error).description.contains(words))
+    }
+
     @Test func `each provider may have its own or none`() throws {
         let push = try settings(
             """

@@ -17,7 +17,7 @@ struct PushServersTests {
         return (PushServers(directory, plainLimit: 4), app.id)
     }
 
-    /// Five pushes fail one after the other, so the breaker opens.
+    /// Lets five pushes fail one after the other, so that the circuit breaker opens.
     private func fail(_ server: PushServer) {
         for second in 1...5 {
             _ = server.queue.arrived(PushID(rawValue: 1), now: now + .seconds(second))
@@ -37,7 +37,7 @@ struct PushServersTests {
         #expect(servers.server(of: app, at: "https://a.example") === first)
         #expect(servers.server(of: app, at: "https://b.example") !== first)
         #expect(servers.all.count == 3 && servers.limit == 180)
-        // All servers of an app share its standing: a push that one of them accepts proves the credentials.
+        // If one server of an app accepts a push, the credentials are proved for all servers of this app.
         #expect(servers.server(of: app, at: "https://b.example").standing === first.standing)
     }
 
@@ -47,7 +47,7 @@ struct PushServersTests {
         for server in named { server.pushes = 1 }
         #expect(servers.server(of: app, at: "https://late.example") === servers.server(of: app))
 
-        // Servers 5 and 9 are idle, and 5 is down.
+        // Servers 5 and 9 are idle, and server 5 is down.
         named[5].pushes = 0
         named[9].pushes = 0
         fail(named[5])
@@ -58,7 +58,7 @@ struct PushServersTests {
         let later = servers.server(of: app, at: "https://later.example")
         #expect(later.number == named[5].number)
         later.pushes = 1
-        // The place of server 9 was taken, so its name uses the app's own server.
+        // Server 9 was replaced by another server, so pushes to its name use the app's own server.
         #expect(servers.server(of: app, at: "https://9.example") === servers.server(of: app))
     }
 

@@ -62,7 +62,7 @@ extension PushSettings {
         return settings
     }
 
-    /// The same settings with that payload profile.
+    /// The settings `sample` with this payload profile.
     static func sample(
         _ profile: PayloadProfile, _ type: RemotePushType = .alert, _ format: FCMBodyFormat = .v1
     ) -> PushSettings {
@@ -85,19 +85,20 @@ extension PushSettings {
         return app.render(push, now: now)
     }
 
-    /// The outcome of an answer; `nil` if the provider is switched off.
+    /// The outcome of a push that the provider answers like this; `nil` if the provider is disabled.
     func outcome(
         of answer: ProviderAnswer, from provider: PushProvider, isProven: Bool, now: UnixTime
     ) -> PushOutcome? {
         app(of: provider)?.outcome(of: answer, isProven: isProven, now: now)
     }
 
-    /// The provider's first app.
+    /// The first app of the provider.
     private func app(of provider: PushProvider) -> PushApp? {
         PushDirectory(self).apps.first { $0.provider == provider }
     }
 
-    /// The app of a token. The form of the token is not checked, because short ones are easier to read.
+    /// The app that the token belongs to. The function does not check the form of the token, because short tokens are
+    /// easier to read in tests.
     func app(of token: PushToken) -> PushApp? {
         let directory = PushDirectory(self)
         var token = token
@@ -126,7 +127,7 @@ extension ProviderRequest {
         return String(rest.drop { $0 != "/" })
     }
 
-    /// The body as text.
+    /// The body of the request as text.
     var text: String { String(decoding: body, as: UTF8.self) }
 
     func header(_ name: String) -> String? { headers.first { $0.name == name }?.value }

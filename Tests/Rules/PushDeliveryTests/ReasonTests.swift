@@ -223,7 +223,7 @@ struct FCMLegacyReasonTests {
 
 @Suite("Retry-After (RFC 9110 section 10.2.3)")
 struct RetryAfterTests {
-    /// `Sun, 06 Nov 1994 08:49:37 GMT`.
+    /// The date is `Sun, 06 Nov 1994 08:49:37 GMT`.
     private let date = UnixTime(seconds: 784_111_777)
 
     @Test(arguments: [

@@ -6,7 +6,7 @@ import Testing
 /// The token for calls in the documentation, in base64 and in Apple's hexadecimal digits.
 private let calls = "Udl99X2JFP1bWwS5gR/wGeLE1hmAB2CMpr1Ej0wxkrY="
 private let hex = "51d97df57d8914fd5b5b04b9811ff019e2c4d6198007608ca6bd448f4c3192b6"
-/// The documented token for messages. It has 63 characters, so the padding is missing.
+/// The token for messages, as documented. The token has 63 characters, because its padding is missing.
 private let messages = "QVBBOTFiRzlhYmNkZWZnaGlqa2xtbm9wcXJzdHV2d3h5el8wMTIzNDU2Nzg5LTo"
 private let google = "APA91bG9abcdefghijklmnopqrstuvwxyz_0123456789-:"
 
@@ -46,7 +46,7 @@ struct ReportedTokensTests {
     }
 
     @Test func `bytes with every character of either alphabet are read as they are`() {
-        // 0xfb, 0xff: `+/` and `-_`.
+        // Both alphabets of base64 occur: 0xfb and 0xff become `+/` or `-_`.
         let bytes = [UInt8](repeating: 0xfb, count: 16) + [UInt8](repeating: 0xff, count: 16)
         let plain = base64(bytes)
         #expect(plain.contains("+") && plain.contains("/"))
@@ -65,7 +65,7 @@ struct ReportedTokensTests {
     }
 
     @Test(arguments: [
-        // 31 and 33 bytes, a space, no byte at all, a single character.
+        // The tokens have 31 and 33 bytes, a space, no byte at all, or a single character.
         base64([UInt8](repeating: 1, count: 31)), base64([UInt8](repeating: 1, count: 33)),
         base64(Array("a token".utf8)), "=", "A", "AAAAA",
     ])
@@ -87,16 +87,16 @@ struct ReportedTokensTests {
 
     @Test func `an Apple device keeps its environment, its team and the token that was not reported`() {
         let stored = token(.apnsDevelopment, "\(hex.uppercased()):voip&BB:remote", param: "DEF123.com.a.voip&remote")
-        // The same token again, in another notation.
+        // The report contains the same token in another notation.
         #expect(told(.direct, calls: (calls, "com.a.voip")).pushToken(over: stored) == stored)
         #expect(told(.direct, calls: (calls, nil)).pushToken(over: stored) == stored)
         #expect(
             text(told(.direct, calls: (calls, nil), other: (calls, nil)).pushToken(over: stored))
                 == "apns.dev DEF123.com.a.voip&remote \(hex):voip&\(hex):remote")
-        // A token without a service name has a service as well.
+        // A token without a service name is given a service.
         let single = token(.apns, hex, param: "DEF123.com.a.voip")
         #expect(told(.direct, calls: (calls, nil)).pushToken(over: single) == single)
-        // New tokens have no environment, and another app has another team.
+        // A new token has no environment, and another app has another team.
         let new = base64([UInt8](repeating: 9, count: 32))
         #expect(
             text(told(.direct, calls: (new, "com.a.voip"), other: (new, nil)).pushToken(over: stored))?.hasPrefix(
@@ -114,15 +114,16 @@ struct ReportedTokensTests {
             (("C", "a"), (nil, nil), "", nil, "acrobits a C:calls"),
             ((nil, nil), ("O", "b"), "", nil, "acrobits b O"),
             (("C", "a"), ("O", "b"), "S:1", nil, "acrobits a&b:S:1 C:calls&O:other"),
-            // Values that are not reported stay, together with their app.
+            // Values that a report does not contain are kept, together with their app.
             (("C2", nil), (nil, nil), "", "a&b:S:1 C:calls&O:other", "acrobits a&b:S:1 C2:calls&O:other"),
             (("C2", "x"), (nil, "y"), "", "a&b:S:1 C:calls&O:other", "acrobits x&b:S:1 C2:calls&O:other"),
             ((nil, nil), ("O2", nil), "S:2", "a&b:S:1 C:calls&O:other", "acrobits a&b:S:2 C:calls&O2:other"),
             ((nil, nil), ("O", "b"), "S:1", "a:S:1 C:calls", "acrobits a&b:S:1 C:calls&O:other"),
-            // The second token comes later. Until then, the first one was for both services.
+            // The second token is reported later. Until the second token arrives, the first one is used for both
+            // services.
             (("C", "a"), (nil, nil), "S:1", "b:S:1 O", "acrobits a&b:S:1 C:calls&O:other"),
             ((nil, nil), ("O2", nil), "S:1", "b:S:1 O", "acrobits b:S:1 O2"),
-            // The same values in another notation stay as they were written.
+            // Values that are equal except for their notation keep the notation in which they were written.
             (("C", "a"), ("O", "b"), "S:1", "a&b:S:1 O:other&C:calls", "acrobits a&b:S:1 O:other&C:calls"),
             // No app was reported, and none is known.
             (("C", nil), (nil, nil), "S:1", nil, nil), (("C", "a"), ("O", nil), "S:1", nil, nil),

@@ -121,7 +121,7 @@ struct WebPushHostTests {
         #expect(url.hasPrefix("\(token.origin)/") || url.hasPrefix("\(token.origin):443/"))
     }
 
-    /// URLs that lead to another host, and URLs that some parsers assign to an allowed host and others do not.
+    /// URLs that lead to another host, and URLs whose host some parsers read differently from others.
     @Test(arguments: [
         "", "https://", "https:///x", "https://push.example.net", "https://push.example.net?x", "push.example.net/x",
         "http://push.example.net/x", "HTTPS://push.example.net/x", "https:/push.example.net/x",

@@ -17,7 +17,7 @@ import Timekeeping
 struct PushLedgerTests {
     private var scene = MachineScene()
 
-    /// A ledger, and a call that waits for one phone, for which a push was ordered.
+    /// A ledger with one call that waits for one phone, for which a push was ordered.
     private func woken(
         _ change: (inout ProxySettings) -> Void = { _ in },
         _ body: (inout PushLedger, ProxiedRequest, inout SeenOrders) throws -> Void
@@ -62,7 +62,8 @@ struct PushLedgerTests {
             #expect(call.fork.branches[0].push == push.id)
             #expect(call.fork.branches[0].record != nil)
             #expect(ledger.timeline.count == 1 && push.badge == 1)
-            // The next push to the same phone has a record as well. The two numbers need not match.
+            // The next push to the same phone gets a record of its own. The ids of the push and of its code need not
+            // match.
             let code = ledger.newCode()
             let record = ledger.newRecordID()
             let next = ledger.begin(
@@ -108,7 +109,7 @@ struct PushLedgerTests {
             {
                 later.pass(next - later.now.instant)
                 ledger.timePassed(now: later.now, into: &actions)
-                // The start of the call is due earlier.
+                // The first deadline belongs to the start of the call, not to the retry of the push.
                 _ = ledger.due(now: later.now, into: &actions)
             }
             #expect(actions.transmissions.map(\.push.id) == [call.fork.branches[0].push, call.fork.branches[0].push])
@@ -155,7 +156,7 @@ struct PushLedgerTests {
             ledger.drop(0, of: call, now: scene.now, into: &actions)
             ledger.ended(0, of: call, .callerGaveUp, now: scene.now, into: &actions)
             #expect(ledger.unread.count == 1 && actions.records.isEmpty)
-            // The push is not tried again.
+            // The ledger does not try the push again.
             try answer(&ledger, isTaken ? 200 : 503, &actions)
             let outcome = ledger.nextOutcome()
             #expect(outcome?.push.isDropped == true && ledger.pushes.isEmpty)
@@ -224,7 +225,7 @@ struct PushLedgerTests {
                     broughtBy: Caller(hash: 103, isTrusted: true),
                     devices: [device], isOver: true))
         }
-        // Each pause is a second longer than the one before.
+        // Each pause is a second longer than the previous one.
         var random: UInt64 = 0
         var ledger = PushLedger(
             settings, restoring: rows,

@@ -24,7 +24,7 @@ struct AddressOfRecordTests {
     }
 }
 
-/// The URI as the message reader returns it.
+/// The URI in the form that the message reader returns.
 func uriOf(_ text: String) throws -> SIPURI {
     try readRequest(
         """

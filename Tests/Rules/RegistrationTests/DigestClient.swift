@@ -32,13 +32,13 @@ func hashing(_ algorithm: DigestAlgorithm) -> HashAlgorithm {
 extension DigestFunctions {
     static func real(counter: HashCounter = HashCounter(), key: UInt8 = 1) -> DigestFunctions {
         DigestFunctions(hash: counter.hash) { message in
-            // A simple keyed hash is enough here, because no test extends messages.
+            // A simple keyed hash is enough here, because no test attacks it.
             HashAlgorithm.sha256.digest(of: Array(repeating: key, count: 32) + message)
         }
     }
 }
 
-/// The values that a phone knows, and its answers to challenges.
+/// A phone's user name and password, and its answers to challenges.
 struct DigestClient {
     var name = "bob"
     var password = "s3cret"
@@ -47,7 +47,7 @@ struct DigestClient {
     var uri = "sip:pn.test"
     var method = "REGISTER"
 
-    /// The value of an Authorization field.
+    /// Returns the value of an Authorization field.
     func answer(_ challenge: [AddedField], count: Int = 1, cnonce: String = "c1", realm: String? = nil) -> String {
         answer(
             nonce: Self.nonce(of: challenge), realm: realm ?? "pn.test", count: String(count, radix: 16), cnonce: cnonce
@@ -83,7 +83,7 @@ struct Gate {
     var authenticator: DigestAuthenticator
     var users = UserDirectory()
     var now = Instant(nanoseconds: 5_000_000_000_000)
-    /// The time for which passwords are not checked.
+    /// How long passwords are not checked, because too many were wrong; `nil` if they are checked.
     var wait: Duration?
 
     init(_ settings: DigestSettings = DigestSettings(), functions: DigestFunctions = .real()) {

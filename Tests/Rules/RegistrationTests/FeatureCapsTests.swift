@@ -43,7 +43,7 @@ struct FeatureCapsTests {
         let reply = try registrar.register("<sip:bob@10.0.0.5;pn-provider>")
         #expect(reply.featureCaps == [apns, fcm])
         #expect(registrar.targets().map(\.kind) == [.ordinary])
-        // The same holds for a refresh with identical text.
+        // A refresh with identical text gets the same Feature-Caps.
         #expect(try registrar.register("<sip:bob@10.0.0.5;pn-provider>", cseq: 2).featureCaps == [apns, fcm])
     }
 
@@ -76,7 +76,7 @@ struct FeatureCapsTests {
         #expect(reply.featureCaps.isEmpty)
         #expect(reply.facts.contains(.pushNotUsed(try #require(reply.refreshed.first), .pushedElsewhere)))
         #expect(registrar.targets().map(\.kind) == [.ordinary])
-        // When that proxy is gone, the identical contact belongs to this proxy again.
+        // When the other proxy is gone, the identical contact belongs to this proxy again.
         #expect(try registrar.register(PhoneContact.fcm(), cseq: 2).featureCaps == [fcm])
         #expect(registrar.targets().map(\.kind) == [.sleeping(.fcm("tok-1", "proj"))])
     }
@@ -85,7 +85,7 @@ struct FeatureCapsTests {
         var registrar = Registrar()
         let caps = ["Feature-Caps: *;+sip.pns=\"apns\";+sip.pnsx=\"fcm\""]
         #expect(try registrar.register(PhoneContact.fcm(), headers: caps).featureCaps == [fcm])
-        // The field counts in the refresh as well.
+        // The refresh says that another proxy pushes through FCM, so the contact becomes ordinary.
         let theirs = ["Feature-Caps: *;+sip.pns=\"fcm\""]
         #expect(try registrar.register(PhoneContact.fcm(), cseq: 2, headers: theirs).featureCaps.isEmpty)
         #expect(registrar.targets().map(\.kind) == [.ordinary])

@@ -16,7 +16,7 @@ struct FlowTests {
             ?? PhoneContact.ordinary(port: port, after: after)
     }
 
-    /// A registrar with two flows of bob's phone, from two places.
+    /// A registrar in which bob's phone has two flows from two addresses.
     private func twoFlows(_ token: String? = "tok-1") throws -> Registrar {
         var registrar = Registrar()
         try registrar.register(Self.flow(1, token), callID: "one", headers: Self.outbound, on: .phone(1))

@@ -5,7 +5,7 @@ import SIPGrammar
 import Testing
 import Timekeeping
 
-/// A second socket without a password, or with eve's, which has seen bob's registration.
+/// The attacker has a second socket and no password, or eve's password, and has seen bob's registration.
 @Suite("Registration hijack (T5)")
 struct HijackTests {
     @Test(arguments: Shape.allCases)
@@ -21,7 +21,7 @@ struct HijackTests {
         if case .passed = gate.check(attack, on: .phone(66)) { try registrar.receive(attack, on: .phone(66)) }
         #expect(registrar.contacts() == [PhoneContact.fcm()])
         #expect(registrar.targets().map(\.flow) == [.phone()])
-        // The registrar's own rules also stop requests that repeat bob's Call-ID and CSeq.
+        // Even if the attacker could log in, the registrar would refuse bob's Call-ID with an old CSeq.
         if attack.callID == own.callID, attack.cseq.number <= 20 {
             try registrar.receive(attack, on: .phone(66))
             #expect(registrar.contacts() == [PhoneContact.fcm()])

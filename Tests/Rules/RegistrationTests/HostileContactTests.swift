@@ -6,8 +6,8 @@ import TestSupport
 import Testing
 import Timekeeping
 
-/// Contacts that no phone sends (T1, T3, T10). If the reader accepts them, they must not cause a trap or a malformed
-/// answer.
+/// Contacts that no phone sends (T1, T3, T10). If the reader accepts a hostile contact, the contact must not cause a
+/// trap or a malformed answer.
 @Suite("Hostile contacts")
 struct HostileContactTests {
     @Test(arguments: 1...8)

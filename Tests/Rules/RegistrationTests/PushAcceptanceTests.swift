@@ -61,7 +61,7 @@ struct PushAcceptanceTests {
         }
         let token = PushToken(provider: .webPush, param: .empty, prid: ByteString("https://push.example.net/s/1?x=y"))
         #expect(registrar.targets().map(\.kind) == [.sleeping(token)])
-        // It is kept like any push contact, and restored after a restart.
+        // The contact is stored like any push contact, and restored after a restart.
         registrar.advance(.seconds(100_000))
         let rows = registrar.rows(of: "bob")
         #expect(rows.count == 1)
@@ -120,11 +120,11 @@ struct PushAcceptanceTests {
             "apns: { topics: [com.example.phone, b] }\nfcm: { params: [p] }\nwebpush: { hosts: [else.example] }")
         #expect(after.restored(row) == .unfit(problem))
         #expect(after.targets().map(\.canBeWoken) == [true])
-        // The same REGISTER is checked again.
+        // After the change of settings, the daemon checks the same REGISTER again.
         let reply = try after.register(name, cseq: 2)
         #expect(reply.status == 555)
         #expect(reply.rows.contains { $0.hasPrefix("Warning: 399 ") && $0.contains("\(problem.sentence)") })
-        // The phone can still remove the contact.
+        // The phone can still remove its contact.
         #expect(try after.register(name, expires: 0, cseq: 3).status == 200)
         #expect(after.bindings().isEmpty)
     }
@@ -171,24 +171,24 @@ struct PushAcceptanceTests {
 
     /// P8: if `pn-param` does not name a topic, the only topic of the settings counts.
     @Test(arguments: [
-        // One app with one topic.
+        // The next cases have one app with one topic.
         ("topics: [com.example.phone]", "", TokenProblem?.none), ("topics: [com.example.phone]", "line1", nil),
         ("topics: [com.example.phone]", "line1.voip", nil),
         ("topics: [com.example.phone]", "AAAAAAAAAA.com.example.phone", nil),
         ("topics: [com.example.phone]", "AAAAAAAAAA.com.example.phone.voip", nil),
-        // The team is missing, or clients that do not know it have invented one.
+        // In the next cases, the team is missing, or the client does not know the team and has invented one.
         ("topics: [com.example.phone]", "com.example.phone", nil),
         ("topics: [com.example.phone]", "com.example.phone.voip", nil),
         ("topics: [com.example.phone]", "ABCD1234.com.example.phone", nil),
         ("topics: [com.example.phone]", "AAAAAAAAAA.com.example.other", .appleTopic),
         ("topics: [com.example.phone]", "BBBBBBBBBB.com.example.phone", .appleTeam),
-        // Several topics, or none.
+        // The next cases have several topics, or none.
         ("topics: [com.example.phone, b]", "", .appleParamMissing),
         ("topics: [com.example.phone, b]", "line1", .appleParamMissing),
         ("topics: [com.example.phone, b]", "AAAAAAAAAA.b.voip", nil),
         ("topics: []", "", .appleParamMissing), ("topics: []", "AAAAAAAAAA.com.example.any", nil),
         ("topics: []", "BBBBBBBBBB.com.example.any", .appleTeam),
-        // Several apps.
+        // The next cases have several apps.
         (second, "", .appleParamMissing), (second, "CCCCCCCCCC.c", nil), (second, "AAAAAAAAAA.c", .appleTeam),
         (second, "AAAAAAAAAA.com.example.phone", nil), (second, "T.d", .appleTopic),
         ("topics: [com.example.phone], apps: { second: { topics: [c], enabled: false } }", "", nil),

@@ -97,10 +97,10 @@ struct PushContactTests {
         try registrar.register(PhoneContact.fcm("one", after: labels.0))
         try registrar.register(PhoneContact.fcm("two", after: labels.1), cseq: 2)
         #expect(registrar.bindings().count == 2)
-        // One of them signs out, and the other one stays.
+        // One client signs out, and the other one stays registered.
         try registrar.register(PhoneContact.fcm("one", after: labels.0), expires: 0, cseq: 3)
         #expect(registrar.contacts().count == 1 && registrar.contacts()[0].contains("two"))
-        // With the same label, it is the same phone with a new token.
+        // A contact with the same label is the same phone with a new token.
         try registrar.register(PhoneContact.fcm("three", after: labels.1), cseq: 4)
         #expect(registrar.contacts().count == 1 && registrar.contacts()[0].contains("three"))
     }
@@ -169,7 +169,7 @@ struct PushContactTests {
         try registrar.register(PhoneContact.fcm("sleeping"))
         try registrar.register(PhoneContact.fcm("awake"), callID: "other", on: .phone(2))
         #expect(registrar.bindings().count == 2)
-        // If a token changes under the same Call-ID, it is the same client.
+        // If a token changes while the Call-ID stays the same, it is the same client.
         try registrar.register(PhoneContact.fcm("awake-2"), callID: "other", cseq: 2, on: .phone(2))
         #expect(Set(registrar.contacts()) == [PhoneContact.fcm("sleeping"), PhoneContact.fcm("awake-2")])
     }
@@ -227,14 +227,14 @@ struct PushContactTests {
 @Suite("Signing out (R8a, A7, P10)")
 struct SignOutTests {
     @Test(arguments: [
-        // (1) The same triple, from any address.
+        // (1) The Contact has the push parameters of the registered contact, from any address.
         "<sip:bob@10.0.0.5:5060;pn-provider=fcm;pn-prid=tok-1;pn-param=proj>",
         "<sip:x@192.168.7.7:999;pn-param=proj;pn-provider=firebase;pn-prid=tok%2D1>",
         "<sip:x@192.168.7.7:999;pn-provider=fcm;pn-prid=tok-1>", "<sip:x@192.168.7.7:999>;pn-prid=tok-1",
-        // (2) The URI without pn-* parameters, or the label.
+        // (2) The Contact has the registered URI without pn-* parameters, or the registered label.
         "<sip:bob@10.0.0.5:5060>", "<sip:x@192.168.7.7>;label=L", "<sip:x@192.168.7.7;pn-provider=fcm>;label=L",
         "<sip:x@192.168.7.7;pn-provider=fcm;pn-prid=rotated;pn-param=proj>;label=L",
-        // (3) All contacts.
+        // (3) The star means all contacts.
         "*",
     ])
     func `ends the push contact`(contact: String) throws {

@@ -19,7 +19,7 @@ struct RandomRegistrationTests {
     }
 }
 
-/// One phone, and the contents of its next request.
+/// One phone, and the values of its next request.
 private struct Phone {
     let user: String
     let provider: PushProvider?
@@ -29,7 +29,7 @@ private struct Phone {
     var callID: String
     var cseq = 1
 
-    /// A token in a format that both providers use.
+    /// A token in a form that both providers accept.
     var tokenText: String { String(String(1_000_000 + token).suffix(6)) + String(repeating: "f", count: 58) }
 
     var contact: String {
@@ -40,13 +40,13 @@ private struct Phone {
     }
 }
 
-/// The state of one binding in the model.
+/// The model's state of one binding.
 private struct Entry {
     let id: DeviceID
     var phone: Phone
     var expires: Instant
     var order: (callID: String, cseq: Int)
-    /// The same values as in the store. The refresh of a push contact may not be written.
+    /// The expiry in the store, which may be older, because a refresh of a push contact need not be written.
     var storedExpires: Instant
     var storedOrder: (callID: String, cseq: Int)
 }
@@ -176,7 +176,7 @@ private struct RandomDay: ~Copyable {
         passed += 1
     }
 
-    /// Sends a REGISTER that was overtaken or is replayed. It must never change anything.
+    /// Sends a REGISTER that was overtaken or is replayed. A repeated old REGISTER must never change anything.
     private mutating func repeatOlder(_ phone: Phone) throws {
         dropEnded()
         guard
@@ -211,7 +211,7 @@ private struct RandomDay: ~Copyable {
                 store[ended.id] = nil
             }
         } else {
-            // A contact that expired while the provider was switched off does not come back.
+            // A contact that expired while the provider was disabled does not return.
             sweep()
             enabled.insert(provider)
             registrar.table.providerEnabled(provider)
@@ -219,7 +219,8 @@ private struct RandomDay: ~Copyable {
         dropEnded()
     }
 
-    /// Only the content of the store is left. Its values of a push contact may be older.
+    /// Simulates a crash: only the content of the store is left. In the store, the values of a push contact may be
+    /// older.
     private mutating func crash() {
         dropEnded()
         registrar.advance(.milliseconds(50))

@@ -64,7 +64,7 @@ struct RealPhonesTests {
         #expect(reply.refreshed == asleep.refreshed)
         #expect(registrar.targets().map(\.flow) == [.phone(7)])
         let gone = try registrar.register(contact, expires: 0, callID: "third", on: .phone(9))
-        // baresip writes expires=600 into the Contact, so it signs out with another Contact.
+        // baresip writes expires=600 into the Contact, so it signs out with a different Contact.
         if contact == Self.baresip {
             let signOut = contact.replacing("expires=600", with: "expires=0")
             #expect(try registrar.register(signOut, expires: nil, callID: "fourth").removed == asleep.refreshed)
@@ -100,11 +100,12 @@ struct RealPhonesTests {
             """)
         let reply = try registrar.receive(request)
         #expect(reply.featureCaps == ["*;+sip.pns=\"apns\""])
-        // The phone asks for GRUUs, and gets two.
+        // The phone asks for GRUUs, and receives two.
         let contact = try #require(reply.contacts.first)
         #expect(contact.hasPrefix(Self.linphoneTCP + ";expires=600;pub-gruu=\"sip:u@pn.test;gr=urn:uuid:cc30c5c7-"))
         #expect(contact.contains(";temp-gruu=\"sip:tgruu."))
-        // This old answer is for a challenge without qop. Our challenges have qop, so the phone is challenged again.
+        // This recorded answer is for a challenge without qop. Our challenges have qop, so the phone is challenged
+        // again.
         var gate = Gate()
         #expect(gate.check(request) == .challenged)
     }

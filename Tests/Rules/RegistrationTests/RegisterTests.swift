@@ -189,7 +189,7 @@ struct RegisterTests {
         }
         #expect(try registrar.register("<sip:bob@10.0.1.13>", callID: "c13").status == 403)
         #expect(registrar.bindings().count == 12)
-        // An existing contact may be refreshed, and a free place may be used again.
+        // At the limit, a contact can still be refreshed, and can replace another contact that is removed.
         #expect(try registrar.register("<sip:bob@10.0.1.12>", callID: "c12", cseq: 2).status == 200)
         let swap = try registrar.register("<sip:bob@10.0.1.13>", "<sip:bob@10.0.1.1>;expires=0", callID: "c13", cseq: 2)
         #expect(swap.status == 200)

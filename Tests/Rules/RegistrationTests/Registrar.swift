@@ -7,7 +7,8 @@ import TestSupport
 import Testing
 import Timekeeping
 
-/// A registrar with a clock that only the test moves. Tests give it real messages, and get statuses and fields.
+/// A registrar with a clock that only the test moves. Tests give it SIP messages, and receive response statuses and
+/// header fields.
 struct Registrar: ~Copyable {
     var settings = RegistrarSettings() { didSet { processor = RegisterProcessor(settings: settings) } }
     var table: BindingTable
@@ -25,7 +26,7 @@ struct Registrar: ~Copyable {
         now = Moment(instant: now.instant + duration, date: now.date + duration)
     }
 
-    /// Checks the request and carries out the plan, as if the store had written it.
+    /// Checks the request and performs its plan, as if the store had written it.
     @discardableResult
     mutating func receive(_ request: SIPRequest, on flow: Flow = .phone()) throws -> Reply {
         let aor = try #require(AddressOfRecord(request.to.uri))
@@ -59,7 +60,7 @@ struct Registrar: ~Copyable {
         return String(decoding: rows, as: UTF8.self).split(separator: "\r\n").map(String.init)
     }
 
-    /// The plan of a request, which is not carried out.
+    /// Computes the plan of a request but does not perform it.
     func plan(_ request: SIPRequest, user: String = "bob", on flow: Flow = .phone()) throws -> RegisterPlan {
         guard case .accepted(let plan) = processor.plan(request, for: .user(user), on: flow, in: table, now: now) else {
             throw Refused()
@@ -78,9 +79,9 @@ struct Registrar: ~Copyable {
             on: flow)
     }
 
-    /// Restores rows.
+    /// Restores bindings from rows of the store.
     ///
-    /// - Returns: whether each row was accepted. The caller has to delete the other rows.
+    /// - Returns: whether each row was accepted. The caller must delete the rejected rows.
     mutating func restore(_ rows: [StoredBinding]) -> [Bool] {
         var taken: [Bool] = []
         for row in rows { taken.append(restored(row) != .dropped) }
@@ -124,7 +125,7 @@ struct Refused: Error {}
 
 struct Reply {
     let status: Status
-    /// The rows that the response adds, without their line ends.
+    /// The header fields that the registrar adds to the response, without their line ends.
     let rows: [String]
     var plan: RegisterPlan?
     var refresh: ContactRefresh?
@@ -150,7 +151,7 @@ extension AddressOfRecord {
 }
 
 extension Flow {
-    /// A UDP phone behind `198.51.100.<host>`.
+    /// A phone that uses UDP from the address `198.51.100.<host>`.
     static func phone(_ host: UInt32 = 1, port: UInt16 = 5060) -> Flow {
         Flow(transport: .udp, listener: 0, connection: 0, remote: Endpoint(IPAddress(v4: 0xc633_6400 | host), port))
     }
@@ -175,13 +176,13 @@ func registerRequest(
     return try readRequest(lines.joined(separator: "\r\n"))
 }
 
-/// Contacts as phones send them.
+/// Contact values as phones send them.
 enum PhoneContact {
     static func fcm(_ token: String = "tok-1", port: Int = 5060, user: String = "bob", after: String = "") -> String {
         "<sip:\(user)@10.0.0.5:\(port);pn-provider=fcm;pn-prid=\(token);pn-param=proj>\(after)"
     }
 
-    /// A contact at Apple. Zeros extend the token to the length of Apple's tokens.
+    /// A contact with a token of Apple. Zeros extend the token to the length of Apple's tokens.
     static func apple(_ token: String = "AA11", port: Int = 5060, after: String = "") -> String {
         "<sip:bob@10.0.0.5:\(port);pn-provider=apns;pn-prid=\(long(token));pn-param=TEAM.com.ex.app.voip>\(after)"
     }

@@ -5,9 +5,9 @@ import Testing
 import Timekeeping
 
 private let hex = "51d97df57d8914fd5b5b04b9811ff019e2c4d6198007608ca6bd448f4c3192b6"
-/// The same token in base64.
+/// The token `hex` in base64.
 private let calls = "Udl99X2JFP1bWwS5gR/wGeLE1hmAB2CMpr1Ej0wxkrY="
-/// 32 bytes with the value 1.
+/// A second token in base64: 32 bytes with the value 1.
 private let messages = "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE="
 private let messagesHex = String(repeating: "01", count: 32)
 
@@ -23,7 +23,7 @@ private func told(
 }
 
 extension Registrar {
-    /// Carries out a report, as if the store had written it.
+    /// Performs a report as if the store had written it.
     @discardableResult
     fileprivate mutating func report(_ device: ReportedDevice, user: String = "bob") throws -> RegisterPlan {
         guard case .accepted(let plan) = processor.plan(device, for: .user(user), in: table, now: now) else {
@@ -39,7 +39,7 @@ extension Registrar {
         try report(ReportedDevice(told), user: user)
     }
 
-    /// - Returns: the number of removed devices.
+    /// Removes the selected devices of a user, and returns their number.
     fileprivate mutating func withdraw(_ selection: DeviceSelection, user: String = "bob") -> Int {
         let plan = processor.plan(removing: selection, of: .user(user), in: table, now: now)
         if !plan.persist.isEmpty { table.begin(plan) }
@@ -98,7 +98,8 @@ struct ReportedDeviceTests {
         "<sip:bob@10.0.0.5:\(port);\(parameters)>"
     }
 
-    /// The parameters that phones write for the device which reports `calls`. The last ones also have `messages`.
+    /// The parameters that phones write for the device which reports `calls`. The last spellings also have the token
+    /// `messages`.
     private static let spellings = [
         "pn-provider=apns;pn-param=ABCD1234.com.ex.app.voip;pn-prid=\(hex)",
         "pn-provider=apns;pn-param=ABCD1234.com.ex.app.voip;pn-prid=\(hex.uppercased()):voip",
@@ -115,7 +116,7 @@ struct ReportedDeviceTests {
         let reply = try registrar.register(Self.contact(parameters))
         #expect(reply.refreshed == [id] && registrar.bindings().count == 1)
         #expect(registrar.targets().map(\.isReachable) == [true])
-        // From another address, after a restart of the phone, and again.
+        // The phone registers from another address, after a restart, and then again.
         for (number, port) in [(2, 6000), (3, 6000), (4, 7000)] {
             let again = try registrar.register(Self.contact(parameters, port: port), callID: "c\(number)")
             #expect(again.refreshed == [id] && registrar.bindings().count == 1)
@@ -132,7 +133,7 @@ struct ReportedDeviceTests {
         try registrar.report(told(calls: calls))
         #expect(registrar.tokens() == before)
         #expect(registrar.bindings().map(\.id) == first.refreshed)
-        // The next REGISTER finds the device, although the report added a token that the REGISTER does not name.
+        // The next REGISTER finds the device, although the report added a token that the REGISTER does not contain.
         try registrar.report(told(other: messages))
         let again = try registrar.register(Self.contact(parameters, port: 6000), callID: "restart")
         #expect(again.refreshed == first.refreshed && registrar.bindings().count == 1)
@@ -216,7 +217,7 @@ struct ReportedDeviceTests {
         try registrar.report(told(other: "new", app: "app", form: .acrobits))
         #expect(registrar.bindings().map(\.id) == first.refreshed)
         #expect(registrar.tokens() == ["acrobits app:S:1 new"])
-        // A new selector takes over the token.
+        // A new selector takes over the token of the old one.
         try registrar.report(told(calls: "late", other: "new", selector: "S:2", app: "app", form: .acrobits))
         #expect(registrar.tokens() == ["acrobits app&app:S:2 late:calls&new:other"])
     }
@@ -224,10 +225,10 @@ struct ReportedDeviceTests {
     // MARK: Removal
 
     @Test(arguments: [
-        // Both tokens and the selector are known.
+        // Both tokens and the selector are known, so each of them identifies the device.
         (told(calls: calls, other: messages, selector: "S:1"), 1), (told(selector: "S:1"), 1),
         (told(calls: calls, selector: ""), 1), (told(other: messages, selector: ""), 1),
-        // A token also counts if it is reported as the other kind.
+        // The token for messages also identifies the device if it is reported as a token for calls.
         (told(calls: messages, selector: ""), 1), (told(other: "VG9r", selector: ""), 0),
         (told(selector: "S:2"), 0), (told(calls: calls, selector: "S:2"), 0), (told(other: "VG9r", selector: "S:1"), 1),
         (told(selector: ""), 0),
@@ -259,7 +260,7 @@ struct ReportedDeviceTests {
             let before = registrar.tokens()
             try registrar.report(ReportedDevice(token: remote, label: .empty))
             #expect(registrar.bindings().count == 1)
-            // Everything that the device has registered is kept.
+            // The report of an application server changes nothing that the device has registered.
             #expect(registrar.tokens() == before)
             #expect(registrar.withdraw(.token(ByteString("AA"))) == 0)
             #expect(registrar.withdraw(.token(remote.prid)) == 1)

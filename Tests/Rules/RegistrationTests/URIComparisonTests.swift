@@ -44,7 +44,7 @@ struct URIComparisonTests {
         ("sip:bob:x@h", "sip:bob@h"),
         ("sip:a@h;user=phone", "sip:a@h"), ("sip:a@h;ttl=1", "sip:a@h"), ("sip:a@h;method=INVITE", "sip:a@h"),
         ("sip:a@h;maddr=239.0.0.1", "sip:a@h"), ("sip:a%3Bb@h", "sip:a;b@h"), ("sip:a@h;ob", "sip:a@h;ob=1"),
-        // RFC 8599 section 5.3: a parameter in only one of the URIs is no match. Tokens are case-sensitive.
+        // URIs do not match if only one of them has a push parameter (RFC 8599 section 5.3). Tokens are case-sensitive.
         ("sip:a@h;pn-prid=x", "sip:a@h"), ("sip:a@h;pn-provider=fcm", "sip:a@h"), ("sip:a@h;pn-param=x", "sip:a@h"),
         ("sip:a@h;pn-prid=x", "sip:a@h;pn-prid=X"), ("tel:+1", "tel:+2"),
     ])

@@ -133,7 +133,7 @@ struct ClientPlacesTests {
         #expect(!Self.accepts(places, proved, by: peer(Self.server, false)))
         #expect(!Self.accepts(places, Self.flow(9, .tls, at: Self.beside), by: peer(Self.server, false)))
         #expect(!Self.accepts(places, Self.flow(9, .tcp), by: peer(Self.server, true)))
-        // For the other server, only the address is known.
+        // Server 8 has another name, so only its address counts.
         #expect(Self.accepts(places, Self.flow(9, .tls, at: Self.beside), by: peer(ServerNumber(8), true)))
         #expect(!Self.accepts(places, proved, by: peer(ServerNumber(8), true)))
     }

@@ -8,7 +8,7 @@ import TestSupport
 struct ClientsByFlowTests {
     private func flow(_ connection: UInt64) -> Flow { tcp.on(connection: connection) }
 
-    /// Records in the slots of the array, each on the flow with that connection.
+    /// Creates records in the slots of the array, each on the flow with this connection.
     private func records(on connections: [UInt64]) -> [ClientRecord] {
         connections.map { connection in
             var record = ClientRecord()

@@ -3,7 +3,7 @@ import SIPGrammar
 import SIPTransactions
 import TestSupport
 
-/// The events of a transaction in turn, and the outputs after each one. Repeated outputs are counted: `6 × send
+/// The events of a transaction in their order, each with the resulting outputs. Repeated outputs are counted: `6 × send
 /// INVITE`.
 typealias Exchange = Story<TableFixture, String>
 
@@ -27,7 +27,7 @@ extension Exchange.Step {
         doing("send \(method)", expected) { $0.client = try? $0.send(method, on: flow) }
     }
 
-    /// A response to the last request that was sent.
+    /// Receives a response to the last request that was sent.
     static func response(_ status: Int, tag: String = "t1", _ expected: String...) -> Self {
         doing("\(status)", expected) { $0.receive(status, $0.client?.branch ?? "", $0.method, toTag: tag) }
     }
@@ -42,7 +42,7 @@ extension Exchange.Step {
 
     // MARK: Servers
 
-    /// A request. The first expected word is its kind for the table.
+    /// A received request. The first expected word says how the table classifies the request.
     static func request(_ method: String, over flow: Flow = udp, _ expected: String...) -> Self {
         Self(method, expected) { fixture in
             let match = fixture.receive(TestMessage(method), on: flow)
@@ -51,22 +51,22 @@ extension Exchange.Step {
         }
     }
 
-    /// A response to the last new request.
+    /// Answers the last new request with this status.
     static func respond(_ status: Status, _ expected: String...) -> Self {
         doing("respond \(status)", expected) { if let id = $0.server { $0.respond(id, status) } }
     }
 
     // MARK: Clients and servers
 
-    /// Advances to that time, in seconds after the start.
+    /// Advances the clock to this time, in seconds after the start.
     static func until(_ seconds: Double, _ expected: String...) -> Self {
         doing("until \(seconds) s", expected) { $0.advance(to: .milliseconds(Int64(seconds * 1000))) }
     }
 
-    /// The table is empty.
+    /// Expects that the table is empty.
     static var empty: Self { Self("empty", []) { $0.isEmpty ? [] : ["not empty"] } }
 
-    /// The table has no deadline.
+    /// Expects that the table has no deadline.
     static var timeless: Self { Self("no deadline", []) { $0.table.nextDeadline == nil ? [] : ["a deadline"] } }
 }
 

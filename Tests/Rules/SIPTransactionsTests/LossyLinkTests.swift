@@ -25,11 +25,11 @@ struct LossyLinkTests {
     }
 }
 
-/// A caller and a callee with a table each, and the messages between them over time.
+/// A caller and a callee, each with a transaction table, and the messages in flight between them.
 private struct World: ~Copyable {
     struct Outcome {
         var method = ""
-        /// The first final response; `nil` if there was a timeout.
+        /// The first final response; `nil` if the transaction timed out.
         var final: UInt16?
         var timedOut = false
         var endings = 0
@@ -54,8 +54,7 @@ private struct World: ~Copyable {
     private var callee = TransactionTable(branchKey: BranchKey(3, 4))
     private(set) var outcomes: [ClientTransactionID: Outcome] = [:]
     private(set) var strays = 0
-    /// The callee's INVITEs without a final response, and, by Call-ID, the 2xx responses that wait for an end-to-end
-    /// ACK.
+    /// The INVITEs to which the callee has not sent a final response.
     private var pending: [ServerTransactionID: SIPRequest] = [:]
     private var unacknowledged: [ByteString: Int] = [:]
     private var alive: Set<ServerTransactionID> = []
@@ -217,7 +216,7 @@ private struct World: ~Copyable {
         return id
     }
 
-    /// Answers a request, and repeats a 2xx to an INVITE until its ACK has come (RFC 3261 section 13.3.1.4).
+    /// Answers a request, and repeats a 2xx to an INVITE until its ACK arrives (RFC 3261 section 13.3.1.4).
     private mutating func respond(_ id: ServerTransactionID, _ request: SIPRequest, _ code: UInt16) {
         var out: [TransactionOutput] = []
         callee.respond(id, status: Status(code: code), bytes: answer(request, Int(code)), now: now, into: &out)

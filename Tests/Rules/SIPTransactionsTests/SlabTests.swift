@@ -20,7 +20,7 @@ struct SlabTests {
         #expect(slab.slot(of: a) == first && slab.slot(of: b) == second && slab.count == 2)
         slab.remove(slot: first)
         #expect(slab.slot(of: a) == nil && slab.records[first].text == nil && slab.count == 1)
-        // Its slot is used again. The old number finds nothing in it.
+        // The slot is reused for a new record, and the old id finds nothing in it.
         let third = slab.insert(Record(text: "c"))
         #expect(third == first && slab.slot(of: a) == nil)
         #expect(slab.slot(of: slab.records[third].id) == third)

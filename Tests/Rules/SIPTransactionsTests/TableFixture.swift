@@ -11,7 +11,7 @@ import Timekeeping
 final class TableFixture {
     var table: TransactionTable
     var now = start
-    /// The last client transaction. The last new request is in `server`.
+    /// The most recent client transaction. The most recent new request is in `server`.
     var client: (id: ClientTransactionID, branch: String)?
     var method = ""
     var server: ServerTransactionID?
@@ -21,7 +21,7 @@ final class TableFixture {
         table = TransactionTable(branchKey: BranchKey(1, 2), limits: limits)
     }
 
-    /// The kind of a request for a core that serves all requests.
+    /// The table's classification of a request, with a core that serves all requests.
     enum Match: Equatable {
         case new(ServerTransactionID)
         case cancel(ServerTransactionID, of: ServerTransactionID?)
@@ -56,7 +56,7 @@ final class TableFixture {
         table.respond(id, status: status, bytes: "SIP/2.0 \(status) x\r\n\r\n".bytes, now: now, into: &out)
     }
 
-    /// Announces a response without its bytes.
+    /// Announces the status of a response to the table, before the bytes of the response exist.
     func willRespond(_ id: ServerTransactionID, _ status: Status) {
         table.respond(id, status: status, bytes: [], now: now, into: &out)
     }
@@ -66,7 +66,7 @@ final class TableFixture {
         return id
     }
 
-    /// Starts a client transaction. Its branch is in the Via.
+    /// Starts a new client transaction. The branch of the transaction is in the Via.
     func send(
         _ method: String, on flow: Flow = udp, loopHash: UInt64 = 5
     ) throws -> (id: ClientTransactionID, branch: String) {
@@ -94,7 +94,7 @@ final class TableFixture {
 
     func transportFailed(_ id: ClientTransactionID) { table.transportFailed(id, now: now, into: &out) }
 
-    /// Jumps from deadline to deadline, up to that time after ``start``.
+    /// Advances from deadline to deadline, up to this time after ``start``.
     func advance(to offset: Duration) {
         while let next = table.nextDeadline, next <= start + offset {
             now = max(now, next)

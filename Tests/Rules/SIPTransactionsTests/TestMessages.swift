@@ -8,7 +8,7 @@ import Timekeeping
 let start = Instant(nanoseconds: 1_000_000_000_000)
 let timers = TransactionTimers()
 
-/// That many seconds after the start.
+/// The instant this many seconds after the start.
 func at(_ seconds: Double) -> Instant { start + .milliseconds(Int64(seconds * 1000)) }
 
 let udp = Flow(transport: .udp, listener: 0, connection: 0, remote: Endpoint(IPAddress(v4: 0x0a00_0001), 5060))
@@ -18,7 +18,7 @@ extension String {
     var bytes: [UInt8] { Array(utf8) }
 }
 
-/// A message in the format of these tests: each header field once, one line each.
+/// A message in the format of these tests: each header field once, on a line of its own.
 struct TestMessage {
     var startLine: String
     var via = "SIP/2.0/UDP client.example:5060;branch=z9hG4bKabc"
@@ -78,7 +78,7 @@ struct TestMessage {
     }
 }
 
-/// The bytes of a response to a request, as a core would write them.
+/// The bytes of a response to the request, as a transaction user would write them.
 func answer(_ request: SIPRequest, _ status: Int, toTag: String = "t1") -> [UInt8] {
     var out = "SIP/2.0 \(status) Phrase\r\n"
     for (name, title) in [(HeaderName.via, "Via"), (.from, "From"), (.to, "To"), (.callID, "Call-ID"), (.cseq, "CSeq")]

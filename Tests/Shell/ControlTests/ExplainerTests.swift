@@ -33,7 +33,8 @@ private struct Station {
     let socket: String
     let provider: FakeProvider
 
-    /// - `@unchecked Sendable` because it is used only on the loop.
+    /// The parts of a daemon that the test keeps. The type is `@unchecked Sendable`, because only the loop's thread
+    /// uses it.
     struct Kept: @unchecked Sendable {
         let door: ShardDoor
         let store: SQLiteStore
@@ -67,7 +68,7 @@ private struct Station {
         return try JSONDecoder().decode(ExplainReport.self, from: Data(response.body))
     }
 
-    /// Waits until the state of the engine meets the condition.
+    /// Waits until the engine's state meets the condition.
     func waitUntil(_ isSo: @Sendable (ProxyEngine) -> Bool) async {
         while await !kept.door.ask(.everything, { engine, _ in isSo(engine) }) { await Task.yield() }
     }
@@ -131,7 +132,7 @@ private func makeStation(
 
 @Suite("explain, over the control socket", .timeLimit(.minutes(10)))
 struct ExplainerTests {
-    /// Returns the names of the times in the value that are not in seconds of this century.
+    /// Returns the names of the members whose times are not in seconds of this century.
     private static func moments(in value: JSONValue) -> [String] {
         switch value {
         case .object(let members):
@@ -182,7 +183,8 @@ struct ExplainerTests {
             #expect(report.records.map(\.aor) == ["bob@example.net"])
             #expect(try await station.explain("sip:bob@EXAMPLE.net").records == report.records)
             #expect(try await station.explain("", "?name=a84b%2F%2F4c@pbx").records == report.records)
-            // The records are found by the names that lists show for the call, and by the user's name without a domain.
+            // A list of held calls shows two ids for the call. These ids and the user's name without a domain find the
+            // records too.
             let ref = try #require(report.records.first?.callRef)
             let code = try #require(report.records.first?.code)
             for name in [ref, code, "bob"] {
@@ -197,7 +199,7 @@ struct ExplainerTests {
                 #expect(last[name] != nil, "\(name)")
             }
             #expect(Self.moments(in: json) + Self.moments(in: try JSONValue(all.body)) == [])
-            // The token appears nowhere in the answer.
+            // No part of the answer contains the token.
             #expect(!String(decoding: all.body, as: UTF8.self).contains("456789abcdef"))
         }
     }

@@ -17,7 +17,8 @@ import Timekeeping
 
 @Suite("Keys over the control socket", .timeLimit(.minutes(10)))
 struct KeyRoutesTests {
-    /// - `@unchecked Sendable` because it is used only on the loop.
+    /// The parts of a daemon that the test keeps. The type is `@unchecked Sendable`, because only the loop's thread
+    /// uses it.
     private struct Kept: @unchecked Sendable {
         let control: ControlService
         let keys: APIKeyRing
@@ -63,11 +64,11 @@ struct KeyRoutesTests {
             #expect(stored.map(\.name) == ["app"] && stored.map(\.scopes) == ["tokens.read"])
             let found = try await Bench(loopOf(kept)).run { _ in kept.keys.key(matching: secret)?.name }
             #expect(found == "app")
-            // Each name belongs to one key only.
+            // Only one key may have a given name.
             #expect(try status("PUT", "/v1/apikeys", request, socket) == 409)
-            // The audit log contains changes, and no reads.
+            // The audit log contains all changes but no reads.
             #expect(try status("GET", "/v1/apikeys", "", socket) == 200)
-            let changes = kept.log.lines.filter { $0.contains("API change") }
+            let changes = kept.log.lines.filter { $0.contains("an API request made a change") }
             #expect(
                 changes.count == 2
                     && changes.allSatisfy { $0.contains("api-key=\"control socket, uid \(getuid())\" method=PUT") })

@@ -28,7 +28,7 @@ struct APIServiceTests {
         let admin: APIKeySecret
         private let kept: Kept
 
-        /// - `@unchecked Sendable` because it is used only on the loop.
+        /// A box for the service. The type is `@unchecked Sendable`, because only the loop's thread uses the service.
         private struct Kept: @unchecked Sendable {
             let service: APIService
         }
@@ -57,7 +57,7 @@ struct APIServiceTests {
                 service.router.add("POST", "/v1/things/{}", scope: .registrations) { call throws(ServiceProblem) in
                     struct Thing: Codable { let size: Int }
                     let thing = try call.body(as: Thing.self, expected: "size")
-                    // The answer comes later, and from another thread.
+                    // The route answers later and from another thread.
                     Task { call.answer(thing, status: 201) }
                 }
                 try service.listen()
@@ -223,7 +223,7 @@ struct APIServiceTests {
                 body: #"{"size":3,"x":"secret-body"}"#)
             _ = try await api.response("POST", "/v1/things/8", key: "Bearer \(api.reader.text)")
             _ = try await api.response("GET", "/v1/things/9", key: "Bearer \(api.reader.text)")
-            let changes = api.logSink.lines.filter { $0.contains("API change") }
+            let changes = api.logSink.lines.filter { $0.contains("an API request made a change") }
             #expect(changes.count == 2)
             #expect(changes.first?.contains("api-key=boss") == true)
             #expect(changes.first?.contains("method=POST route=/v1/things/{} object=- status=201") == true)
@@ -262,7 +262,7 @@ struct APIServiceTests {
                 await api.reloadCertificate(loop)
                 #expect(try await isServed("second", api))
                 #expect(try await !isServed("first", api))
-                // Files that cannot be read change nothing.
+                // If the files cannot be read, the API keeps its certificate.
                 try Data("none".utf8).write(to: URL(filePath: paths.cert))
                 await api.reloadCertificate(loop)
                 #expect(try await isServed("second", api))

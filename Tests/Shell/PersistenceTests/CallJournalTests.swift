@@ -14,7 +14,7 @@ import TestSupport
 import Testing
 import Timekeeping
 
-/// The journal of calls, as the next run finds it.
+/// Tests that the next run of the daemon finds the calls that the journal wrote.
 @Suite struct CallJournalTests {
     private static let flow = Flow(
         transport: .udp, listener: 3, connection: 0, remote: Endpoint(IPAddress(v4: 0xc000_0201), 5061))
@@ -46,7 +46,7 @@ import Timekeeping
             final: ByteString(final), branches: branches)
     }
 
-    /// Returns the calls that the next run finds if this run writes these changes in that many turns.
+    /// Returns the calls that the next run finds if this run writes these changes in that many turns of the loop.
     private static func kept(_ changes: [CallChange], turns: Int = 1) throws -> [StoredCall] {
         let folder = try TemporaryFolder()
         let journal = CallJournal(folder: folder.path, log: .silent)
@@ -251,7 +251,7 @@ import Timekeeping
         for id in 1...200 as ClosedRange<UInt64> {
             journal.note(.missed(Self.missed(id)))
             journal.flush(now: now)
-            // After that, the shell also passes the change to the store.
+            // After the flush, the shell also passes the change to the store.
             told = id
         }
         #expect(journal.size > 3 * 4096)
@@ -393,14 +393,14 @@ import Timekeeping
         }
     }
 
-    /// Returns the change that is read from these bytes if their seal is valid.
+    /// Returns the change that these bytes contain, if their seal is valid.
     private static func read(_ content: [UInt8]) -> CallChange? {
         var bytes = [UInt8](repeating: 0, count: 4 + JournalKey.sealCount) + content
         bytes.sealJournalEntry(at: 0, .forTests)
         return JournalEntry(in: bytes, at: 0, .forTests)?.change(in: bytes)
     }
 
-    /// Returns the written form of a change without its seal.
+    /// Returns the bytes of a change without their seal.
     private static func content(of change: CallChange) -> [UInt8] {
         var bytes: [UInt8] = []
         change.write(1, to: &bytes, .forTests)
@@ -411,8 +411,8 @@ import Timekeeping
         let branch = Self.branch(.called, end: .failed(486))
         let written = Self.content(of: .branch(call: 1, number: 0, branch))
         #expect(Self.read(written) != nil)
-        // Serial number, call, kind and number of the branch. After that: stage, flags, device, code, end, status, and
-        // the number of former branches, which is 0.
+        // An entry consists of serial number, call, kind, number of the branch, stage, flags, device, code, end,
+        // status, and the number of former branches.
         let kind = 16, stage = 19, device = 21, end = 45, former = 48
         #expect(written[kind] == 2 && written[stage] == 2 && written[device + 7] == 9 && written[end] == 2)
         for (place, value) in [(kind, 0), (kind, 6), (stage, 0), (stage, 4), (end, 10), (end, 255), (former, 1)] {
@@ -422,7 +422,8 @@ import Timekeeping
         }
         #expect(Self.read(written + [0]) == nil)
         for count in 1..<written.count { #expect(Self.read(Array(written[..<count])) == nil, "\(count) bytes") }
-        // A transport that does not exist, and a text that is longer than its entry.
+        // Byte 26 is changed to a transport that does not exist. Byte 44 is changed to a text length beyond the end of
+        // the entry.
         let begun = Self.content(of: .begun(Self.call(1, [])))
         #expect(Self.read(begun) != nil)
         for (place, value) in [(26, 99), (44, 255)] as [(Int, UInt8)] {
@@ -432,7 +433,7 @@ import Timekeeping
         }
     }
 
-    /// Damage that a seal would show. In this test the seal is valid, so that the values are read.
+    /// The journal reads no values behind an invalid seal, so this test seals the damaged values.
     @Test func `behind a valid seal, only values that can be written again are accepted`() {
         var random = SeededGenerator(seed: 7)
         let begun = Self.content(of: .begun(Self.call(1, [Self.branch(.called, sent: Self.sent)])))
@@ -463,7 +464,7 @@ import Timekeeping
         #expect(journal.failures == 1)
         journal.note(.begun(Self.call(2, [Self.branch()])))
         journal.note(.over(call: 1))
-        // The journal does not try again at once.
+        // The journal does not retry immediately.
         journal.flush(now: now)
         #expect(journal.failures == 1)
         try AppendedFile.makeFolder(place)
@@ -484,7 +485,7 @@ import Timekeeping
         journal.note(.begun(Self.call(1, [Self.branch()])))
         journal.note(.begun(Self.call(2, [Self.branch()])))
         journal.flush(now: now)
-        // The next run, whose next file cannot be created because another one has its name.
+        // The next run of the daemon cannot create its next file, because another file has that name.
         let next = CallJournal(folder: place, settings: settings, log: .silent)
         let inTheWay = try AppendedFile(creating: "\(place)/2.calls")
         next.note(.over(call: 1))

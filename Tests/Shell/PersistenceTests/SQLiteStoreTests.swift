@@ -54,7 +54,7 @@ struct SQLiteStoreTests {
                 store.commit([mark]) { service.put($0) }
                 store.commit([.binding(.upsert(.sample(2)))], CommitTicket(2))
             }
-            // A ticket of the engine is never taken for a ticket of a service, even with the same number.
+            // A ticket of the engine is never mistaken for a ticket of a service, even if the numbers are equal.
             #expect(try await engine.next() == "\(1 << 63 as UInt64) true")
             #expect(try await engine.next() == "2 true")
             #expect(try await service.next() == WriteResult(isStored: true, isFound: true))
@@ -63,7 +63,7 @@ struct SQLiteStoreTests {
             #expect(content.bindings.map(\.id.rawValue) == [1, 2] && content.users == [Self.bob])
             await Bench(loop).run { _ in
                 store.close()
-                // The result comes later and never within the call, because the caller is in the middle of other work.
+                // The result arrives after `commit` has returned, because its caller is in the middle of other work.
                 store.commit([.addUser(Self.bob)]) { service.put($0) }
                 store.commit([.binding(.delete(DeviceID(rawValue: 1)))], CommitTicket(3))
             }
@@ -195,7 +195,7 @@ struct SQLiteStoreTests {
             _ = try await begun.next()
             #expect(await writer.write([.service(.removeUser(name: Self.bob.name, realm: Self.bob.realm))]) == true)
             for _ in 0..<65 { group.addTask { (try? await store.read { try $0.users().count }) ?? -1 } }
-            // One of the reads exceeds the limit. It fails while the others wait.
+            // One of the concurrent reads exceeds the limit. This read fails while the others wait.
             #expect(try await group.next() == -1)
             mayEnd.signal()
             var answers: [Int] = []

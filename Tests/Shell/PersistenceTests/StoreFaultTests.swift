@@ -37,13 +37,14 @@ struct StoreFaultTests {
             #expect(try folder.integrityProblems().isEmpty)
             let stored = Set(try folder.read().bindings.map(\.id.rawValue))
             #expect(ids.allSatisfy(stored.contains))
-            // The changes that earlier rounds acknowledged are still there as well.
+            // The changes that were acknowledged in earlier rounds are also still in the store.
             survived += ids.count
             #expect(stored.count >= survived)
         }
     }
 
-    /// Fault F3: every change that waits fails if the disk is full. When there is space again, changes succeed again.
+    /// Fault F3: every change that waits fails if the disk is full. As soon as the disk has space again, changes
+    /// succeed.
     @Test func `a full disk fails the changes and recovers by itself`() async throws {
         let path = folder.path
         await #expect(processExitsWith: .success) { [path = path as String] in
@@ -52,8 +53,7 @@ struct StoreFaultTests {
         #expect(try folder.integrityProblems().isEmpty)
     }
 
-    /// If another program removes the log, its content must survive until it can be copied. In this test a long read
-    /// prevents the copy.
+    /// The content of a log file that another program removes must survive until it can be copied.
     @Test func `a log that is removed while it cannot be saved is kept until it can`() async throws {
         var settings = StoreWriterSettings()
         settings.probeInterval = .milliseconds(20)

@@ -159,7 +159,7 @@ struct StoreWriterTests {
             _ = store.writer.commit([.engine(.binding(.upsert(.sample(UInt64(id)))))], for: .service(UInt64(id)))
         }
         _ = await store.results(4000)
-        // Without checkpoints, 200 commits of several pages would make the log larger than this.
+        // Without checkpoints, 200 commits of several pages would make the log larger than this limit.
         let log = try FileManager.default.attributesOfItem(atPath: folder.path + "-wal")[.size] as? Int
         #expect(try #require(log) < 400 * 4096)
         store.writer.stop()
@@ -339,7 +339,7 @@ struct StoreLazyTests {
         #expect(await store.write([.engine(.binding(.upsert(.sample(1, userAgent: old))))]) == true)
         #expect(await store.write([.engine(.binding(.upsert(.sample(2, userAgent: .empty))))]) == true)
         #expect(try stored() == [1: old])
-        // The contact was replaced, or an app has reported the device.
+        // The first change replaces a contact. The second is a device that an app has reported.
         #expect(
             await store.write([.engine(.binding(.upsert(.sample(1, contact: ByteString("<sip:bob@new>")))))]) == true)
         #expect(await store.write([.engine(.binding(.upsert(.sample(3))))]) == true)

@@ -7,7 +7,7 @@ import Timekeeping
 /// The findings of `sippushd cert check`.
 @Suite("Check of certificates")
 struct CertificateCheckTests {
-    /// Writes a certificate for `sip.example.net`, valid for a hundred days, and its key to files.
+    /// Writes a certificate for `sip.example.net`, which is valid for a hundred days, and its key to files.
     private struct Files {
         let folder: TemporaryFolder
         let certificate: String
@@ -25,7 +25,7 @@ struct CertificateCheckTests {
     }
 
     private let files: Files
-    /// A day after the start of the validity.
+    /// The time of the check: a day after the start of the certificate's validity.
     private let now: UnixTime
 
     init() throws {
@@ -74,6 +74,12 @@ struct CertificateCheckTests {
         #expect(late.contains("it expires on"))
         let over = try #require(problems(after: .seconds(101 * 86_400)).first)
         #expect(over.contains("it expired on"))
+    }
+
+    @Test func `outside its dates a certificate has no second fault, whose cure would mislead`() {
+        #expect(problems(authorities: nil).contains { $0.contains("phones do not trust it") })
+        #expect(problems(after: .seconds(101 * 86_400), authorities: nil).count == 1)
+        #expect(problems(after: .seconds(-2 * 86_400), authorities: nil).count == 1)
     }
 
     @Test func `a key of another certificate, and invalid files`() throws {

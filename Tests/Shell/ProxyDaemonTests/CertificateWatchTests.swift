@@ -28,7 +28,7 @@ struct CertificateWatchTests {
         }
     }
 
-    /// That many days before the end of the validity.
+    /// The moment this many days before the end of the certificate's validity.
     private func moment(_ days: Int64, before watch: CertificateWatch) throws -> Moment {
         let end = try #require(watch.ends.first?.date)
         return Moment(instant: watch.next, date: end + .seconds(-days * 86_400 - 1))

@@ -8,7 +8,7 @@ import Testing
 @testable import ProxyDaemon
 @testable import ProxyRuntime
 
-/// Each TLS file of SIP, in the same place with other contents, as SIGHUP finds it.
+/// The daemon reads each TLS file of SIP again at SIGHUP, when the file has other contents.
 @Suite("Reading the TLS files of SIP again", .timeLimit(.minutes(10)))
 struct ListenerTLSTests {
     private let folder: TemporaryFolder
@@ -23,7 +23,7 @@ struct ListenerTLSTests {
         peer = try SelfSignedCertificate(hosts: ["127.0.0.1", "peer.example.net"])
     }
 
-    /// Settings that name all files, with these contents.
+    /// Writes the TLS files with these contents, and returns settings that name all of them.
     private func settings(
         _ identity: SelfSignedCertificate, servers: SelfSignedCertificate, clients: SelfSignedCertificate
     ) throws -> TLSSettings {
@@ -46,7 +46,7 @@ struct ListenerTLSTests {
         }
     }
 
-    /// A client with an identity that trusts one certificate.
+    /// A client that has an identity and trusts one certificate.
     private func client(
         trusting authority: SelfSignedCertificate, showing identity: SelfSignedCertificate? = nil
     ) throws -> TLSContext {
@@ -64,7 +64,7 @@ struct ListenerTLSTests {
             try await meeting.load(after)
             #expect(try await meeting.server(isWeb, meets: client(trusting: second)) != nil)
             #expect(try await meeting.server(isWeb, meets: client(trusting: first)) == nil)
-            // The key of another certificate.
+            // The test writes the key of another certificate.
             _ = try folder.write(first.key, to: "key.pem")
             await #expect(throws: StartError.self) { try await meeting.load(after) }
             #expect(try await meeting.server(isWeb, meets: client(trusting: second)) != nil)
@@ -109,7 +109,7 @@ struct ListenerTLSTests {
     }
 }
 
-/// The TLS of a daemon on a loop, and peers that try it.
+/// The TLS contexts of a daemon on a loop, and peers that connect to it.
 private actor TLSMeeting {
     let loop: EventLoop
     nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
@@ -123,13 +123,13 @@ private actor TLSMeeting {
         if let tls { try tls.load(settings) } else { tls = try ListenerTLS(settings, on: loop) }
     }
 
-    /// The names that the client has proved to the daemon; `nil` if they do not agree.
+    /// The names that the client has proved to the daemon; `nil` if the handshake fails.
     func server(_ isWeb: Bool, meets client: TLSContext) async throws -> [String]? {
         let session = try client.makeClientSession(host: "127.0.0.1")
         return try await meet(isWeb ? tls?.web : tls?.server, session)
     }
 
-    /// The same for a server that the daemon connects to.
+    /// The names that a server proves to the daemon, which connects to it; `nil` if the handshake fails.
     func daemon(meets server: TLSContext) async throws -> [String]? {
         let flow = Flow(transport: .tls, listener: 0, connection: 0, remote: Endpoint(.loopbackV4, 1))
         return try await meet(server, tls?.setup.session(for: flow))

@@ -5,7 +5,7 @@ import Testing
 @testable import ProxyDaemon
 @testable import Settings
 
-/// The schema says for each key when a change takes effect. A reload does exactly that.
+/// The schema says for each key when a change takes effect. A reload must do exactly what the schema says.
 @Suite("Settings that are read again")
 struct SettingsReloadTests {
     /// For each key, a value that differs from the default.
@@ -78,7 +78,8 @@ struct SettingsReloadTests {
         "limits.wrong-logins-per-source": "7", "limits.wrong-logins-per-user": "7", "shutdown.drain-time": "7s",
     ]
 
-    /// Returns each key of the schema, and when its changes take effect. Groups under names count as one key.
+    /// Returns each key of the schema, and the moment at which its changes take effect. A setting whose groups have
+    /// names counts as one key.
     private static func moments(
         of lines: [SettingLine] = DaemonSettings().outline, prefix: String = "", _ moment: ChangeMoment = .atRestart
     ) -> [String: ChangeMoment] {
@@ -94,7 +95,7 @@ struct SettingsReloadTests {
         return moments
     }
 
-    /// The defaults with one changed key. The value need not fit the other settings.
+    /// The default settings with one changed key. The value does not have to fit the other settings.
     private func settings(_ key: String, _ value: String) throws -> DaemonSettings {
         let words = key.split(separator: ".")
         let yaml = words.map { "{\($0): " }.joined() + value + words.map { _ in "}" }.joined()
@@ -103,7 +104,7 @@ struct SettingsReloadTests {
         return DaemonSettings(reading: node, at: node.position, &problems)
     }
 
-    /// The values that a reload passes to the parts of the daemon. The shutdown reads its time from the settings.
+    /// A text of all values that a reload passes to parts of the daemon, and of the time limit for the shutdown.
     private func handedOver(_ settings: DaemonSettings) -> [String] {
         var text = ""
         dump(settings.engineSettings(with: settings.push, vapidKey: nil), to: &text)
@@ -113,7 +114,7 @@ struct SettingsReloadTests {
         dump(settings.log.level, to: &text)
         dump(settings.push.triesCredentials, to: &text)
         dump(settings.shutdown, to: &text)
-        // Sets have no order.
+        // The order of elements in a set is not defined.
         return text.split(separator: "\n").map(String.init).sorted()
     }
 
@@ -140,7 +141,7 @@ struct SettingsReloadTests {
         #expect(after.reload(from: wished) == waiting)
     }
 
-    /// Keys and proxies of apps are taken one by one while the apps are the same.
+    /// If the apps are the same, a reload applies changed keys and proxies of apps one by one.
     @Test(arguments: [
         (
             "http: {enabled: true, apps: {a: {url: \"https://h/\", secret: one}}}",

@@ -9,7 +9,7 @@ import Timekeeping
 
 @testable import ProxyRuntime
 
-/// The keys that seal dialog tokens, in the store (T20.6).
+/// The keys that seal dialog tokens are kept in the store (T20.6).
 @Suite("Keys of dialog tokens", .timeLimit(.minutes(10)))
 struct DialogKeysTests {
     private let folder: StoreFolder
@@ -25,7 +25,7 @@ struct DialogKeysTests {
         try await body(store)
     }
 
-    /// The keys of consecutive runs of the program.
+    /// Starts a run of the program this long after `start`, and returns its keys.
     private static func keys(_ store: SQLiteStore, after duration: Duration) async throws -> DialogKeys {
         try await DialogKeys(store: store, log: .silent, now: start + duration)
     }
@@ -52,7 +52,7 @@ struct DialogKeysTests {
             let number = UInt8(truncatingIfNeeded: opened.digest >> 56)
             keys.turn(lifetime: Self.day / 2, inUse: [], now: Self.start + Self.day * 31)
             #expect(keys.count == 2)
-            // A dialog whose traffic has extended its lifetime.
+            // Traffic has extended the lifetime of this dialog.
             keys.turn(lifetime: Self.day / 2, inUse: [number], now: Self.start + Self.day * 32)
             #expect(keys.count == 2)
             keys.turn(lifetime: Self.day / 2, inUse: [], now: Self.start + Self.day * 32)

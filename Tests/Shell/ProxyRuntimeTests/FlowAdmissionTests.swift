@@ -107,7 +107,7 @@ struct FlowAdmissionTests {
         #expect(admission.proved(&other, by: 8))
         admission.removed(&standings[3])
         #expect(admission.proved(&standings[40], by: 7))
-        // Without passwords there are no accounts.
+        // Without passwords the daemon has no accounts.
         var rest = (100..<200).map { admission.added(UInt64($0), from: phone, isTrusted: false, now: at(0)) }
         for index in rest.indices { #expect(admission.proved(&rest[index], by: nil)) }
     }

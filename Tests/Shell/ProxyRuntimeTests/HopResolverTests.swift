@@ -11,9 +11,9 @@ import Testing
 
 @Suite("Next hops", .timeLimit(.minutes(10)))
 struct HopResolverTests {
-    /// The resolver of a daemon that uses UDP and TCP, and its answers.
+    /// The resolver of a daemon that uses UDP and TCP, and the resolver's answers.
     ///
-    /// - `@unchecked Sendable` because it is used only on the loop, or after the loop has ended.
+    /// - The type is `@unchecked Sendable`, because only the loop's thread uses it until the loop has ended.
     private final class Desk: @unchecked Sendable {
         var resolver: HopResolver?
         let answers = Mailbox<[ResolvedHop]>()
@@ -23,7 +23,7 @@ struct HopResolverTests {
             resolver = try HopResolver(loop: loop, spoken: [.udp, .tcp], servers: servers)
         }
 
-        /// - Returns: whether the answer came within the call.
+        /// Asks the resolver for the servers of a host, and returns whether it answered immediately.
         func ask(
             _ host: String, _ port: UInt16? = nil, _ transport: Transport? = nil, isSecure: Bool = false
         ) -> Bool {
@@ -128,7 +128,7 @@ struct HopResolverTests {
             #expect(try await desk.answers.next() == [hop])
             #expect(await bench.run { _ in desk.ask("127.0.0.2", 5060) })
             #expect(try await desk.answers.next().map(\.endpoint) == [Endpoint(Self.two, 5060)])
-            // The next question is about another name.
+            // The next question is about another host name.
             _ = await bench.run { _ in desk.ask("two.test", 5060) }
             _ = try await desk.answers.next()
             var asked: [String] = []

@@ -20,7 +20,7 @@ import Timekeeping
 
 @testable import ProxyRuntime
 
-/// A shard with its sockets and its store on a loop of its own. The test answers the look-ups of names.
+/// A shard on a loop of its own, with sockets and a store. The test answers the look-ups of names.
 struct ShardScene: Sendable {
     let bench: Bench
     let shard: ProxyShard
@@ -35,7 +35,8 @@ struct ShardScene: Sendable {
 
     static let bob = AddressOfRecord(user: ByteString("bob"), host: ByteString("example.net"))
 
-    /// Runs a test with a shard. Phones need no password, and requests for other users go to `gateway.test`.
+    /// Runs a test with a new shard. Phones need no password, and the shard sends requests for other users to
+    /// `gateway.test`.
     static func with(limits: FlowLimits = FlowLimits(), _ body: (ShardScene) async throws -> Void) async throws {
         try await withLoop { loop in
             let folder = try StoreFolder()
@@ -90,7 +91,7 @@ struct ShardScene: Sendable {
         get async { await door.ask(.everything) { engine, now in engine.targets(of: Self.bob, now: now).map(\.flow) } }
     }
 
-    /// Checks the condition in each turn of the loop. The suite's time limit ends the waiting.
+    /// Checks the condition in each turn of the loop until it is true. The suite's time limit ends the waiting.
     func wait(until isSo: () async throws -> Bool) async throws {
         while try await !isSo() {
             try Task.checkCancellation()
@@ -99,14 +100,14 @@ struct ShardScene: Sendable {
     }
 }
 
-/// Look-ups that the test answers.
+/// Look-ups whose answers the test gives.
 ///
-/// - `@unchecked Sendable` because it is used only on the loop.
+/// - The type is `@unchecked Sendable`, because only the loop's thread uses it.
 final class HeldLookUps: @unchecked Sendable {
     let asked = Mailbox<String>()
-    /// The answer that is given within the call; `nil` if the test answers later.
+    /// The answer to all look-ups, which is given immediately; `nil` if the test answers later.
     var known: [ResolvedHop]?
-    /// Called within the call that asks.
+    /// The function that runs whenever the shard asks for a look-up.
     var whenAsked: () -> Void = {}
     private var waiting: [([ResolvedHop]) -> Void] = []
 
@@ -117,11 +118,11 @@ final class HeldLookUps: @unchecked Sendable {
         if let known { done(known) }
     }
 
-    /// Answers the look-up with this number, counted from 0. The test may answer it several times.
+    /// Answers the look-up with this number, counted from 0. The test may answer the same look-up several times.
     func answer(_ number: Int, with hops: [ResolvedHop]) { waiting[number](hops) }
 }
 
-/// - `@unchecked Sendable` because it is used only on the loop.
+/// A shard and the parts that it uses. The type is `@unchecked Sendable`, because only the loop's thread uses it.
 private final class ShardParts: @unchecked Sendable {
     let shard: ProxyShard
     let streams: StreamFlows
@@ -153,7 +154,7 @@ private final class ShardParts: @unchecked Sendable {
         shard.assumeIsolated { $0.start(sockets: sockets) }
     }
 
-    /// Apple cannot be reached, and Google is not set up.
+    /// Apple cannot be reached, and Google is not configured.
     private static func pushSettings(_ folder: StoreFolder) throws -> PushSettings {
         var settings = PushSettings()
         settings.apns.enabled = true

@@ -13,12 +13,12 @@ struct StreamFlowsTests {
         await scene.bench.run { _ in scene.streams.figures[counter] }
     }
 
-    /// - Returns: whether the bytes were accepted.
+    /// Sends the text on this flow, and returns whether the bytes were accepted.
     private func send(_ text: String, on flow: Flow, _ scene: ShardScene) async -> Bool {
         await scene.bench.run { _ in scene.streams.send(Array(text.utf8), on: flow) }
     }
 
-    /// A flow that stands for any connection to that address.
+    /// A flow that means any connection to this address.
     private func flow(to target: Endpoint) -> Flow {
         Flow(transport: .tcp, listener: 1, connection: 0, remote: target)
     }
@@ -171,12 +171,13 @@ struct StreamFlowsTests {
             _ = try await client.text { $0.contains("SIP/2.0 200") }
             await client.setReading(false)
             let flow = try #require(await scene.flows.first)
-            // As many bytes as may wait. The kernel accepts only a part of them.
+            // The text has as many bytes as may wait. The kernel accepts only a part of these bytes.
             let much = String(repeating: "x", count: (8 << 20) - 4096)
             #expect(await send(much, on: flow, scene))
             #expect(await scene.flows.map(\.isConnection) == [true])
             if isTooMuch {
-                // The bytes are accepted. The end of the connection is reported later, and not within the call.
+                // The connection accepts the bytes. The end of the connection is reported later, and not within the
+                // call.
                 let isThere = await scene.bench.run { _ in
                     scene.streams.send(Array(much.utf8), on: flow) && scene.streams.figures[.flowClosed] == 0
                 }

@@ -16,7 +16,7 @@ import Timekeeping
 
 @Suite("Feedback service", .timeLimit(.minutes(10)))
 struct FeedbackServiceTests {
-    /// A server that asks for the client's certificate, sends its data in slices, and closes the connection.
+    /// A server that asks for the client's certificate, sends its data in slices and closes the connection.
     private final class Server: @unchecked Sendable {
         private(set) var endpoint = Endpoint(.loopbackV4, 0)
         private(set) var connections = 0
@@ -83,7 +83,7 @@ struct FeedbackServiceTests {
         }
     }
 
-    /// The requests for contacts, and their answers.
+    /// The search for contacts with dead tokens. It records the tokens, and returns the test's answers.
     private final class Contacts: @unchecked Sendable {
         var asked: [[ByteString: UInt32]] = []
         var answers: [DeadTokenFindings] = []
@@ -102,14 +102,12 @@ struct FeedbackServiceTests {
         ByteString(String(repeating: byte < 16 ? "0\(String(byte, radix: 16))" : String(byte, radix: 16), count: 32))
     }
 
-    /// - `@unchecked Sendable` because it is used only on the loop.
+    /// A box for the service. The type is `@unchecked Sendable`, because only the loop's thread uses the service.
     private struct Kept: @unchecked Sendable {
         let service: FeedbackService
     }
 
-    /// Runs one round against a server.
-    ///
-    /// - Returns: its report.
+    /// Performs one feedback query against a server, and passes its report to the body.
     private func report(
         of slices: [[UInt8]], contacts: Contacts, change: @Sendable (inout PushSettings) -> Void = { _ in },
         _ body: (FeedbackReport, _ server: Server) -> Void
@@ -145,7 +143,7 @@ struct FeedbackServiceTests {
         findings.matched = [Self.token(1), Self.token(2)]
         contacts.answers = [findings]
         let bytes = Self.record(1000, 1) + Self.record(2000, 2) + Self.record(3000, 1) + Self.record(0x8000_0001, 3)
-        // A stream that ends in the middle of a record, and one that ends too early.
+        // One stream ends in the middle of a record, and one ends too early.
         let slices = [Array(bytes[..<50]), Array(bytes[50..<51]), Array(bytes[51...]) + [0, 0, 1]]
         try await report(of: slices, contacts: contacts) { report, _ in
             #expect(report.records == 4)
@@ -197,7 +195,7 @@ struct FeedbackServiceTests {
     @Test func `a server with a wrong certificate is refused`() async throws {
         let contacts = Contacts()
         try await report(of: [Self.record(1, 1)], contacts: contacts) { settings in
-            // The client's own certificate has signed only itself.
+            // The client's own certificate has signed no certificate except itself.
             settings.apns.feedback.caFile = settings.apns.certFile
         } _: { report, _ in
             #expect(report.records == 0)

@@ -5,7 +5,8 @@ import PushDelivery
 import Telemetry
 import Testing
 
-/// Notifications and calls share a provider without TLS: 32 requests at a time, eight of them for notifications.
+/// Notifications and calls use the same provider without TLS: 32 requests at a time, of which eight are for
+/// notifications.
 @Suite("Delivery of notifications", .timeLimit(.minutes(10)))
 struct NotificationDeliveryTests {
     private func withService(
@@ -18,7 +19,7 @@ struct NotificationDeliveryTests {
                 let url = try await provider.listen()
                 let bench = PushBench(loop)
                 var settings = try folder.settings(url)
-                // Longer than any test takes, even on a busy machine.
+                // The timeout is longer than any test takes, even on a busy machine.
                 settings.requestTimeout = .seconds(60)
                 try await bench.start(settings)
                 try await body(bench, provider)
@@ -92,7 +93,7 @@ struct NotificationDeliveryTests {
             for _ in 1...8 { _ = try await provider.requests.next() }
             await bench.cancel(1)
             await bench.cancel(9)
-            // The provider's answer to the first one still counts.
+            // Notification 1 is in flight, so only notification 9 leaves the queue.
             #expect(await bench.notificationRoom == 10_000 - 9)
         }
     }

@@ -12,7 +12,8 @@ func withProviders(
     try await withProviders(plans: plans, settings: { settings, _, _ in changing(&settings) }, body)
 }
 
-/// The same with Web Push and Acrobits' mediator switched on. `changing` also gets the URL of the test's servers.
+/// Runs a test with all providers, including Web Push and Acrobits' mediator. `changing` also gets the URL of the
+/// test's servers.
 func withAllProviders(
     plans: [String: String] = [:], changing: (inout PushSettings, String) throws -> Void = { _, _ in },
     _ body: (PushBench, Providers) async throws -> Void

@@ -10,17 +10,17 @@ import Telemetry
 import TestSupport
 import Timekeeping
 
-/// A push service on a loop, with a dispatcher that gives it orders. The outcomes go to a mailbox.
+/// A push service on a loop, and a dispatcher that gives it orders. The outcomes are put into a mailbox.
 actor PushBench {
     let loop: EventLoop
     nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
     nonisolated let outcomes = Mailbox<(PushID, PushOutcome)>()
-    /// Created, used and released on the loop.
+    /// The service is created, used and released on the loop.
     private var service: PushService?
     private var dispatcher: PushDispatcher?
     private var timer: LoopTimer?
     private var actions: [PushDispatcher.Action] = []
-    /// The events that the service reported within an order.
+    /// The events that the service has reported and the dispatcher has not received yet.
     private var waiting: [PushDispatcher.Event] = []
     private var isFollowing = false
 
@@ -39,7 +39,7 @@ actor PushBench {
         self.service = service
     }
 
-    /// As a daemon at SIGHUP.
+    /// Changes the settings as a daemon does at SIGHUP.
     func reload(_ settings: PushSettings) {
         service?.reload(settings)
         if let service { dispatcher?.credentialsChanged(service.setup.credentials, now: loop.moment) }
@@ -51,7 +51,7 @@ actor PushBench {
         follow()
     }
 
-    /// Passes the dispatcher's orders to the service, as a shard does.
+    /// Passes the dispatcher's orders to the service, and the service's events to the dispatcher.
     private func follow() {
         guard !isFollowing, let dispatcher, let service else { return }
         isFollowing = true
@@ -95,12 +95,12 @@ actor PushBench {
         follow()
     }
 
-    /// Many orders in one turn of the loop.
+    /// Sends many orders in one turn of the loop.
     func send(_ numbers: ClosedRange<UInt64>, to token: PushToken) {
         for number in numbers { send(number, to: token) }
     }
 
-    /// Both orders in one turn of the loop.
+    /// Sends an order and its cancellation in one turn of the loop.
     func sendAndCancel(_ number: UInt64, to token: PushToken) {
         send(number, to: token)
         cancel(number)
@@ -110,14 +110,14 @@ actor PushBench {
 
     var notificationRoom: Int { dispatcher?.notificationRoom ?? 0 }
 
-    /// Many orders in one turn of the loop.
+    /// Sends many notifications in one turn of the loop.
     func notify(_ numbers: ClosedRange<UInt64>, at token: PushToken) {
         for number in numbers { send(number, to: token, .notification, life: .seconds(60)) }
     }
 
     var counters: CounterSet { dispatcher?.figures ?? CounterSet() }
 
-    /// The orders of one app.
+    /// The report about the orders of one app.
     func report(_ app: String) -> PushAppReport {
         dispatcher?.reports.first { $0.app.name == app }?.report ?? PushAppReport()
     }

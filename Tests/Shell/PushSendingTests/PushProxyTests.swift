@@ -10,7 +10,7 @@ private let phone = String(repeating: "0a", count: 32)
 
 @Suite("Pushes through an HTTP proxy", .timeLimit(.minutes(10)))
 struct PushProxyTests {
-    /// All providers, with a proxy before them as `change` sets it.
+    /// Runs a test with all providers behind a proxy, which `change` configures.
     private func with(
         _ behaviour: FakeProxy.Behaviour, changing change: (inout PushSettings, PushProxy) -> Void,
         _ body: (PushBench, FakeProxy, Providers) async throws -> Void
@@ -35,7 +35,7 @@ struct PushProxyTests {
             #expect(await proxy.requestCount == 1)
             await bench.send(2, to: token(.fcm, "t:APA91b"))
             #expect(try await bench.outcomes.next().1.isAccepted)
-            // One for the token service, and one for the pushes.
+            // Google needs two tunnels: one for its token service, and one for the pushes.
             #expect(await proxy.requestCount == 3)
             await bench.send(
                 3,
@@ -46,7 +46,7 @@ struct PushProxyTests {
             #expect(await providers.records.count == 3)
             for _ in 1...4 {
                 let head = try await proxy.requests.next()
-                // user:hidden
+                // This is the base64 of `user:hidden`.
                 #expect(head.contains("\r\nProxy-Authorization: Basic dXNlcjpoaWRkZW4=\r\n"), "\(head)")
                 #expect(!head.contains("\r\nauthorization"), "\(head)")
             }
@@ -90,7 +90,7 @@ struct PushProxyTests {
             let report = await bench.report("apns")
             #expect(report.refusal == words)
             #expect(report.credentialsRefused == 0)
-            // The same for the token service.
+            // A push through Google's token service fails in the same way.
             await bench.send(2, to: token(.fcm, "t:APA91b"))
             guard case .noConnection(let google) = try await bench.outcomes.next().1 else {
                 return #expect(Bool(false), "no access token is no wrong key")

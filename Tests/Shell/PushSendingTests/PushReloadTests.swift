@@ -16,10 +16,10 @@ import Timekeeping
 private let phone = String(repeating: "0a", count: 32)
 private let grant = #"{"access_token":"ya29.x","expires_in":3599,"token_type":"Bearer"}"#
 
-/// Keys and certificates in the same files with other contents, as SIGHUP finds them.
+/// Keys and certificates are replaced at their paths, and the daemon reads them again at SIGHUP.
 @Suite("Reading the keys and certificates of providers again", .timeLimit(.minutes(10)))
 struct PushReloadTests {
-    /// A service at a provider that accepts everything, its files, and its log.
+    /// Runs a test with a push service, a provider that accepts everything, the service's files, and its log.
     private func with(
         changing change: (inout PushSettings, TestFolder) throws -> Void = { _, _ in },
         _ body: (PushBench, FakeProvider, PushSettings, TestFolder, MemoryLogSink) async throws -> Void
@@ -46,7 +46,7 @@ struct PushReloadTests {
         try Data(bytes).write(to: URL(fileURLWithPath: folder.path + "/" + name))
     }
 
-    /// The credential of the next request to the provider, after one more push.
+    /// Sends a push, and returns the credential of its request to the provider.
     private func credential(
         _ number: UInt64, to token: PushToken, _ bench: PushBench, _ provider: FakeProvider
     ) async throws -> String {
@@ -70,7 +70,7 @@ struct PushReloadTests {
         try await with { (bench, provider, settings, folder, sink) async throws in
             let first = try await credential(1, to: token(.apns, phone), bench, provider)
             #expect(try isSigned(first, by: Array(TestKeys.rfc7515P256.utf8)))
-            // Apple blocks senders that make tokens too often.
+            // The reload keeps the token, because Apple blocks senders that make tokens too often.
             await bench.reload(settings)
             #expect(try await credential(2, to: token(.apns, phone), bench, provider) == first)
             let other = try SelfSignedCertificate(hosts: ["a"])
@@ -111,7 +111,8 @@ struct PushReloadTests {
                 ]
                 try write(Array(try JSONSerialization.data(withJSONObject: account)), "account.json", in: folder)
             }
-            /// The key of the next grant request.
+            /// Sends a push, and returns the id of the key in the request to the token service; `nil` if there is no
+            /// such request.
             func key(_ number: UInt64) async throws -> String? {
                 await bench.send(number, to: token(.fcm, "t:APA91b"))
                 #expect(try await bench.outcomes.next().1.isAccepted)
@@ -145,7 +146,7 @@ struct PushReloadTests {
     @Test func `a push that waits for the former key's credential gets the new key's`() async throws {
         try await withFolder { folder in
             try await withLoop { loop in
-                // The token service answers the second request only.
+                // The token service answers only the second request.
                 let provider = FakeProvider(loop) { request, count in
                     request.path != "/token"
                         ? .answer(200, #"{"name":"n"}"#) : count == 0 ? .silence : .answer(200, grant)
@@ -188,7 +189,7 @@ struct PushReloadTests {
         }
     }
 
-    /// The authority of the provider's certificate, over HTTP/2.
+    /// The authority that issued the provider's certificate changes, over HTTP/2.
     @Test func `certificate authorities`() async throws {
         try await withFolder { folder in
             try await withLoop { loop in
@@ -213,7 +214,7 @@ struct PushReloadTests {
                     sink.lines.contains {
                         $0.contains("certificate not reloaded, the old one stays in use") && $0.contains("ca.pem")
                     }, "\(sink.lines)")
-                // A proxy that is gone makes new connections, with the old authority.
+                // Removing the proxy causes new connections, which still use the old authority.
                 settings.apns.proxy = PushProxy.none
                 await bench.reload(settings)
                 await bench.send(3, to: token(.apns, phone))
@@ -272,13 +273,14 @@ struct PushReloadTests {
                 #expect(try await !bench.outcomes.next().1.isAccepted)
                 try show(ours)
                 await bench.reload(settings)
-                // Past TLS, the sandbox misses the token that it wants of everybody.
+                // After the TLS handshake, the sandbox complains about the missing token, which it requires from every
+                // client.
                 func isPastTLS(_ outcome: PushOutcome) -> Bool {
                     isApple ? outcome == .credentialsRefused("MissingProviderToken") : outcome.isAccepted
                 }
                 await bench.send(2, to: device)
                 #expect(isPastTLS(try await bench.outcomes.next().1))
-                // The key of another certificate.
+                // The test writes the key of another certificate.
                 try write(stranger.key, "cert-key.pem", in: folder)
                 await bench.reload(settings)
                 #expect(sink.lines.contains { $0.contains("certificate not reloaded") }, "\(sink.lines)")

@@ -12,7 +12,7 @@ import TestSupport
 import Testing
 import Timekeeping
 
-/// Runs a push service against a provider whose answers come from `reply`.
+/// Runs a push service with a provider whose answers come from `reply`.
 private func withService(
     changing change: (inout PushSettings) -> Void = { _ in },
     reply: @escaping @Sendable (FakeProvider.Request, Int) -> FakeProvider.Reply,
@@ -98,7 +98,7 @@ struct PushServiceTests {
 
     @Test func `Google's access token is ready before the first push, and is renewed before its end`() async throws {
         try await withService(reply: { request, before in
-            // The first token lives for a second, and half of that is over.
+            // The first token is valid for a second, and half of this time is over.
             isToken(request)
                 ? .answer(200, before == 0 ? #"{"access_token":"ya29.a","expires_in":1}"# : grant) : .answer(200)
         }) { (bench, provider) async throws in
@@ -301,7 +301,7 @@ struct PushServiceTests {
             },
             reply: { _, _ in .answer(200) }
         ) { (bench, provider) async throws in
-            // Both in one turn of the loop, so that the provider cannot answer in between.
+            // Both orders are sent in one turn of the loop, so that the provider cannot answer in between.
             await bench.sendAndCancel(1, to: token(.apns, "AA"))
             await bench.send(2, to: token(.apns, "BB"))
             let taken = try await bench.outcomes.next()

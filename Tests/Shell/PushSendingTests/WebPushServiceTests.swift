@@ -35,7 +35,7 @@ struct WebPushServiceTests {
             #expect(records[1].type == "missed_calls")
             #expect(records[1].headers["urgency"] == "normal")
             #expect(records[1].headers["content-encoding"] == "aes128gcm")
-            // One authorization token for many requests.
+            // The service uses one authorization token for many requests.
             #expect(records[0].credential == records[1].credential)
             #expect(await bench.report("webpush").sent == 2)
         }
@@ -45,7 +45,7 @@ struct WebPushServiceTests {
         try await withAllProviders { (bench, providers) async throws in
             let subscription = try await providers.subscribe("s1")
             await bench.send(1, to: device(subscription, keyed: false))
-            // The length is right, but this is no point on the curve.
+            // The length of the key is right, but it is not a point on the curve.
             let none = String(repeating: "A", count: 87) + "." + String(repeating: "A", count: 22)
             await bench.send(
                 2, to: PushToken(provider: .webPush, param: ByteString(none), prid: ByteString(subscription.url)))
@@ -96,7 +96,7 @@ struct WebPushServiceTests {
             try await withAllProviders(
                 changing: { settings, url in
                     settings.webPush.limits.requests = 1
-                    // Longer than the test takes, even on a busy machine.
+                    // The timeout is longer than the test takes, even on a busy machine.
                     settings.requestTimeout = .seconds(60)
                     settings.webPush.hosts = try hosts([String(authority), String(url.dropFirst("https://".count))])
                 }
@@ -116,7 +116,8 @@ struct WebPushServiceTests {
         }
     }
 
-    /// Phones name the origins. A large number of them must not use much memory or delay the pushes of others.
+    /// Phones decide which push services are contacted. Even a large number of push services must not use much memory
+    /// or delay the pushes of others.
     @Test func `more push services than connections are all served`() async throws {
         try await withAllProviders(
             changing: { settings, url in

@@ -86,26 +86,38 @@ struct CSVTests {
         #expect(read == texts.map { .bytes(Array($0.utf8)) })
     }
 
-    @Test func `a file that is there is not replaced, and a new one is its owner's`() throws {
+    @Test(arguments: [false, true])
+    func `a file that is there is not replaced, and a new one is its owner's`(hasName: Bool) throws {
         let folder = try TemporaryFolder()
         let path = folder.file("users.csv")
         do {
-            let file = try NewFile(path: path)
+            let file = try NewFile(path: path, hasName: hasName)
             try file.write("a\n")
+            // Nothing is left of an unnamed file when its writer is killed.
+            let names = try FileManager.default.contentsOfDirectory(atPath: folder.path)
+            #expect(names.map { $0.hasSuffix(".partial") } == (hasName ? [true] : []), "\(names)")
+            #expect(try names.allSatisfy { try mode(of: folder.file($0)) == 0o600 })
             #expect(!FileManager.default.fileExists(atPath: path))
             try file.finish()
         }
         #expect(try String(contentsOfFile: path, encoding: .utf8) == "a\n")
         #expect(try mode(of: path) == 0o600)
         #expect(throws: Command.Failure.self) { _ = try NewFile(path: path) }
-        // Somebody makes the file meanwhile.
+        // Another program creates the file in the meantime.
         let other = folder.file("other.csv")
         do {
-            let file = try NewFile(path: other)
+            let file = try NewFile(path: other, hasName: hasName)
             try Data("theirs".utf8).write(to: URL(filePath: other))
             #expect(throws: Command.Failure.self) { try file.finish() }
         }
         #expect(try String(contentsOfFile: other, encoding: .utf8) == "theirs")
+        do {
+            let file = try NewFile(path: path, mode: 0o640, replaces: true, hasName: hasName)
+            try file.write("b\n")
+            #expect(try String(contentsOfFile: path, encoding: .utf8) == "a\n")
+            try file.finish()
+        }
+        #expect(try String(contentsOfFile: path, encoding: .utf8) == "b\n" && mode(of: path) == 0o640)
         #expect(
             try FileManager.default.contentsOfDirectory(atPath: folder.path).sorted() == ["other.csv", "users.csv"])
     }

@@ -39,6 +39,47 @@ private func lines(_ record: TimelineRecord) -> [String] {
 
 @Suite("explain, in words")
 struct ExplanationTests {
+    @Test func `a store that takes no changes is told first, because records are missing`() {
+        var report = report()
+        #expect(!Explanation(report).lines.contains { $0.contains("503") })
+        report.storeFailure = "the store cannot be written: the disk is full"
+        let lines = Explanation(report).lines
+        #expect(lines.first == "Now the store cannot be written: the disk is full")
+        #expect(lines.dropFirst().first?.contains("=> Until then new phones and users get 503") == true)
+        report.isKnown = false
+        #expect(Explanation(report).lines.first == "Now the store cannot be written: the disk is full")
+    }
+
+    @Test func `a REGISTER whose token no app takes has the cure of the settings`() {
+        func advice(_ reason: String) -> String? {
+            lines(
+                record {
+                    $0.refused(.register, 555, share: .stranger)
+                    $0.reason = reason
+                }
+            ).last
+        }
+        let topic = advice("\(TokenProblem.appleTopic.sentence)")
+        #expect(topic?.contains("add the topic to push.apns.topics") == true)
+        #expect(advice("the disk is full")?.contains("docs/Troubleshooting.md") == true)
+    }
+
+    @Test func `a provider whose name DNS does not know`() {
+        func advice(_ reason: String) -> String? {
+            lines(
+                record {
+                    $0.tries = 2
+                    $0.answer = .failed
+                    $0.reason = reason
+                    $0.end = .pushFailed
+                }
+            ).last
+        }
+        let unknown = "api.push.apple.com:443: the host name cannot be resolved: DNS has no such name"
+        #expect(advice(unknown)?.contains("DNS does not lead to the provider") == true)
+        #expect(advice("api.push.apple.com:443: no answer in time")?.contains("DNS") == false)
+    }
+
     @Test func `the app's marks of the push`() {
         let record = record {
             $0.tries = 1
@@ -259,6 +300,27 @@ struct ExplanationTests {
         #expect(told.contains { $0.hasPrefix("  900 ms   ") } == (end != .notOffered))
         #expect(told.contains { $0.hasPrefix("  => ") } == (end == .noAnswer || end == .unreachable))
         if end == .refused { #expect(told.last == "  900 ms   the upstream refused with 486") }
+    }
+
+    @Test(arguments: TimelineRecord.End.allCases)
+    func `the forward for a user without a device has a sentence for each end`(end: TimelineRecord.End) {
+        let lines = lines(
+            record(.noContact) {
+                $0.end = end
+                $0.endStatus = 486
+                $0.steps.ended = 900
+            })
+        guard end != .notOffered else { return }
+        #expect(lines[1] == "  0 ms     the call came; bob@example.net had no device, so call.no-wake forwarded it")
+        #expect(lines.contains { $0.hasPrefix("  900 ms   ") })
+        if end == .forwarded { #expect(lines.contains("  900 ms   the forward's destination rang or answered")) }
+        if end == .refused {
+            #expect(
+                lines.contains {
+                    $0.contains("destination refused with 486, the caller got the status of call.no-wake")
+                })
+        }
+        #expect(lines.contains { $0.hasPrefix("  => The phone must register: it never did") })
     }
 
     @Test(arguments: TimelineRecord.Omission.allCases)

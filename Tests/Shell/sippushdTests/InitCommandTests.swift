@@ -17,7 +17,9 @@ struct InitCommandTests {
     @Test func `the answers become settings`() throws {
         let found = try settings([
             "", "example.net", "192.0.2.10:5080", "/etc/c.pem", "/etc/k.pem", "/etc/key.p8", "com.example.phone",
-            "DEF123GHIJ", "ABC123DEFG", "credential:firebase.json",
+            "DEF123GHIJ", "ABC123DEFG", "credential:firebase.json", "/etc/vapid.pem", "mailto:push@example.net",
+            "maybe",
+            "Yes", "https://push.example.net/wake/{{token}}", "broker",
         ])
         #expect(found.domains == ["example.net"])
         #expect(found.trusted.map { "\($0)" }.count == 1)
@@ -26,10 +28,15 @@ struct InitCommandTests {
         let apple = found.push.apns
         #expect(apple.enabled && apple.topics == ["com.example.phone"])
         #expect(found.push.fcm.enabled)
+        #expect(found.push.webPush.enabled && found.push.webPush.keyFile == "/etc/vapid.pem")
+        #expect(found.push.webPush.contact == "mailto:push@example.net")
+        #expect(found.push.acrobits.enabled)
+        #expect(found.push.http.enabled && found.push.http.apps.keys.sorted() == ["broker"])
+        #expect(found.push.http.apps["broker"]?.body != nil)
     }
 
     @Test func `only the domain is needed`() throws {
-        let found = try settings(["example.net", "", "", "", ""])
+        let found = try settings(["example.net", "", "", "", "", "", "", ""])
         #expect(found.domains == ["example.net"] && found.trusted.isEmpty && found.upstream == nil)
         #expect(found.listen == DaemonSettings().listen && found.push.enabledProviders.isEmpty)
     }
@@ -40,7 +47,17 @@ struct InitCommandTests {
 
     @Test(arguments: ["pbx.example.net", "192.0.2.1:0", "::1:5060x", "a: b", "192.0.2.300"])
     func `a PBX that is no address is refused`(pbx: String) {
-        #expect(throws: SettingComplaint.self) { _ = try settings(["example.net", pbx, "", "", ""]) }
+        #expect(throws: SettingComplaint.self) { _ = try settings(["example.net", pbx, "", "", "", "", "", ""]) }
+    }
+
+    @Test(arguments: ["a: b", "'", "x\n        fcm: {enabled: true}", "]"])
+    func `the name and URL of an own service cannot become other keys`(word: String) throws {
+        for (app, url) in [(word, "https://push.example.net/"), ("broker", word)] {
+            var made = NewSettings(domain: "example.net")
+            made.ownService = NewSettings.OwnService(app: app, url: url)
+            let found = try? DaemonSettings(yaml: Array(try made.yaml().utf8), file: "made")
+            #expect(found == nil || found?.push.enabledProviders.count == 1)
+        }
     }
 
     @Test(arguments: [("::1", "::1"), ("[::1]:5090", "[::1]:5090"), ("2001:db8::1", "2001:db8::1")])

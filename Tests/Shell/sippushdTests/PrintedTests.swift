@@ -48,7 +48,7 @@ struct PrintedTests {
 
     @Test func `a help text cannot leave its quotes`() {
         for script in [Completion.zsh.script, Completion.fish.script] {
-            // An apostrophe in a sentence, in the notation of each shell.
+            // An apostrophe is written in the notation of each shell.
             #expect(script.contains("user\\'s devices") || script.contains("user'\\''s devices"))
         }
     }

@@ -6,7 +6,7 @@ import Testing
 @Suite("Rows of users")
 struct UserTableTests {
     private static let realms = UserRealms(domains: ["example.net", "Example.org"], realm: nil)
-    /// HA1 of bob, example.net, secret.
+    /// The HA1 hash of user `bob`, realm `example.net` and password `secret`.
     private static let md5 = "7d7e85b76c9d8c9c2c3d5f5f6a1fb0a3"
 
     private func table(
@@ -76,7 +76,7 @@ struct UserTableTests {
     ])
     func `a first line without names is refused`(head: String, sentence: String) {
         #expect(refusal(head, []).map { $0.contains(sentence) } == true, "\(refusal(head, []) ?? "")")
-        // A file without names begins with a user, whose password must not be shown.
+        // A file without column names begins with a user, whose password the error must not show.
         #expect(refusal(head, [])?.contains("secret") == false)
     }
 
@@ -94,7 +94,7 @@ struct UserTableTests {
     func `a row that is wrong is refused with its reason`(row: String, sentence: String) {
         let found = refusal("user,domain,password", row)
         #expect(found?.contains(sentence) == true, "\(found ?? "taken")")
-        // Who reads the report learns no password.
+        // The report does not show the password.
         #expect(found?.contains("secret") != true)
     }
 

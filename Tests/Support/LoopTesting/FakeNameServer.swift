@@ -59,7 +59,7 @@ extension FixedWidthInteger {
     }
 }
 
-/// A name server on loopback. It answers from a table of records.
+/// A fake name server on loopback. The server answers from a table of records.
 package actor FakeNameServer {
     package enum Zone: Sendable {
         case records([FakeRecord], timeToLive: UInt32)

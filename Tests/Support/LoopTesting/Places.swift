@@ -4,8 +4,8 @@ package import Reactor
 import ScenarioReplay
 import Testing
 
-/// Phones, PBXs and other peers on real sockets, each with a name. Every message that one of them receives is reported
-/// with this name.
+/// Phones, PBXs and other peers on real sockets, each with a name. Every message that one of the places receives is
+/// reported with the name of this place.
 package actor Places {
     package let loop: EventLoop
     package nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
@@ -53,9 +53,9 @@ package actor Places {
     ///   - name: the name of the phone.
     ///   - target: the address of the daemon. The daemon's certificate must be for this address.
     ///   - tls: the phone's TLS context, if it uses TLS.
-    ///   - isBrowser: whether it uses WebSocket. The head of the answer is then the first message, and nothing may be
-    ///     sent before it arrives.
-    /// - Throws: if no socket could be made.
+    ///   - isBrowser: whether the phone uses WebSocket. For a WebSocket, the first message is the head of the HTTP
+    ///     answer, and nothing may be sent before it arrives.
+    /// - Throws: an error if no socket could be created.
     package func connect(
         _ name: String, to target: Endpoint, tls: TLSContext? = nil, isBrowser: Bool = false
     ) throws {
@@ -86,15 +86,15 @@ package actor Places {
         phone.send(browsers[name] == nil ? bytes : WebSocketFrames.frame(bytes))
     }
 
-    /// Sends the messages in one turn of the loop.
+    /// Sends all messages in one turn of the loop.
     package func sendTogether(_ messages: [[UInt8]], from name: String, to target: Endpoint) {
         for message in messages { send(message, from: name, to: target) }
     }
 
     package func hangUp(_ name: String) { phones.removeValue(forKey: name)?.close() }
 
-    /// Waits for the next message at this place that begins with `start`. A message at one of the places in `never` is
-    /// a failure.
+    /// Waits for the next message at this place that begins with `start`. A message that arrives at one of the places
+    /// in `never` is a failure.
     package nonisolated func message(_ start: String, at place: String, never: Set<String> = []) async throws -> String
     {
         while true {
@@ -104,8 +104,8 @@ package actor Places {
         }
     }
 
-    /// Collects the text that arrives at this place from now on, until it contains `part`. The pieces in which it
-    /// arrives do not matter. A message at one of the places in `never` is a failure.
+    /// Collects the text that arrives at this place from now on until the text contains `part`. The text may arrive in
+    /// any number of pieces. A message that arrives at one of the places in `never` is a failure.
     package nonisolated func text(until part: String, at place: String, never: Set<String> = []) async throws -> String
     {
         var all = ""
@@ -117,8 +117,8 @@ package actor Places {
         return all
     }
 
-    /// A port that nobody uses. It is needed because a daemon cannot report which TCP port the kernel gave it. It is
-    /// reserved until these places are closed.
+    /// Returns a port that nobody uses. Tests need this function because a daemon cannot report which TCP port the
+    /// kernel gave it. The port is reserved until these places are closed.
     package func freePort() throws -> Endpoint {
         guard let port = ReservedPort.any() else { throw NoPort() }
         reserved.append(port)

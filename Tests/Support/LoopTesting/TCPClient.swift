@@ -24,7 +24,7 @@ package actor TCPClient {
         return client
     }
 
-    /// Connects. The bytes in `first` are sent in the same turn of the loop.
+    /// Connects to the target, and sends the bytes in `first` in the same turn of the loop.
     package func connect(to target: Endpoint, sending first: [UInt8] = []) throws {
         let events = events
         var limits = StreamConnection.Limits()
@@ -65,7 +65,7 @@ package actor TCPClient {
         connection = nil
     }
 
-    /// Collects the received text until it is enough, or the connection ends.
+    /// Collects the received text until `isEnough` returns true or the connection ends.
     package nonisolated func text(until isEnough: (String) -> Bool) async throws -> String {
         var all = ""
         while !isEnough(all) {
@@ -80,8 +80,8 @@ package actor TCPClient {
 
     package nonisolated func end() async throws { _ = try await text { _ in false } }
 
-    /// Sends a request on its own connection, and returns the whole answer when the server has closed the connection.
-    /// Empty if there is no answer.
+    /// Sends a request on a connection of its own, and returns the whole answer when the server has closed the
+    /// connection. The result is empty if the server does not answer.
     package static func answer(to request: [UInt8], from server: Endpoint) async throws -> String {
         try await withLoop { loop in
             let client = TCPClient(loop)

@@ -1,4 +1,4 @@
-/// The WebSocket frames of a browser (RFC 6455), as far as SIP needs them: whole text messages.
+/// The WebSocket frames of a browser (RFC 6455). Only whole text messages are supported, because SIP needs no others.
 package struct WebSocketFrames {
     /// Received bytes that are not a whole message yet.
     private var rest: [UInt8] = []
@@ -15,14 +15,14 @@ package struct WebSocketFrames {
                 + "Sec-WebSocket-Protocol: sip\r\n\r\n").utf8)
     }
 
-    /// A text message in one frame. Its mask is zero, so that the bytes are unchanged.
+    /// Puts a text message into one frame. The mask of the frame is zero, so that the bytes are unchanged.
     package static func frame(_ message: [UInt8]) -> [UInt8] {
         let long = [UInt8(message.count >> 8 & 0xff), UInt8(message.count & 0xff)]
         let length = message.count < 126 ? [0x80 | UInt8(message.count)] : [0x80 | 126] + long
         return [0x81] + length + [0, 0, 0, 0] + message
     }
 
-    /// Takes received bytes, and returns the parts that are complete: first the head of the answer, then messages.
+    /// Takes received bytes, and returns the complete parts: first the head of the answer, then messages.
     package mutating func messages(in bytes: [UInt8]) -> [[UInt8]] {
         rest += bytes
         var messages: [[UInt8]] = []

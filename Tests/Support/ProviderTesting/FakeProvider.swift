@@ -3,10 +3,10 @@ package import Crypto
 package import LoopTesting
 package import Reactor
 
-/// An HTTP/1.1 server that gives the answers of a test, and reports the requests that it got.
+/// An HTTP/1.1 server that gives the answers chosen by a test, and reports the requests that it received.
 package actor FakeProvider {
     package struct Request: Sendable {
-        /// The whole request as it was received.
+        /// The whole request as received.
         package let text: String
         package let path: String
         /// The header fields, with names in lower case.
@@ -16,7 +16,7 @@ package actor FakeProvider {
 
     package enum Reply: Sendable {
         case answer(Int, String = "", headers: String = "")
-        /// These bytes, whether or not they are a valid answer.
+        /// Answers with these bytes, whether or not they are a valid response.
         case bytes(String, closes: Bool = false)
         case silence
         case close
@@ -24,7 +24,7 @@ package actor FakeProvider {
 
     package let loop: EventLoop
     package nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
-    /// All requests, as they were received.
+    /// All requests as received.
     package nonisolated let requests = Mailbox<Request>()
     private let reply: @Sendable (Request, Int) -> Reply
     private var count = 0
@@ -93,7 +93,7 @@ package actor FakeProvider {
 }
 
 extension FakeProvider.Request {
-    /// Reads a request; `nil` if it is incomplete.
+    /// Reads a request; the result is `nil` if the text is incomplete.
     init?(_ text: String) {
         let parts = text.split(separator: "\r\n\r\n", maxSplits: 1, omittingEmptySubsequences: false)
         guard parts.count == 2 else { return nil }

@@ -2,21 +2,22 @@ import Addressing
 package import LoopTesting
 package import Reactor
 
-/// An HTTP proxy for CONNECT, on a real socket. It leads everybody to one server, whatever name is asked for, or
-/// misbehaves as a test wants.
+/// An HTTP proxy for CONNECT, on a real socket. The proxy connects all clients to one server, whatever name they ask
+/// for, or misbehaves as a test requires.
 package actor FakeProxy {
     package enum Behaviour: Sendable {
-        /// Leads to the server on the loopback address with the asked port.
+        /// Connects clients to the port that they ask for, but on the loopback address.
         case leads
-        /// The same, for requests with this `user:password` in base64; 407 for others.
+        /// Connects clients as `leads` does, but only for requests with this `user:password` in base64. The proxy
+        /// answers other requests with 407.
         case wants(String)
         case answers(String)
-        /// Accepts connections and says nothing.
+        /// Accepts connections and never sends anything.
         case hangs
         case closes
-        /// A head that does not end, of this many bytes.
+        /// Sends a response head of this many bytes, which does not end.
         case longHead(Int)
-        /// Agrees one byte at a time, and so that the server's first bytes follow in the same packet.
+        /// Sends its consent one byte at a time, so that the last packet also contains the server's first bytes.
         case dribbles
     }
 
@@ -29,7 +30,7 @@ package actor FakeProxy {
     private var behaviour: Behaviour
     private var listener: StreamListener?
     private var streams: [UInt64: StreamConnection] = [:]
-    /// The other end of each tunnel, both ways.
+    /// The connection at the other end of each tunnel, by connection and in both directions.
     private var partners: [UInt64: UInt64] = [:]
 
     package init(_ loop: EventLoop, _ behaviour: Behaviour = .leads) {
@@ -37,7 +38,7 @@ package actor FakeProxy {
         self.behaviour = behaviour
     }
 
-    /// Gives the port.
+    /// Starts to listen, and returns the port.
     package func listen() throws -> UInt16 {
         let listener = try StreamListener(boundTo: Endpoint(.loopbackV4, 0), on: loop, limit: 100) { self.accept($0) }
         self.listener = listener

@@ -7,7 +7,7 @@ import TestSupport
 import Testing
 import Timekeeping
 
-/// The push sandbox on a loop. It checks requests as real push providers do.
+/// The push sandbox on a loop, which checks requests as real push providers do.
 package actor Providers {
     package struct Subscription: Sendable {
         package let url: String
@@ -23,8 +23,8 @@ package actor Providers {
 
     package init(_ loop: EventLoop) { self.loop = loop }
 
-    /// Listens, and returns the URL. The certificate is its own authority. With `apps`, clients must present that
-    /// certificate.
+    /// Starts to listen, and returns the URL. The certificate is self-signed, so it is its own authority. If `apps` is
+    /// given, clients must present this certificate.
     package func listen(
         _ certificate: SelfSignedCertificate, at address: IPAddress = .loopbackV4, plans: [String: String] = [:],
         apps: SelfSignedCertificate? = nil, topics: Set<String>? = nil, projects: Set<String>? = nil,
@@ -52,7 +52,8 @@ package actor Providers {
         return url
     }
 
-    /// Makes a web push subscription. It accepts pushes of only one key, or of any key without `sender`.
+    /// Creates a web push subscription. The subscription accepts only pushes that are signed with the key `sender`, or
+    /// with any key if `sender` is `nil`.
     package func subscribe(_ id: String, sender: String? = nil) throws -> Subscription {
         let body = sender.map { #"{"vapid":"\#($0)"}"# } ?? ""
         let answer = semantics?.answer(

@@ -3,13 +3,13 @@ import Foundation
 package import PushDelivery
 import TestSupport
 
-/// A folder with keys and files for one test. It is removed with the test.
+/// A folder with keys and files for one test. The folder is removed at the end of the test.
 package struct TestFolder: Sendable {
     package let path: String
 
     package init(path: String) { self.path = path }
 
-    /// Settings in which all providers are enabled and use one server.
+    /// Settings that enable all providers and let them use one server.
     package func settings(_ url: String) throws -> PushSettings {
         try write(TestKeys.rfc7515P256, to: "key.p8")
         let account = [
@@ -45,7 +45,7 @@ package func withFolder(_ body: (TestFolder) async throws -> Void) async throws 
 }
 
 extension PushSettings {
-    /// Enables the providers other than Apple and Google, on one server.
+    /// Enables all providers except Apple and Google, and lets them use one server.
     package mutating func addGateways(_ url: String, key: String) throws {
         webPush.enabled = true
         webPush.keyFile = key
@@ -56,7 +56,7 @@ extension PushSettings {
     }
 }
 
-/// A token in the provider's form. A token of Apple gets zeros before the given digits.
+/// Returns a token in the provider's form. If the token is for Apple, zeros precede the given digits.
 package func token(_ provider: PushProvider, _ prid: String) -> PushToken {
     guard provider == .apns else { return PushToken(provider: provider, param: .empty, prid: ByteString(prid)) }
     let parts = prid.split(separator: ":", maxSplits: 1)

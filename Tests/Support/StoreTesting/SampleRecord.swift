@@ -10,7 +10,7 @@ extension PushCode {
 }
 
 extension TimelineRecord {
-    /// The record of an accepted push, for a call that nobody answered.
+    /// The record of a push that the provider accepted, for a call that nobody answered.
     package static func sample(
         _ number: UInt64, device: DeviceID = 71, kind: Kind = .call, app: String = "fcm", at date: UnixTime,
         _ change: (inout TimelineRecord) -> Void = { _ in }

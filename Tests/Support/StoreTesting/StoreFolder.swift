@@ -2,7 +2,7 @@ package import Persistence
 import Storage
 import TestSupport
 
-/// A folder of its own, with the path of a store in it. It is removed together with the object, or earlier.
+/// A folder for one test, with the path of a store in it. The folder is removed together with this object, or earlier.
 package final class StoreFolder: Sendable {
     private let home: TemporaryFolder
     package var folder: String { home.path }
@@ -12,10 +12,10 @@ package final class StoreFolder: Sendable {
 
     package func remove() { home.remove() }
 
-    /// Writes changes as a command does. Nobody else may have the store open.
+    /// Writes changes as a command does, while nobody else has opened the store.
     package func keep(_ changes: [ServiceChange]) throws { try SQLiteFile(path: path).keep(changes) }
 
-    /// Opens the file as a command does, and lets SQLite check all of it.
+    /// Opens the store as a command does, and lets SQLite check the whole file.
     ///
     /// - Returns: the problems that SQLite finds; empty if there are none.
     package func integrityProblems() throws -> [String] {
@@ -23,7 +23,7 @@ package final class StoreFolder: Sendable {
         return try Connection(path: path).integrityProblems()
     }
 
-    /// How many rows each table has. It also works while somebody writes.
+    /// The number of rows in each table, even while another connection writes.
     package func rowCounts() throws -> [String: Int64] { try Self.rowCounts(path) }
 
     package static func rowCounts(_ path: String) throws -> [String: Int64] {

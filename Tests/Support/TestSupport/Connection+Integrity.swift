@@ -8,7 +8,7 @@ extension Connection {
             let check = try statement("PRAGMA integrity_check")
             while try check.step() { problems.append(check.text(0)) }
         } catch {
-            // Some damage makes the check itself fail.
+            // Some kinds of damage make the check itself fail.
             guard case .corrupt = error.code else { throw error }
             problems.append(error.message)
         }

@@ -1,6 +1,6 @@
 package import Addressing
 
-/// In tests, devices are written as numbers.
+/// Lets tests write devices as numbers.
 extension DeviceID: ExpressibleByIntegerLiteral {
     package init(integerLiteral number: UInt64) { self.init(rawValue: number) }
 }

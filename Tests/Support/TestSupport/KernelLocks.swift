@@ -2,13 +2,13 @@ import Glibc
 
 /// Reads the POSIX locks from the kernel's list (`/proc/locks`).
 package enum KernelLocks {
-    /// The locks of a file.
+    /// The locks on a file.
     ///
     /// - Parameters:
     ///   - path: the path of the file.
-    ///   - process: the holder of the locks.
-    /// - Returns: for each lock its kind, first and last byte; `nil` if the file does not exist or the list cannot be
-    ///   read.
+    ///   - process: the process that holds the locks.
+    /// - Returns: for each lock its kind, first byte and last byte; `nil` if the file does not exist or the list cannot
+    ///   be read.
     package static func of(_ path: String, heldBy process: Int32) -> Set<String>? {
         var status = stat()
         guard unsafe stat(path, &status) == 0, let text = list() else { return nil }
@@ -23,7 +23,7 @@ package enum KernelLocks {
         return locks
     }
 
-    /// Reads the list. The kernel returns it in pieces of a page, so a short piece is not the end.
+    /// Reads the list. The kernel returns the list in pieces of a page, so a short piece is not the end.
     private static func list() -> String? {
         let descriptor = unsafe open("/proc/locks", O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { return nil }

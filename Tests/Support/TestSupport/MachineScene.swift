@@ -9,7 +9,7 @@ import SIPGrammar
 import SIPTransactions
 package import Timekeeping
 
-/// The inputs of the engine's state machines, without the engine.
+/// Makes the inputs of the engine's state machines, for tests without an engine.
 package struct MachineScene {
     package static let pbx = Flow(
         transport: .udp, listener: 0, connection: 0, remote: Endpoint(IPAddress(v4: 0x0a00_0002), 5060))
@@ -57,7 +57,7 @@ package struct MachineScene {
             caller: Caller(hash: 103, isTrusted: true), mayPush: true)
     }
 
-    /// A registrar in which bob has one push contact for each token.
+    /// Creates a registrar in which bob has one push contact for each token.
     package func registrar(_ tokens: String...) throws -> Registrar {
         var registrar = Registrar(
             settings: RegistrarSettings(), users: UserDirectory(), enabled: [.fcm], startedAt: now.date)

@@ -1,10 +1,10 @@
 import Synchronization
 import Telemetry
 
-/// Keeps log lines in memory.
+/// A log sink that stores lines in memory.
 ///
-/// - `@unchecked Sendable` because the lines are reached only while a flag is set. The flag is a spin lock: on Linux
-///   the thread sanitizer supports atomics, but not `Synchronization.Mutex`.
+/// - The type is `@unchecked Sendable`, because the lines are reached only while a flag is set. The flag is a spin
+///   lock: on Linux the thread sanitizer supports atomics, but not `Synchronization.Mutex`.
 package final class MemoryLogSink: LogSink, @unchecked Sendable {
     private let isTaken = Atomic(false)
     private var kept: [String] = []

@@ -42,7 +42,7 @@ package enum SIPText {
         return bytes(rows + extra, body: body)
     }
 
-    /// A CANCEL, or the ACK to a failure. It has the branch and the CSeq number of the INVITE.
+    /// A CANCEL, or the ACK to a failure. The request has the branch and the CSeq number of the INVITE.
     package static func hopRequest(_ method: String, for invite: SIPRequest, to: String? = nil, extra: [String] = [])
         -> [UInt8]
     {
@@ -59,7 +59,7 @@ package enum SIPText {
             ] + extra)
     }
 
-    /// A request inside a dialog. It follows the route set that the 2xx recorded.
+    /// Builds a request inside a dialog. The request follows the route set that the 2xx recorded.
     package static func dialogRequest(
         _ method: String, cseq: Int, invite: SIPRequest, answer: SIPResponse, at source: Endpoint, branch: String
     ) -> [UInt8] {
@@ -96,7 +96,7 @@ package enum SIPText {
         return bytes(rows)
     }
 
-    /// Reads a request as the daemon does; `nil` if it is invalid.
+    /// Reads a request as the daemon does; the result is `nil` if the request is invalid.
     package static func readRequest(_ bytes: [UInt8]) -> SIPRequest? {
         guard case .request(let request) = MessageReader().read(bytes.span, isStream: false) else { return nil }
         return request

@@ -1,6 +1,6 @@
 import Foundation
 
-/// The random numbers of SplitMix64. The same seed gives the same numbers on every machine.
+/// The random number generator SplitMix64. The same seed gives the same numbers on every machine.
 package struct SeededGenerator: RandomNumberGenerator, Sendable {
     private var state: UInt64
 

@@ -7,7 +7,7 @@ import PushDelivery
 import PushPlanning
 package import Registration
 
-/// The data that survive a crash: committed changes and the journal. Queued changes are lost.
+/// The data that survive a crash: committed changes and the journal. A crash loses changes that are still queued.
 package struct SimulatedDisk {
     private var queued: [(changes: [EngineChange], ticket: CommitTicket?)] = []
     package private(set) var bindings: [DeviceID: StoredBinding] = [:]
@@ -31,8 +31,8 @@ package struct SimulatedDisk {
         return batch.compactMap(\.ticket)
     }
 
-    /// Imitates a full disk: changes with a ticket are refused, and all others stay queued. Returns the tickets of the
-    /// refused changes.
+    /// Imitates a full disk: it refuses changes with a ticket, and leaves all others in the queue. Returns the tickets
+    /// of the refused changes.
     package mutating func refuse() -> [CommitTicket] {
         let refused = queued.compactMap(\.ticket)
         queued.removeAll { $0.ticket != nil }
@@ -58,7 +58,7 @@ package struct SimulatedDisk {
         }
     }
 
-    /// Writes to the journal. A crash loses nothing that was written there.
+    /// Writes a change to the journal. A crash loses nothing that is in the journal.
     package mutating func journal(_ change: CallChange) {
         switch change {
         case .begun(let call): calls[call.id] = call

@@ -14,7 +14,7 @@ package struct SimulatedPhone {
     package let name: String
     package let isOrdinary: Bool
     package let transport: Transport
-    /// How many flows the phone registers (RFC 5626), one after the other.
+    /// The number of flows that the phone registers (RFC 5626), one after the other.
     package let flows: Int
     var endpoint: Endpoint
     var connection: UInt64?
@@ -27,18 +27,18 @@ package struct SimulatedPhone {
     /// The transaction of the REGISTER that last got 200.
     var acknowledged: ByteString?
     var registrations = 0
-    /// The number of REGISTERs that were repeated on the current flow. Apps repeat them after repeated network
+    /// The number of REGISTERs that the phone repeated on the current flow, as apps do after repeated network
     /// notifications.
     var refreshes = 0
     var firstRegistered = Instant.distantFuture
     var pushes = 0
     /// For each Call-ID, the Via branches and flows of the INVITEs that arrived.
     var invited: [String: [(branch: String, flow: Flow)]] = [:]
-    /// The calls that the phone refused, also as merged requests, and the calls whose push failed.
+    /// The calls that the phone refused (including merged requests), and the calls whose push failed.
     var refused = Set<String>()
     var unpushed = Set<String>()
     var dialogs: [String: SimulatedDialog] = [:]
-    /// The reference (`pn-purr`) that the daemon gave the phone for its Contacts.
+    /// The `pn-purr` value (RFC 8599 section 6) that the daemon gave to the phone for its Contacts.
     var purr = ""
     /// The transactions of INVITEs that arrived as merged requests.
     var metTwice = Set<ByteString?>()
@@ -53,7 +53,7 @@ package struct SimulatedPhone {
         endpoint = Endpoint(IPAddress(v4: 0xc000_0200 | UInt32(truncatingIfNeeded: number + 1)), 1)
     }
 
-    /// The phone's current Contact. In a REGISTER it has the push parameters.
+    /// The phone's current Contact value. In a REGISTER, the value has the push parameters.
     func contact(_ push: String = "") -> String {
         "sip:\(name)@\(endpoint)\(push)" + (purr.isEmpty ? "" : ";pn-purr=\(purr)")
     }
@@ -62,7 +62,7 @@ package struct SimulatedPhone {
 
     var registerCallID: String { "reg-\(name)-\(registrations)" }
 
-    /// Whether this is the Call-ID of a REGISTER that one of the phone's flows has sent since the phone woke up.
+    /// Whether one of the phone's flows has sent a REGISTER with this Call-ID since the phone woke up.
     func isRegistering(_ callID: ByteString) -> Bool {
         let text = callID.string
         return text == registerCallID || (1..<max(flows, 1)).contains { text == "\(registerCallID)f\($0)" }
@@ -78,7 +78,7 @@ package struct SimulatedPhone {
 
     mutating func registered() { isRegistered = true }
 
-    /// The text of a REGISTER.
+    /// Builds the text of a REGISTER.
     ///
     /// - Parameter number: the number of the flow, from 0.
     /// - Returns: the REGISTER.
@@ -101,14 +101,14 @@ struct SimulatedDialog {
     var isAcknowledged = false
 }
 
-/// One call of the day, as the PBX and the provider saw it.
+/// One call of the simulated day, as the PBX and the provider saw it.
 package struct SimulatedCall {
     package let caller: String
     package let user: String
     package let callID: String
     let startedAt: Instant
-    /// The only phone for which the call is, by the Contact that this phone gave to others. `nil` if the call is for
-    /// all phones of the user.
+    /// The only phone that the call addresses, and its Contact that the caller knows; `nil` if the call addresses all
+    /// phones of the user.
     let target: (phone: Int, uri: String)?
     var invite: SIPRequest?
     var sawProvisional = false
@@ -119,18 +119,19 @@ package struct SimulatedCall {
     var finals: [Status] = []
     /// Whether the daemon crashed during this call.
     var sawCrash = false
-    /// Whether a crash lost the call, because it was not on the disk.
+    /// Whether a crash lost the call because it was not on the disk.
     var wasLost = false
-    /// The phones whose response of 180 or more reached the daemon.
+    /// The phones whose response of 180 or higher reached the daemon.
     var reached = Set<Int>()
-    /// The phones whose response surely counted: it came on a flow that had received the INVITE or was registered.
+    /// The phones whose response certainly counted: it arrived on a flow that had received the INVITE or was
+    /// registered.
     var surelyReached = Set<Int>()
-    /// Whether the daemon has sent its final response. The response may still be in flight.
+    /// Whether the daemon has ended the call, even if its final response has not reached the caller.
     var isOverForDaemon = false
     /// The phones that reported ringing only after the daemon's final response.
     var rangAfterEnd = Set<Int>()
     var wasAnswered = false
-    /// Whether an answer surely counted: it came on a flow that had received the INVITE or was registered.
+    /// Whether an answer certainly counted: it arrived on a flow that had received the INVITE or was registered.
     var wasSurelyAnswered = false
     /// The number of phones' answers that reached the daemon before an answer reached the caller.
     var answersHeard = 0
@@ -138,8 +139,8 @@ package struct SimulatedCall {
     var finalsSent = 0
     /// Whether a phone declined for all phones (6xx).
     var wasDeclined = false
-    /// Whether a connection broke while it carried an INVITE. The INVITE may have arrived, but the phone's answer is
-    /// then too late.
+    /// Whether a connection broke while it carried an INVITE of this call. If the INVITE arrived nevertheless, the
+    /// phone's answer is too late.
     var lostAPhone = false
     /// For each phone, how many pushes reported this missed call.
     var reports: [Int: Int] = [:]
@@ -159,8 +160,7 @@ package struct SimulatedCall {
     package var wasTaken: Bool { wasAnswered }
 }
 
-/// The future events, in the order of their time. Events with the same time stay in the order in which they were
-/// planned.
+/// The future events in the order of their times. Events at the same time keep the order in which they were planned.
 struct Agenda {
     private var heap: [(instant: Instant, number: Int, event: (SimulatedWorld) -> Void)] = []
     private var planned = 0

@@ -4,11 +4,11 @@ import ProxyCore
 import PushDelivery
 import Timekeeping
 
-/// The timeline records of a day, and checks that they are plausible.
+/// The timeline records of a simulated day, and checks that they are plausible.
 struct SimulatedTimeline {
-    /// The pushes that this engine requested, and when.
+    /// The pushes that the engine has requested since the last crash, and when.
     private var asked: [Receipt: Instant] = [:]
-    /// The pushes that earlier engines requested.
+    /// The pushes that engines before the last crash requested.
     private var askedBefore = Set<Receipt>()
     private var answered = Set<Receipt>()
     private var recorded = Set<RecordID>()
@@ -24,7 +24,7 @@ struct SimulatedTimeline {
         asked[Receipt(code: request.code, device: request.device)] = now
     }
 
-    /// Call when the process has crashed. Open records are lost, and numbers of records start again.
+    /// Notes a crash of the process, which loses open records. The next engine numbers its records from the start.
     mutating func crashed() {
         askedBefore.formUnion(asked.keys)
         asked = [:]
@@ -77,8 +77,8 @@ struct SimulatedTimeline {
         return complaints.map { "the record of \(record.callID) and device \(record.device): \($0)" }
     }
 
-    /// Whether the phone was invited before. A phone that was lost while it rang gets a second record, and may answer
-    /// the INVITE of the first one.
+    /// Whether the phone was already invited by an earlier record. If a phone was lost while it rang, it gets a second
+    /// record, and may answer the INVITE of the first one.
     private func wasInvitedEarlier(_ record: TimelineRecord) -> Bool {
         records.contains {
             $0.callID == record.callID && $0.device == record.device && $0.end == .unreachable
@@ -88,7 +88,7 @@ struct SimulatedTimeline {
 
     /// Checks in the evening, when no call is active, that no record is missing.
     ///
-    /// - Returns: the missing records.
+    /// - Returns: complaints about missing records.
     func complaints(inEveningOf engine: ProxyEngine, calls: [String], now: Instant) -> [String] {
         var complaints: [String] = []
         let missing = asked.filter { !answered.contains($0.key) && now - $0.value > .seconds(1) }.count

@@ -10,15 +10,15 @@ import Timekeeping
 extension SimulatedWorld {
     func violate(_ sentence: String) { violations.append("\(now.instant.nanoseconds / 1_000_000) ms: \(sentence)") }
 
-    /// Checks a message that the daemon sends to a phone. The phone must have got a 2xx to a REGISTER before, and gets
-    /// each call once.
+    /// Checks a message that the daemon sends to a phone. The phone must have received a 2xx to a REGISTER before, and
+    /// must get each call once.
     func checkSent(_ message: ReadMessage, to phone: Int, on flow: Flow) {
         switch message {
         case .response(let response):
             if response.cseq.method == .register, response.status.isSuccess,
                 phones[phone].isRegistering(response.callID)
             {
-                // The 200 to a retransmitted REGISTER changes nothing.
+                // The 200 to a retransmitted REGISTER does not count as a new registration.
                 let isNew = phones[phone].acknowledged != response.via.branch
                 let isBack = phones[phone].isAcknowledged && isNew
                 phones[phone].acknowledged = response.via.branch
@@ -34,8 +34,8 @@ extension SimulatedWorld {
             let known = earlier.last
             if !earlier.contains(where: { $0.branch == branch }) {
                 let hasCrashed = calls.contains { $0.callID == callID && $0.sawCrash }
-                // An INVITE is sent once to a phone. It is sent again only to a phone that has moved, or has answered
-                // it as a merged request.
+                // The daemon sends each INVITE only once to a phone. The daemon sends the INVITE again only to a phone
+                // that has moved or has answered it as a merged request.
                 if let known, known.flow == flow, !phones[phone].refused.contains(callID), !hasCrashed {
                     violate("\(phones[phone].name) got \(callID) twice")
                 }
@@ -62,8 +62,8 @@ extension SimulatedWorld {
         }
     }
 
-    /// Handles a message that reaches no phone. Because of a late REGISTER, an INVITE may go to the former place of its
-    /// phone, and be answered from there. The caller must get the end of the call.
+    /// Handles a message that reaches no phone. After a late REGISTER, the daemon may send an INVITE to the phone's old
+    /// address. The caller must receive the end of the call.
     func noteSentAway(_ message: ReadMessage, on flow: Flow) {
         if case .response(let response) = message, response.cseq.method == .invite, response.status.isFinal,
             let index = calls.firstIndex(where: { $0.callID == response.callID.string })
@@ -89,7 +89,7 @@ extension SimulatedWorld {
         let open = calls.filter { $0.user == user && $0.sawProvisional && $0.finals.isEmpty && !$0.gaveUp }
         for call in open
         where phones[number].firstRegistered < call.startedAt && (call.target.map { $0.phone == number } ?? true) {
-            // If one flow died without notice, the daemon tries the other one after three seconds.
+            // If one flow died unnoticed, the daemon tries the other flow after three seconds.
             at(.milliseconds(plan.flows > 1 ? 3_500 : 300)) { world in
                 let phone = world.phones[number]
                 guard world.generation == generation, phone.acknowledgedFlow == flow,
@@ -107,8 +107,8 @@ extension SimulatedWorld {
 
     /// Records a response of a phone that reached the daemon, by the rules for missed calls (A21).
     ///
-    /// The daemon may drop a response on a flow that neither received the INVITE nor is registered. Then it may report
-    /// the call to the phone as missed.
+    /// The daemon may drop a response on a flow that neither received the INVITE nor is registered. If the response is
+    /// dropped, the daemon may report the call to the phone as missed.
     func noteResponse(_ response: SIPResponse, on flow: Flow) {
         guard response.cseq.method == .invite,
             let index = calls.firstIndex(where: { $0.callID == response.callID.string }),
@@ -128,8 +128,8 @@ extension SimulatedWorld {
         if response.status.code >= 180, response.status != 408, response.status != 503 {
             calls[index].reached.insert(phone)
             if isFromKnownFlow { calls[index].surelyReached.insert(phone) }
-            // The call may be over for the daemon. Then it is reported as missed, because nobody could cancel the
-            // ringing phone.
+            // For the daemon the call may already have ended. If the call has ended, it is reported as missed, because
+            // nobody could cancel the ringing phone.
             if response.status.isProvisional, calls[index].isOverForDaemon { calls[index].rangAfterEnd.insert(phone) }
         }
     }

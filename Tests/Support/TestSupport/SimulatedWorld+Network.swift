@@ -5,9 +5,9 @@ import SIPGrammar
 import SIPMessage
 import Timekeeping
 
-/// The network between the daemon and all others. It loses and duplicates datagrams.
+/// The simulated network between the daemon and all its peers. The network loses and duplicates datagrams.
 extension SimulatedWorld {
-    /// Brings bytes to the daemon.
+    /// Delivers bytes to the daemon.
     func deliver(_ bytes: [UInt8], on flow: Flow) {
         let generation = generation
         for _ in 0..<copies(on: flow) {
@@ -27,7 +27,7 @@ extension SimulatedWorld {
         }
     }
 
-    /// Brings a keep-alive to the daemon.
+    /// Delivers a keep-alive to the daemon.
     func deliverKeepAlive(on flow: Flow) {
         let generation = generation
         for _ in 0..<copies(on: flow) {
@@ -80,8 +80,8 @@ extension SimulatedWorld {
         }
     }
 
-    /// Interrupts the network of half of the phones, and sometimes of the PBX, for a while. Phones may move to get out
-    /// of the interruption.
+    /// Interrupts the network of half of the phones, and sometimes of the PBX, for a while. During the interruption,
+    /// phones may move to another network.
     func networkBreaks() {
         let pause = random.milliseconds(500...15_000)
         for place in phoneAt.keys.sorted(by: { "\($0)" < "\($1)" }) where random.chance(0.5) {
@@ -91,7 +91,7 @@ extension SimulatedWorld {
         tell("the network is interrupted for \(pause)")
     }
 
-    /// How many copies of a message arrive; 0 if it is lost.
+    /// The number of copies of a message that arrive; 0 if the message is lost.
     private func copies(on flow: Flow) -> Int {
         if flow.transport.isReliable || isQuiet { return 1 }
         if let end = cutOff[flow.remote], now.instant < end {

@@ -9,20 +9,20 @@ import Timekeeping
 struct SimulatedOutgoing {
     let callID: String
     let phone: Int
-    /// The flow of the phone at its call, and how often the phone had registered by then.
+    /// The flow of the phone when it made the call, and the number of its REGISTERs until then.
     let flow: Flow
     let registrations: Int
     let invite: SIPRequest
-    // The phone's observations.
+    // The events that the phone saw.
     var sawProvisional = false
     var cancelAnswered = false
     /// The distinct final responses that the phone got.
     var finals: [Status] = []
-    // The PBX's observations.
+    // The events that the PBX saw.
     var branches = Set<ByteString>()
     var answer: Status?
     var isAcknowledged = false
-    /// Whether the phone has not moved, so that the end of its call was checked.
+    /// Whether the simulation checked the end of the call, because the phone had not moved.
     var wasHeard = false
 }
 
@@ -45,11 +45,11 @@ extension SimulatedWorld {
         sendOutgoing(index, attempt: 0)
         let patience = random.chance(0.4) ? random.milliseconds(500...12_000) : .seconds(60)
         at(patience) { $0.phoneGivesUp(index, attempt: 0) }
-        // If the network keeps the caller from cancelling, the daemon ends the call after three minutes.
+        // If the network prevents the caller from cancelling, the daemon ends the call after three minutes.
         at(plan.partitions > 0 ? .seconds(260) : .seconds(150)) { $0.checkEnd(index) }
     }
 
-    /// Whether the phone is still at the place where it made the call.
+    /// Whether the phone still has the flow on which it made the call, without a new REGISTER.
     private func isThere(_ call: SimulatedOutgoing) -> Bool {
         phones[call.phone].registrations == call.registrations && flow(of: call.phone) == call.flow
     }
@@ -114,7 +114,7 @@ extension SimulatedWorld {
         let isNew = outgoing[index].branches.isEmpty
         if let branch = invite.via.branch { outgoing[index].branches.insert(branch.compacted()) }
         guard isNew else {
-            // For a retransmitted INVITE, the PBX repeats its last response.
+            // If an INVITE is retransmitted, the PBX repeats its last response.
             return pbxSays(outgoing[index].answer ?? 180, to: invite)
         }
         at(random.milliseconds(50...500)) { world in
@@ -125,7 +125,7 @@ extension SimulatedWorld {
         at(random.milliseconds(600...6_000)) { $0.pbxDecides(decision, invite, index, attempt: 0) }
     }
 
-    /// Sends the PBX's final response. It is retransmitted until the ACK arrives.
+    /// Sends the PBX's final response. The response is retransmitted until the ACK arrives.
     private func pbxDecides(_ status: Status, _ request: SIPRequest, _ index: Int, attempt: Int) {
         let call = outgoing[index]
         guard attempt < 12, call.answer ?? status == status, !call.isAcknowledged else { return }
@@ -153,7 +153,7 @@ extension SimulatedWorld {
         for call in outgoing {
             let label = "\(call.callID) of \(phones[call.phone].name)"
             if call.branches.count > 1 { violate("the PBX got \(label) by \(call.branches.count) branches") }
-            // During an interruption the PBX may receive a call only after it has timed out for the caller.
+            // During an interruption the PBX may receive a call only after the call has timed out for the caller.
             if !call.branches.isEmpty, call.answer == nil, plan.partitions == 0 {
                 violate("the PBX rings on with \(label)")
             }
@@ -161,7 +161,7 @@ extension SimulatedWorld {
         }
     }
 
-    /// Checks that a phone that has not moved since its call has received the end of the call.
+    /// Checks that a phone which has not moved since its call has received the end of the call.
     private func checkEnd(_ index: Int) {
         let call = outgoing[index]
         guard call.sawProvisional, isThere(call) else { return }

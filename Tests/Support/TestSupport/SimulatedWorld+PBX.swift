@@ -4,10 +4,10 @@ import SIPGrammar
 import SIPMessage
 import Timekeeping
 
-/// The PBX, from which all calls come.
+/// The simulated PBX, from which all calls come.
 extension SimulatedWorld {
-    /// How long a call may be held: the ring timeout of 30 s, and time for retransmissions of the INVITE. With
-    /// interruptions, also more time for the INVITE and for the end.
+    /// The maximum time for which a call may be held: the ring timeout of 30 s, and time for retransmissions of the
+    /// INVITE. If there are interruptions, the INVITE and the end need more time.
     private var longestHold: Duration { plan.partitions > 0 ? .seconds(80) : .seconds(45) }
 
     func callStarts(_ number: Int) {
@@ -17,7 +17,7 @@ extension SimulatedWorld {
                 caller: "c\(number)", user: user, callID: "call\(number)", startedAt: now.instant,
                 target: phoneToCall(of: user)))
         let index = calls.count - 1
-        // Which phones get a push is determined when the INVITE arrives, and is recorded then.
+        // The phones that get a push are determined when the INVITE arrives, so they are recorded then.
         sendInvite(index, attempt: 0)
         let patience = random.chance(0.4) ? random.milliseconds(500...12_000) : longestHold + .seconds(15)
         at(patience) { $0.callerGivesUp(index) }

@@ -4,9 +4,9 @@ import SIPGrammar
 import SIPMessage
 import Timekeeping
 
-/// The actions of phones, on their own initiative and as reactions.
+/// The actions of phones, both spontaneous and as reactions.
 extension SimulatedWorld {
-    /// Starts the app of a phone: it gets a new connection or port, and sends a new REGISTER.
+    /// Starts the app of a phone, which opens a new connection or port and sends a new REGISTER.
     func phoneWakes(_ phone: Int) {
         let hadConnection = phones[phone].connection
         if let hadConnection {
@@ -26,8 +26,8 @@ extension SimulatedWorld {
         sendRegister(of: phone, attempt: 0)
     }
 
-    /// Brings a push for a call to a phone. An app that is awake gives a sign of life on its flow. Any other app
-    /// registers again.
+    /// Delivers a push for a call to a phone. An app that is awake gives a sign of life on its flow. An app that was
+    /// asleep registers again.
     func phoneIsCalled(_ phone: Int) {
         let isThere = phones[phone].isRegistered && (phones[phone].transport == .udp || phones[phone].connection != nil)
         if isThere, random.chance(plan.awake) {
@@ -37,7 +37,8 @@ extension SimulatedWorld {
         }
     }
 
-    /// Moves a phone while it is called. The app continues, or restarts without its state.
+    /// Moves a phone to another network address while it is called. The phone's app continues, or restarts without its
+    /// state.
     private func phoneMoves(_ phone: Int) {
         guard !isQuiet else { return }
         if random.chance(plan.restarts) {
@@ -55,7 +56,8 @@ extension SimulatedWorld {
 
     private func sendRegister(of phone: Int, attempt: Int) {
         let current = phones[phone].registrations
-        // The first flow is registered last. When it gets its 200, the other flows have left the old place.
+        // The first flow is registered last. When the first flow gets its 200, the other flows have left the old
+        // address.
         for number in (0..<phones[phone].flows).reversed() {
             deliver(phones[phone].registerText(flow: number), on: flow(of: phone))
         }
@@ -121,7 +123,7 @@ extension SimulatedWorld {
         func answer(_ status: Status) { self.answer(phone, status, to: request) }
         switch request.method {
         case .invite:
-            // A duplicated datagram of a merged request is answered in the same way. It is not a new INVITE.
+            // A duplicated datagram of a merged request gets the answer of the merged request again.
             if phones[phone].metTwice.contains(request.via.branch) { return answer(.loopDetected) }
             if let dialog = phones[phone].dialogs[key] {
                 if dialog.invite.via.branch == request.via.branch {
@@ -129,11 +131,12 @@ extension SimulatedWorld {
                     return
                 }
                 switch dialog.final {
-                // The same call arrives on another path, while it rings or is answered (RFC 3261 section 8.2.2.2).
+                // The same call arrives on another path while the phone rings or has answered (RFC 3261 section
+                // 8.2.2.2).
                 case nil, 200?:
                     phones[phone].metTwice.insert(request.via.branch)
                     return answer(.loopDetected)
-                // The INVITE was cancelled, and arrives again.
+                // The INVITE was cancelled, and now arrives again.
                 case .requestTerminated?: break
                 case let final?: return answer(final)
                 }
@@ -156,14 +159,14 @@ extension SimulatedWorld {
             phones[phone].dialogs[key]?.final = .requestTerminated
             repeatFinal(phone, key, .requestTerminated, dialog.invite, attempt: 0)
         case .ack:
-            // The ACK to a failure has the branch of its INVITE. A merged request (482) creates no dialog.
+            // The ACK for a failure response has the branch of its INVITE. A merged request (482) creates no dialog.
             let dialog = phones[phone].dialogs[key]
             if phones[phone].metTwice.contains(request.via.branch) { return }
             if dialog?.final == 200 || dialog?.invite.via.branch == request.via.branch {
                 phones[phone].dialogs[key]?.isAcknowledged = true
             }
         case .options:
-            // A dozing phone keeps its connection, but sends nothing.
+            // A dozing phone keeps its connection but sends nothing.
             if random.chance(plan.awake) { answer(.ok) }
         default: answer(.ok)
         }

@@ -10,10 +10,11 @@ import SIPGrammar
 import SIPMessage
 package import Timekeeping
 
-/// A simulated day of one daemon: phones, a PBX, a push provider, a network that loses datagrams, a disk, crashes.
+/// A simulated day of one daemon, with phones, a PBX, a push provider, a network that loses datagrams, a disk, and
+/// crashes.
 ///
-/// The time is simulated and all random numbers come from a seed. Thus a whole day takes milliseconds, and a day that
-/// fails can be repeated by its seed. Violated invariants are recorded in ``violations``.
+/// The simulation uses its own clock, and takes all random numbers from a seed. A whole day takes milliseconds, and a
+/// failed day can be repeated by its seed. Violated invariants are recorded in ``violations``.
 package final class SimulatedWorld {
     package struct Plan {
         package var users = 6
@@ -27,25 +28,27 @@ package final class SimulatedWorld {
         package var pushFailure = 0.05
         package var wakes = 0.8
         package var refreshes = 0.3
-        /// The share of phones that are awake when a push arrives. They send a keep-alive instead of registering again.
+        /// The share of phones that are awake when a push arrives, and therefore send a keep-alive instead of a
+        /// REGISTER.
         package var awake = 0.3
-        /// The share of phones that move soon after an INVITE arrived, and the share of these whose apps restart.
+        /// The share of phones that move to another address soon after an INVITE arrived, and the share of these whose
+        /// apps restart.
         package var moves = 0.25
         package var restarts = 0.5
         /// The share of connections of absent phones whose end is not detected for a while.
         package var halfOpen = 0.5
-        /// Whether the daemon calls phones immediately if their flow recently showed a sign of life.
+        /// Whether the daemon calls a phone immediately if its flow recently showed a sign of life.
         package var ringsLiveFlows = false
-        /// How many flows each phone registers.
+        /// The number of flows that each phone registers.
         package var flows = 1
-        /// Whether the daemon gives phones references for their Contacts (RFC 8599 section 6). `callsByPURR` is the
-        /// share of calls that are for the single phone of such a Contact.
+        /// Whether the daemon gives phones a `pn-purr` value for their Contacts (RFC 8599 section 6). `callsByPURR` is
+        /// the share of calls to the single phone that such a Contact names.
         package var announcesPURR = false
         package var callsByPURR = 0.3
-        /// How often the UDP network between the daemon and some others is interrupted. An interruption is shorter than
-        /// a transaction waits.
+        /// How many times the UDP network between the daemon and some others is interrupted. An interruption is shorter
+        /// than the time-out of a transaction.
         package var partitions = 0
-        /// How often the disk is full for a while.
+        /// How many times the disk is full for a while.
         package var fullDisks = 0
         /// The share of CANCELs with the Reason that another phone answered.
         package var answeredElsewhere = 0.2
@@ -75,16 +78,17 @@ package final class SimulatedWorld {
     var outgoing: [SimulatedOutgoing] = []
     var phoneAt: [Endpoint: Int] = [:]
     var phoneOn: [UInt64: Int] = [:]
-    /// The connections whose phones vanished without notice. Messages on them are lost.
+    /// The connections whose phones vanished without notice. Messages on half-open connections are lost.
     var halfOpen = Set<UInt64>()
     var lastConnection: UInt64 = 0
     private var diskFullUntil = Instant(nanoseconds: 0)
-    /// The endpoints that have no network, and until when.
+    /// For each endpoint without network, the time until which it has none.
     var cutOff: [Endpoint: Instant] = [:]
     /// How many commits a full disk has refused, and how many messages an interrupted network has lost.
     package private(set) var refusedCommits = 0
     package internal(set) var interruptedMessages = 0
-    /// The number of engines so far. Pending events of an engine that crashed are not delivered to the next engine.
+    /// The number of engines that have been created so far. Pending events of an engine that crashed are not delivered
+    /// to the next engine.
     var generation = 0
 
     static let proxy = Endpoint(IPAddress(v4: 0x0a00_0001), 5060)
@@ -93,11 +97,11 @@ package final class SimulatedWorld {
     /// Prepares a day.
     ///
     /// - Parameters:
-    ///   - seed: identifies the day and its plan. On every second day the daemon crashes a dozen times. On every
-    ///     fourth, phones whose flow shows life are called immediately, with a push in parallel. On every eighth,
-    ///     phones have two flows, and no datagram is lost. On another eighth, phones have references in their Contacts,
-    ///     by which some are called. On a third, the network is interrupted and the disk is full repeatedly. On three
-    ///     of eight, phones make calls through the PBX.
+    ///   - seed: the number that determines the day and its plan. On every second day the daemon crashes a dozen times.
+    ///     On every fourth day, phones whose flow shows life are called immediately, and get a push in parallel. On
+    ///     every eighth day, phones have two flows, and no datagram is lost. On another eighth of the days, phones have
+    ///     `pn-purr` values in their Contacts, and some calls use these values. On a third of the days, the network is
+    ///     interrupted and the disk is full repeatedly. On three of eight days, phones make calls through the PBX.
     ///   - story: called with a line for each message between the daemon and the others.
     package init(seed: UInt64, story: ((String) -> Void)? = nil) {
         self.seed = seed
@@ -109,7 +113,7 @@ package final class SimulatedWorld {
         if seed % 8 == 6 { (plan.partitions, plan.fullDisks) = (40, 12) }
         if seed % 8 == 5 {
             plan.flows = 2
-            // If the REGISTER of one flow were lost, that flow would seem to be at the phone's former place.
+            // If the REGISTER of one flow were lost, that flow would appear to be at the phone's old address.
             plan.loss = 0
         }
         random = SeededGenerator(seed: seed)
@@ -162,7 +166,7 @@ package final class SimulatedWorld {
             at(random.milliseconds(30_000...Int64(start / .milliseconds(1)))) { $0.diskFills() }
         }
         runUntil(now.instant + start + .seconds(400))
-        // In the evening there are neither calls nor losses, and each phone returns twice.
+        // In the evening no new calls begin and nothing is lost, and each phone registers twice.
         isQuiet = true
         for round in 0..<2 {
             for phone in phones.indices {
@@ -211,7 +215,7 @@ package final class SimulatedWorld {
         if let story { story("\(now.instant.nanoseconds / 1_000_000) \(line())") }
     }
 
-    /// Writes the line of the story for a message.
+    /// Writes a line for the message into the story.
     func tell(_ what: String, _ bytes: [UInt8], on flow: Flow) {
         guard story != nil else { return }
         let phone = flow.transport.isReliable ? phoneOn[flow.connection] : phoneAt[flow.remote]
@@ -273,7 +277,7 @@ package final class SimulatedWorld {
         }
     }
 
-    /// Lets the disk refuse changes for a while. The journal is on another disk.
+    /// Lets the disk refuse changes for a while. The call journal is on another disk.
     private func diskFills() {
         let pause = random.milliseconds(1_000...20_000)
         tell("the disk is full for \(pause)")
@@ -281,20 +285,20 @@ package final class SimulatedWorld {
         at(pause) { $0.planCommit() }
     }
 
-    /// Crashes the process. Changes that are not committed and all connections are lost.
+    /// Crashes the process. The crash loses all connections and all uncommitted changes.
     private func crash() {
         tell("the daemon dies")
         generation += 1
         let kept = Set(disk.calls.values.compactMap(\.userCall?.callID.string))
         for index in calls.indices where !calls[index].isOver {
             calls[index].sawCrash = true
-            // A call that was not written when the process crashed is lost.
+            // If a call was not written to the journal before the crash, it is lost.
             if !kept.contains(calls[index].callID) { calls[index].wasLost = true }
         }
         for index in calls.indices { calls[index].reportsInFlightAtCrash.formUnion(calls[index].reportsUnderWay) }
         disk.dropQueue()
         timeline.crashed()
-        // The seed of the next engine differs, as the random numbers of another run do.
+        // The seed of the next engine is different, like the random numbers of another run.
         engine = Self.engine(disk.restored(), seed &+ UInt64(generation) << 32, plan, startedAt: now.date)
         for row in disk.bindings.values.sorted(by: { $0.id < $1.id }) { _ = engine.restore(row, now: now) }
         for call in disk.calls.values.sorted(by: { $0.id < $1.id }) { engine.restore(call, now: now) }

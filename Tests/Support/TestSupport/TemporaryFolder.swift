@@ -1,6 +1,6 @@
 import Foundation
 
-/// A folder for one test. It is removed with its contents when the object is released, or earlier.
+/// A temporary folder for one test. The folder is removed with its contents when this object is released, or earlier.
 package final class TemporaryFolder: Sendable {
     package let path = NSTemporaryDirectory() + "sippushd-test-" + UUID().uuidString
 
@@ -8,13 +8,13 @@ package final class TemporaryFolder: Sendable {
 
     deinit { remove() }
 
-    /// Removes the folder. Call it in a test that uses only the path, because a path does not retain the object, or
-    /// that passes the path to code that may outlive the test.
+    /// Removes the folder. A test that uses only the path must call this function, because the path does not keep this
+    /// object alive. The same applies if code that outlives the test has the path.
     package func remove() { try? FileManager.default.removeItem(atPath: path) }
 
     package func file(_ name: String) -> String { path + "/" + name }
 
-    /// Writes a file, and returns its path.
+    /// Writes a file into the folder and returns its path.
     @discardableResult
     package func write(_ bytes: [UInt8], to name: String) throws -> String {
         try Data(bytes).write(to: URL(filePath: file(name)))

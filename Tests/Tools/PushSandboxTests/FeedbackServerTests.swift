@@ -7,7 +7,7 @@ import Reactor
 import Testing
 import Timekeeping
 
-/// The feedback service and a client, on one loop.
+/// The feedback service and a client on one loop.
 private actor FeedbackBench {
     enum Event: Sendable {
         case bytes([UInt8])
@@ -70,7 +70,7 @@ struct FeedbackServerTests {
     /// The records of the list below, in hexadecimal.
     private static let records = "60c883130020\(token)" + "800000010020\(token)"
 
-    /// Puts a list into the service, and returns what a client reads until the end, piece by piece.
+    /// Puts a list into the service, and returns the pieces that a client reads until the connection ends.
     private func read(_ body: String, showsCertificate: Bool = true) async throws -> (
         pieces: [[UInt8]], left: JSONValue
     ) {

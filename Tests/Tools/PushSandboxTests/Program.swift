@@ -1,8 +1,8 @@
 import Foundation
 import Glibc
 
-/// Runs a program to its end. It does not use Foundation's `Process`, because the address sanitizer reports an error in
-/// what that does in the child.
+/// Runs a program until it ends. The function does not use Foundation's `Process`, because the address sanitizer
+/// reports an error in its child.
 enum Program {
     struct Failure: Error {
         let code: Int32
@@ -15,11 +15,11 @@ enum Program {
     ///   - arguments: the arguments, without the program's name.
     ///   - output: the file for its standard output.
     /// - Returns: the exit code, or 128 plus the number of the signal that killed it.
-    /// - Throws: ``Failure`` if it cannot be started.
+    /// - Throws: ``Failure`` if the program cannot be started.
     static func run(_ path: String, _ arguments: [String], output: String) async throws -> Int32 {
         let child = try start(path, arguments, output: output)
         return await withCheckedContinuation { continuation in
-            // The wait blocks, so it has a thread of its own.
+            // Waiting blocks the thread, so it has a thread of its own.
             Thread.detachNewThread {
                 var status: Int32 = 0
                 while unsafe waitpid(child, &status, 0) < 0, errno == EINTR {}

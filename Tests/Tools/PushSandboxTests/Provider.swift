@@ -2,7 +2,7 @@ import Crypto
 import JSON
 import PushSandbox
 
-/// The imitated providers, at a fixed time and with their own keys.
+/// The imitated providers, with a fixed time and their own keys.
 struct Provider {
     static let milliseconds: Int64 = 1_623_753_691_000
     static let token = String(repeating: "0a", count: 32)
@@ -21,7 +21,8 @@ struct Provider {
         semantics = ProviderSemantics(apnsKey: apnsKey, accountKey: try Keys.account()) { Self.milliseconds }
     }
 
-    /// A push to APNs with the header fields that the daemon sends, and with changes. An empty value removes a field.
+    /// A push to APNs with the header fields that the daemon sends, and with changes. An empty value removes the header
+    /// field.
     func apns(
         _ changes: [String: String] = [:], token: String = Provider.token, method: String = "POST",
         repeated: Set<String> = [], body: String = Provider.call
@@ -56,7 +57,7 @@ struct Provider {
             connection: 3)
     }
 
-    /// Sets a failure plan. Returns the status of the answer.
+    /// Sets the failure plan for a token. Returns the status of the answer.
     func plan(_ token: String, _ plan: String) -> Int {
         semantics.answer(request("PUT", "/sandbox/tokens/\(token)", [:], plan)).status
     }
@@ -87,7 +88,7 @@ struct Provider {
 }
 
 enum Keys {
-    /// The key of the service account. All tests share it, because making one takes a while.
+    /// The key of the service account. All tests share this key, because creating a key takes a while.
     private static let accountPEM = Result { try GeneratedKey.rsa() }
 
     static func account() throws -> ProviderKey { try ProviderKey(.bytes(accountPEM.get()), for: .rs256) }

@@ -56,8 +56,8 @@ private actor SettingsBench {
         [0, 0, UInt8(payload.count), type, flags, 0, 0, 0, stream] + payload
     }
 
-    /// Finds the limits in settings (number 3) and the heads of responses (as 0). Also returns how many bytes all whole
-    /// frames have.
+    /// Finds the limits in SETTINGS frames (parameter 3), and the HEADERS frames of responses (as 0). Also returns the
+    /// number of bytes in all whole frames.
     private static func events(in bytes: [UInt8]) -> (used: Int, found: [Int]) {
         var rest = bytes[...]
         var found: [Int] = []

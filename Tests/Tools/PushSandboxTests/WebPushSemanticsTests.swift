@@ -4,7 +4,7 @@ import JSON
 import PushSandbox
 import Testing
 
-/// A sender of web pushes, and the service to which it sends.
+/// A sender of web pushes, and the push service to which it sends.
 private struct Sender {
     static let usualHeaders = [
         "host": "push.example", "ttl": "30", "urgency": "high", "topic": "aZ09-_", "content-encoding": "aes128gcm",

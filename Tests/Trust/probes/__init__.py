@@ -21,7 +21,7 @@ STAGES = {
     # A closed network without passwords.
     "open": {"settings": {"auth": "off", "registrar": {"min-expires": "1s"}, "call": {"ring-live-flow-within": "20s"},
                           "push": {"fcm": {"after-end": "push"}}}},
-    # Small limits.
+    # A daemon with small limits.
     "narrow": {
         "settings": {
             "call": {"ring-timeout": "20s", "pushes-per-device": 0},
@@ -32,7 +32,7 @@ STAGES = {
             "api": {"connections": 20, "head-timeout": "2s", "body-timeout": "2s", "idle-timeout": "30s"},
         },
     },
-    # TLS and WebSocket in addition.
+    # A daemon that also uses TLS and WebSocket.
     "edge": {"edge": True, "settings": {"limits": {"first-request": "6s"}, "call": {"ring-live-flow-within": "20s"}}},
     # Phones are asked for signs of life, and to refresh registrations that end soon.
     "lively": {"settings": {"registrar": {"flow-timer": "3s", "refresh-push": "180s"}}},

@@ -10,7 +10,7 @@ from .wake import call, pushed, sleeper
 
 
 def questions(phone, seconds):
-    """The number of questions that arrive within that time."""
+    """The number of OPTIONS that arrive within this time."""
     count, until = 0, time.monotonic() + patience(seconds)
     while (left := until - time.monotonic()) > 0:
         count += phone.take(lambda m: m.method == "OPTIONS", left) is not None
@@ -19,7 +19,8 @@ def questions(phone, seconds):
 
 @probe("T34.1", "asked-phone-rings-at-once", "direct")
 def asked(t):
-    """An open connection gets a question with the push. The phone that answers it gets its call there, once."""
+    """When a push is sent, an open connection gets an OPTIONS. If the phone answers it, its call arrives there, and only
+    once."""
     t.needs("call.ask-connections")
     phone, name, password, token = sleeper(t, t.stream())
     caller, request = call(t, name)
@@ -44,7 +45,7 @@ def asked(t):
 
 @probe("T34.1", "who-is-not-asked", "direct")
 def not_asked(t):
-    """No question is sent over UDP, on a connection that another user opened, or a second time before an answer."""
+    """No OPTIONS is sent over UDP, to another user's connection, or a second time before the phone has answered."""
     t.needs("call.ask-connections")
     phone, name, *_ = sleeper(t, t.phone())
     caller, request = call(t, name)
@@ -63,8 +64,8 @@ def not_asked(t):
 
 @probe("T34.1", "one-question-for-ten-flows", "digest")
 def ten_flows(t):
-    """A phone with ten connections gets one question, on the flow that registered last. Only an answer on that flow releases
-    the call."""
+    """A phone with ten connections gets one OPTIONS, on the flow that registered last. Only an answer on this flow releases the
+    call."""
     t.needs("call.ask-connections")
     device = Device(t, fresh("asked"))
     agents = [device.registered(number) for number in range(1, 10)]
@@ -86,7 +87,7 @@ def ten_flows(t):
 
     caller, request = call(t, device.name)
     question = asked(request, agents[9])
-    # Strangers who know the branch, one of them on a flow of his own.
+    # Strangers who know the branch answer the OPTIONS, one of them on his own flow.
     for agent in (stranger, eve, t.phone(agents[9].host)):
         agent.respond(question, 200, tag="eve")
     check(invited(request, 0.1) == [], "a stranger's answer let the call out")
@@ -94,7 +95,7 @@ def ten_flows(t):
     check(agents[9].request("INVITE", request.call_id, 2), "the answer of the flow that was asked did not let the call out")
     check(invited(request, 0.1) == [], "another flow rang as well")
     caller.send(caller.cancel(request))
-    # The best flow is gone, so the next one is asked.
+    # The flow that registered last is gone, so the next flow gets the OPTIONS.
     agents.pop().reset()
     time.sleep(0.3)
     caller, request = call(t, device.name)
@@ -107,8 +108,8 @@ def ten_flows(t):
 
 @probe("T34.2", "silent-phone-is-waited-for", "open")
 def silent(t):
-    """A phone that recently gave a sign of life and does not answer its INVITE is waited for. If its token is dead, the call
-    ends at once."""
+    """If a phone gave a sign of life but does not answer its INVITE, the call waits for it. If its token is dead, the call ends
+    immediately."""
     t.needs("call.ring-live-flow-within")
     phone, token = t.phone(), fresh("dead")
     name, _ = t.registered(phone, params=pushed(token))
@@ -123,7 +124,7 @@ def silent(t):
 
 @probe("T34.3", "message-is-pushed-beside-its-try", "direct")
 def message(t):
-    """A MESSAGE to a fresh contact on UDP is sent to it, and the phone gets a push at the same moment."""
+    """If a phone on UDP has just registered, it gets a MESSAGE directly, and a push at the same moment."""
     phone, name, password, token = sleeper(t)
     caller = t.phone(trusted=True)
     request = caller.make("MESSAGE", f"sip:{name}@example.net", "700")
@@ -132,7 +133,7 @@ def message(t):
     caller.send(request)
     got = phone.request("MESSAGE", request.call_id, 2)
     check(got, "control: no MESSAGE at the phone")
-    # It answers within three seconds, so that no push is sent because of its silence.
+    # The phone answers within three seconds, so no push is sent because of its silence.
     time.sleep(0.5)
     phone.respond(got, 200, tag="m")
     check(t.suite.provider.wait(token, timeout=2), "no push beside the try")
@@ -143,7 +144,7 @@ def message(t):
 
 @probe("T34.4", "held-end-is-heard-at-once", "direct")
 def ended(t):
-    """`held end` ends the call for its caller while a phone rings. If the phone still answers, it gets a BYE."""
+    """`sippushd held end` ends the call for its caller while a phone rings. If the phone then answers, it gets a BYE."""
     phone, name, password, token = sleeper(t)
     caller, request = call(t, name)
     answer = phone.register(name, password, params=pushed(token))
@@ -157,7 +158,7 @@ def ended(t):
     answer = caller.response(request.call_id, "INVITE", 2)
     check(answer and answer.status == 486, f"the caller got {answer}")
     check(phone.request("CANCEL", request.call_id, 2), "the phone was not cancelled")
-    # The answer came before the CANCEL.
+    # The phone answered before it got the CANCEL.
     phone.respond(invite, 200, tag="b")
     check(phone.request("ACK", request.call_id, 2) and phone.request("BYE", request.call_id, 2), "the phone that answered was not hung up")
     check(caller.take(lambda m: m.call_id == request.call_id and m.status == 200, 0.5) is None, "the caller got a 200 after its 486")

@@ -103,7 +103,7 @@ ANSWERING = [
 
 
 def found(message, line):
-    """Whether the most lenient reader finds that field in the message."""
+    """Whether the most lenient reader finds this field in the message."""
     flat = re.sub(rb"\r\n[ \t]+", b" ", message.raw).lower()
     return re.search(rb"(?m)^" + re.escape(line.partition(":")[0].strip().lower().encode()) + rb"\s*:", flat)
 
@@ -136,7 +136,7 @@ def answer_pbx(t):
 
 @probe("T9.13", "pbx-pages", "direct")
 def paging(t):
-    """Fields that an intercom of the PBX needs arrive unchanged. In the phone's own answer they are removed."""
+    """The header fields that an intercom of the PBX needs arrive unchanged. In the answer of a phone they are removed."""
     callee, pbx = t.phone(), t.phone(trusted=True)
     name, _ = t.registered(callee)
     for line in ANSWERING:
@@ -206,7 +206,7 @@ def inside_calls(t):
 
 
 def renamed(t, dialog, other, name, names):
-    """Requests of that side of a dialog, with other names in From."""
+    """Requests of one side of a dialog, with other names in From."""
     count = 0
     for value in names:
         for method in ("UPDATE", "INVITE", "INFO", "MESSAGE"):
@@ -246,7 +246,7 @@ def names(t):
     got = call.phone.request("UPDATE", moved.call_id, 3)
     check(got and "104@" in got.get("from"), f"the PBX's connected identity does not arrive: {got}")
     call.phone.respond(got, 200)
-    # A BYE ends the call, whatever names it has.
+    # A BYE ends the call, even if it has other names.
     bye = of_phone.make("BYE")
     bye.set("From", re.sub(r"^[^;]*(?=;tag=)", "<sip:another@example.net>", of_phone.local))
     phone.send(bye)
@@ -273,7 +273,7 @@ def not_coming(t):
     got = back.request("INFO", info.call_id)
     check(got, "the call does not go on afterwards")
     back.respond(got, 200, tag="b")
-    # A phone that cannot be reached at all gets no waiting time.
+    # If the phone has signed out, INFO and UPDATE get a 500 with Retry-After, and a BYE gets no Retry-After.
     gone = t.stream()
     name, password = t.registered(gone)
     call = Call(t, phone=gone, user=(name, password))

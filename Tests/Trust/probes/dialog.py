@@ -1,4 +1,4 @@
-"""T20: the dialog token does not give access by itself."""
+"""T20: nobody gets access only because of a dialog token."""
 
 import base64
 import binascii
@@ -59,7 +59,7 @@ def works(dialog, other, method="INFO"):
     got = other.request(method, request.call_id, 4)
     if got:
         other.respond(got, 200)
-        # Otherwise the next probe would take it for its own answer.
+        # The response is taken here. Otherwise the next probe would take it for its own answer.
         dialog.agent.response(request.call_id, method, 2)
     return got
 
@@ -132,7 +132,7 @@ def flip(route):
 
 @probe("T20.3", "no-dialog-no-way", "digest")
 def no_dialog(t):
-    """Toll fraud: with one Record-Route value, anybody could call any number."""
+    """Toll fraud: if one Record-Route value were enough, anybody could call any number."""
     phone, user, of_phone, of_pbx = outgoing(t)
     stranger = t.phone()
     count = 0
@@ -165,7 +165,7 @@ def no_dialog(t):
 def sides(t):
     call = Call(t)
     stranger = t.phone()
-    # A client at the phone's address and the PBX's port.
+    # A client has the phone's address and the PBX's port.
     neighbour = t.phone(call.phone.host, port=call.pbx.port) if call.pbx.port != call.phone.port else t.phone()
     count = 0
     for agent in (stranger, neighbour):
@@ -185,7 +185,7 @@ def sides(t):
             ack = dialog.make("ACK", agent=agent, cseq=1)
             agent.send(ack)
             check(not victim.request("ACK", call.request.call_id, 0.4), f"a stranger's ACK as the {side} arrived")
-    # The phone may not act as the PBX either.
+    # The phone may not send requests as the PBX either.
     request = call.of_pbx.make("BYE", agent=call.phone)
     call.phone.send(request)
     check(not call.phone.request("BYE", request.call_id, 0.7), "the phone's BYE in the name of the PBX came back to it")
@@ -204,7 +204,7 @@ def sides(t):
 def moved(t):
     call = Call(t)
     new = t.phone()
-    # A new address alone proves nothing. The password does.
+    # A new address alone does not prove who sends. The password does.
     request = call.of_phone.make("INFO", agent=new)
     new.send(request)
     answer = new.response(request.call_id, "INFO")
@@ -214,7 +214,7 @@ def moved(t):
     got = call.pbx.request("INFO", request.call_id, 3)
     check(got, f"with the right password the INFO does not arrive: {new.response(again.call_id, timeout=0.5)}")
     call.pbx.respond(got, 200)
-    # The password of another user does not count.
+    # The password of another user does not prove it.
     thief = t.phone()
     other, other_password = t.daemon.user()
     request = call.of_phone.make("BYE", agent=thief)
@@ -237,7 +237,7 @@ def moved(t):
 
 @probe("T20.4", "signed-out-and-removed", "direct")
 def gone(t):
-    """Strangers with an old token do not reach a phone that has signed out."""
+    """Strangers with an old dialog token do not reach a phone that has signed out."""
     call = Call(t)
     answer = call.phone.register(call.name, call.password, expires=0)
     check(answer and answer.status == 200, f"control: {answer}")
@@ -293,8 +293,8 @@ def other_port(t):
 
 
 def led_astray(t, *traps):
-    """Sends requests inside the dialog with the right tags from the right side. The token decides where they go, not URI, Route
-    or Contact."""
+    """Sends requests inside the dialog, with the right tags from the right side. Their targets depend on the token, not on URI,
+    Route or Contact."""
     phone, user, of_phone, of_pbx = outgoing(t)
     arrived = count = 0
     for trap in traps:

@@ -31,7 +31,7 @@ KINDS = {"tls": secure, "ws": browser, "wss": lambda t, **options: browser(t, Tr
 
 
 def talk(t, caller, request, phone):
-    """From the INVITE at the phone to the end of the call."""
+    """Runs a call from the INVITE at the phone to its end."""
     invite = phone.request("INVITE", request.call_id)
     check(invite, "no INVITE at the phone")
     via = invite.get("via")
@@ -67,7 +67,7 @@ def wakes(kind):
         answer = again.register(name, password, params=pushed(token))
         check(answer and answer.status == 200, f"the phone's return got {answer}")
         talk(t, caller, request, again)
-        # The phone is awake, so it is called at once on its connection.
+        # The phone is awake, so the INVITE is sent to its connection immediately.
         caller, request = call(t, name)
         invite = again.request("INVITE", request.call_id)
         check(invite, "no second INVITE")
@@ -109,7 +109,7 @@ def moves(kind):
 
 def misses(kind):
     def run(t):
-        """The push that the returning phone gets contains a call that was cancelled while the phone slept."""
+        """When the phone returns, it gets a push about a call that was cancelled while the phone slept."""
         make = KINDS[kind]
         phone, name, password, token = sleeper(t, make(t))
         phone.close()
@@ -172,7 +172,7 @@ def renegotiation(t):
 
 @probe("T24.1", "what-is-no-tls", "edge")
 def not_tls(t):
-    """Plain SIP on the TLS port, and a TLS greeting on the TCP port: no answer, and the connection ends soon."""
+    """Plain SIP on the TLS port, or a TLS handshake on the TCP port, gets no answer, and the connection ends soon."""
     for port, first in ((t.daemon.tls_port, b"OPTIONS sip:example.net SIP/2.0\r\nContent-Length: 0\r\n\r\n"),
                         (t.daemon.port, b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + t.random.randbytes(500))):
         with connected(t.address(), (t.daemon.host, port)) as plain:
@@ -236,7 +236,7 @@ def tickets(t):
 
 @probe("T24.3", "renewed-certificate", alone=True)
 def renewed(t):
-    """SIGHUP loads new files. Connections stay, and a broken file changes nothing."""
+    """SIGHUP loads new certificate files. Connections stay open, and a broken file changes nothing."""
     daemon = t.daemon = t.own(EdgeDaemon("renewal", t.suite, {"auth": "off"}))
     daemon.start()
     old = secure(t, made=context(daemon.authority))
@@ -292,7 +292,7 @@ def trusted(t):
 
 @probe("T24.14", "tickets-end-with-their-authority", alone=True)
 def tickets_end(t):
-    """A peer's TLS ticket makes it trusted no longer when its authority has left the settings, or when its certificate has
+    """A TLS ticket does not make its peer trusted when its authority is no longer in the settings, or its certificate has
     expired."""
     folder = os.path.join(t.suite.folder, "former-pki")
     former, present = Authority(folder, "former"), Authority(folder, "present")
@@ -308,7 +308,7 @@ def tickets_end(t):
     _, name, _, _ = sleeper(t)
 
     def call_by(made, session=None):
-        """The end of an INVITE, and the session."""
+        """Sends an INVITE, and returns its final response and the TLS session."""
         peer = secure(t, made=made, session=session)
         request = peer.make("INVITE", f"sip:{name}@example.net", "700")
         peer.send(request)
@@ -398,7 +398,7 @@ def upstream(t):
             check(invite is None, f"{what} certificate: the PBX got the call")
             final = phone.response(again.call_id, "INVITE")
             check(final and final.status == 500, f"{what} certificate: the phone got {final}")
-            check("TLS failed" in daemon.log(), "the log says nothing of it")
+            check("TLS handshake failed" in daemon.log(), "the log says nothing of it")
 
 
 @probe("T24.6", "sips-is-protected-everywhere", "edge")
@@ -440,7 +440,8 @@ def sips(t):
 
 @probe("T24.9", "proxy-header", "edge")
 def proxy_header(t):
-    """A balancer's header gives the address of the peer. Balancers must send it, and it counts only from balancers."""
+    """The PROXY header of a load balancer gives the address of the peer. Load balancers must send it, and from others it does
+    not count."""
     claimed = t.address(trusted=True)
     line = f"PROXY TCP4 {claimed} {t.daemon.host} 40000 5060\r\n".encode()
     packed = socket.inet_aton(claimed) + socket.inet_aton(t.daemon.host) + struct.pack(">HH", 40000, 5060)
@@ -479,7 +480,7 @@ def proxy_header(t):
 
 @probe("T24.10", "stun-keep-alive", "edge")
 def stun(t):
-    """The answer contains the sender's address, is short, and comes only for Binding requests."""
+    """The answer to STUN contains the sender's address, is short, and is sent only for Binding requests."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as phone:
         phone.bind((t.address(), 0))
         phone.settimeout(2)
@@ -500,7 +501,8 @@ def stun(t):
 
 @probe("T24.11", "half-a-proxy-header", "edge")
 def half_header(t):
-    """A balancer sends half a header and leaves it open or closes it. Other peers are served, and the connection ends."""
+    """A load balancer sends half a header, and leaves the connection open or closes it. Other peers are served, and the
+    connection ends."""
     binary = b"\r\n\r\n\0\r\nQUIT\n\x21\x11"
     opened = []
     for port in (t.daemon.port, t.daemon.tls_port, t.daemon.ws_port):
@@ -532,7 +534,7 @@ def half_header(t):
 
 @probe("T24.11", "farewells-keep-nobody-waiting", alone=True)
 def farewells(t):
-    """Clients whose WebSockets were ended and that keep sending until they are cut off delay nobody else."""
+    """Clients that continue to send after their WebSocket was closed delay nobody else, and are cut off."""
     daemon = t.daemon = t.own(EdgeDaemon("farewells", t.suite, {"auth": "off"}))
     daemon.start()
 
@@ -589,7 +591,7 @@ def handshake(t):
 
 @probe("T24.7", "websocket-beside-the-api", "edge")
 def beside_api(t):
-    """websocket.api-path: the API's address accepts WebSockets on this path, and is the API on all others."""
+    """websocket.api-path: the API's address accepts WebSockets on this path, and serves the API on all other paths."""
     target = (t.daemon.host, t.daemon.api_port)
     phone = t.own(WebSocket(t.address(), target, path="/sip"))
     check(phone.status == 101 and phone.accepted, phone.head)
@@ -609,12 +611,13 @@ def beside_api(t):
 
 @probe("T24.7", "websocket-frames", "edge")
 def frames(t):
-    """A frame that breaks RFC 6455 ends the connection with its code, or without one. Other frames are served."""
+    """A frame that breaks RFC 6455 ends the connection, with the close code for this error or without one. Other frames are
+    accepted."""
     def options(phone):
         return phone.make("OPTIONS", "sip:example.net")
 
     def pieces(s):
-        # If bytes are unread when the connection ends, the kernel answers with a reset, and the close is lost.
+        # If the connection ends with unread bytes, the kernel sends a reset, and the close frame is lost.
         for number in range(200):
             if s.closed:
                 break
@@ -686,7 +689,7 @@ def small_frames(t):
         time.sleep(0.1)
     check(all(phone.pongs for phone in phones), "no pong between the frames")
     grown = (daemon.memory() - before) * 1024
-    # A part of it belongs to the connections themselves and the buffers of the sockets.
+    # The connections themselves and their socket buffers use a part of this memory.
     check(grown < many * (3 * size + 100_000), f"{many} half messages of {size} bytes take {grown >> 10} KiB")
     for phone in phones[:3]:
         phone.socket.sendall(last)
@@ -721,8 +724,8 @@ def address_is_no_proof(t):
 
 @probe("T24.7", "websocket-close-is-heard", "edge")
 def close_heard(t):
-    """A lot of data follows the frame that breaks the rules. The peer still gets the reason of the close, and has two seconds
-    to end as well."""
+    """Much data follows the frame that breaks the rules. The peer still gets the close code, and has two seconds to close
+    too."""
     for is_secure in (False, True):
         phone = browser(t, is_secure)
         begin = time.monotonic()
@@ -746,8 +749,8 @@ def close_heard(t):
 
 @probe("T24.8", "websocket-peer-that-is-gone", "edge")
 def silent(t):
-    """websocket.ping-interval is 5 s: clients that answer stay. A client that does not is closed, and its phone counts as
-    asleep."""
+    """websocket.ping-interval is 5 s: a client that answers stays connected. A client that does not is closed, and its phone
+    counts as asleep."""
     begin = time.monotonic()
     quiet, good = browser(t), browser(t)
     quiet.answers_pings = False
@@ -764,7 +767,8 @@ def silent(t):
 
 @probe("T24.8", "websocket-many-messages", "edge")
 def many(t):
-    """A flood of small messages whose answers are read slowly. Others are served meanwhile, and all messages are answered."""
+    """Many small messages arrive from a client that reads answers slowly. Other clients are served in the meantime, and all
+    messages are answered."""
     flood, other = browser(t), browser(t)
     requests = [flood.make("OPTIONS", "sip:example.net") for _ in range(600)]
     for request in requests:
@@ -798,7 +802,7 @@ class EdgeDaemon(Daemon):
 
 @probe("T30.7", "tokens-without-tls")
 def tokens_without_tls(t):
-    """A balancer reports that phones come from the internet. The log warns once of the first push token of a run that comes
+    """A load balancer reports that phones come from the internet. The log warns once in a run about a push token that comes
     without TLS."""
     daemon = t.daemon = t.own(EdgeDaemon("plain-tokens", t.suite, {"log": {"level": "notice"}}))
     daemon.start()

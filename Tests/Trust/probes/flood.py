@@ -9,7 +9,7 @@ from .reading import alive
 
 
 def shapes(agent):
-    """Short and malformed requests. The shorter a request is, the larger is the answer in proportion."""
+    """Short and malformed requests. For a short request, the answer is large in proportion."""
     host = agent.local()
 
     def short(method, uri="sip:example.net", more="", via=None, user="a", body=""):
@@ -63,7 +63,7 @@ def contacts(t):
         request = phone.make("REGISTER", "sip:example.net", name, to=f"sip:{name}@example.net", fields=[("Expires", "600")],
                              call_id=call_id, cseq=2 * turn + 1)
         for number in range(contacts):
-            # They differ only in the last parameter, and come in another order each time.
+            # The contacts differ only in the last parameter, and come in another order each time.
             some = [f"p{index}=value{index}" for index in range(49)] + [f"which=a{number}"]
             some = some[turn % 50:] + some[:turn % 50]
             request.add("Contact", f"<sip:{name}@{phone.local()};{';'.join(some)}>")
@@ -75,7 +75,7 @@ def contacts(t):
     register(0)
 
     def cost(first, contacts):
-        """The cheapest of several batches counts, because a busy machine makes single ones slower, and never faster."""
+        """The least cost of several batches. A busy machine makes single batches slower, but never faster."""
         batch_costs = []
         for batch in range(batches):
             before = t.daemon.work()
@@ -85,7 +85,7 @@ def contacts(t):
         return min(batch_costs)
 
     many, none = cost(1, 12), cost(1 + batches * count, 0)
-    # A slow machine takes longer for both.
+    # On a slow machine, both batches take longer.
     check(many <= max(2, 8 * none), f"a REGISTER of 12 contacts with 50 parameters takes {many:.1f} ms of processor time, "
                                     f"one without {none:.1f}")
     return (f"a REGISTER of 12 contacts with 50 parameters each, and its challenge, take {many:.2f} ms of processor time; "
@@ -160,7 +160,7 @@ def reflection(t):
         for via in vias:
             request = agent.make(method, "sip:example.net" if method == "REGISTER" else "sip:x@example.net")
             agent.send(request.set("Via", via))
-        # The request is also malformed, because such answers take another path through the program.
+        # The second request is also malformed, because answers to such requests take another path through the program.
         agent.send(agent.make(method, "sip:example.net").set("Via", vias[1]).without("CSeq"))
     time.sleep(2)
     settled(t)
@@ -187,7 +187,7 @@ def stateless(t):
     check(len(answers) > 500, f"control: {len(answers)} challenges for 3,000 INVITEs")
     check(after - before < 300, f"3,000 unproved INVITEs left {after - before:.0f} transactions")
     count = len(agent.history)
-    # Timer A or G would repeat it after half a second.
+    # Timer A or G would repeat the message after half a second.
     time.sleep(1.5)
     settled(t)
     check(len(agent.history) == count and not agent.repeats, f"{len(agent.history) - count + len(agent.repeats)} challenges were repeated by a timer")

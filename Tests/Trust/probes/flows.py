@@ -58,7 +58,7 @@ def several(t):
     second.reset()
     invite = rings(first, request, "on the other flow when that connection has ended")
     first.respond(invite, 180, tag="b")
-    # The flow comes back while the phone rings on the other one. The call does not change.
+    # The first flow comes back while the phone rings on the second. The call does not change.
     second = device.registered(2)
     check(not second.request("INVITE", request.call_id, 0.7), "a flow that registers takes a call from another that rings")
     first.respond(invite, 200, tag="b")
@@ -75,7 +75,7 @@ def several(t):
 
 @probe("T26.1", "several-flows-asleep", "direct")
 def asleep(t):
-    """All flows are dead: one push is sent, and the first flow that comes gets the call."""
+    """All flows are dead. One push is sent, and the first flow that comes back gets the call."""
     device = Device(t, fresh("flows"))
     agents = [device.registered(number) for number in (1, 2, 3)]
     for agent in agents:
@@ -90,7 +90,7 @@ def asleep(t):
     back.respond(invite, 486, tag="b")
     check(caller.response(request.call_id, "INVITE").status == 486, "the caller hears nothing of the 486")
     check(len(t.suite.provider.of(device.token)) == 1, f"{len(t.suite.provider.of(device.token))} pushes for one phone")
-    # It signs out flow by flow, and can be reached until the last one.
+    # The phone signs out flow by flow, and can be reached until the last flow has signed out.
     device.register(1, other, expires=0, cseq=9)
     check(device.answer.status == 200 and len(device.answer.all("contact")) == 2, f"after one has gone: {device.answer}")
     device.register(2, back, expires=0, cseq=9)
@@ -101,7 +101,7 @@ def asleep(t):
 
 @probe("T26.1", "ten-flows-at-once", "digest")
 def ten(t):
-    """The flows register, end and come back at the same moment: one device, one INVITE, one push."""
+    """Ten flows register, end and come back at the same moment. The phone is one device and gets one INVITE and one push."""
     device = Device(t, fresh("ten"))
 
     def at_once(what, some):
@@ -110,13 +110,13 @@ def ten(t):
 
     def register(number):
         agent = t.stream()
-        # Each copy keeps its own answer.
+        # Each copy of the device keeps its own answer.
         own = copy.copy(device)
         own.registered(number, agent=agent)
         return agent
 
     def invited(agents, request):
-        """The agents that got it. They answer that they are busy."""
+        """The agents that got the INVITE. They answer that they are busy."""
         time.sleep(0.7)
         got = [(agent, agent.request("INVITE", request.call_id, 0.01)) for agent in agents]
         for agent, invite in got:
@@ -150,7 +150,8 @@ def register_again(device, number, agent):
 
 @probe("T26.4", "flow-timer", "lively")
 def flow_timer(t):
-    """registrar.flow-timer is 3 s: a silent connection with a flow is closed after ten more seconds, and no other connection."""
+    """registrar.flow-timer is 3 s: a silent connection with a flow is closed after ten more seconds, but a connection without a
+    flow stays."""
     begin = time.monotonic()
     device = Device(t)
     busy, silent = device.registered(1), device.registered(2)
@@ -171,7 +172,7 @@ def flow_timer(t):
 
 @probe("T26.4", "flow-timer-udp", "lively")
 def flow_timer_udp(t):
-    """Over UDP nothing is closed. A silent flow comes after the other one until it gives a sign of life."""
+    """Over UDP, no connection can be closed. A silent flow is used only after the other flow, until it gives a sign of life."""
     device = Device(t)
     busy, silent = device.registered(1), device.registered(2, agent=t.phone())
 
@@ -195,7 +196,8 @@ def flow_timer_udp(t):
 
 @probe("T22.7", "refresh-push", "lively")
 def refresh_push(t):
-    """registrar.refresh-push is 180 s: a phone whose registration is nearly over gets one push, and no other phone gets one."""
+    """registrar.refresh-push is 180 s: a phone gets one push when its registration is nearly over, and no other phone gets a
+    push."""
     asleep, in_time, later = fresh("asleep"), fresh("intime"), fresh("later")
     begin = time.monotonic()
     t.registered(t.phone(), params=pushed(asleep), expires=184)
@@ -221,26 +223,26 @@ def refresh_push(t):
 
 @probe("T26.2", "first-hop-without-flows", "direct")
 def first_hop(t):
-    """A proxy between the phone and the daemon that does not know flows."""
+    """Between the phone and the daemon is a proxy that does not support flows."""
     device = Device(t)
     via = ("Via", "SIP/2.0/UDP 127.9.9.9;branch=z9hG4bKinner")
     device.register(1, t.phone(), fields=(OUTBOUND, via))
     check(device.answer and device.answer.status == 439, f"it got {device.answer}")
-    # A phone that does not ask for it may come through any proxy, and its number has no meaning.
+    # A phone that does not ask for flows may come through any proxy, and its reg-id has no meaning.
     phone = device.register(1, t.phone(), fields=(via,))
     check(device.answer and device.answer.status == 200 and not device.answer.get("require"), f"it got {device.answer}")
     device.register(2, phone, fields=(via,))
     check(len(device.answer.all("contact")) == 1, f"a number that does not count made a flow: {device.answer.all('contact')}")
     caller, request = call(t, device.name)
     invite = rings(phone, request, "at the phone")
-    # Only an edge proxy uses 430 for flows. The caller gets the phone's answer unchanged.
+    # Only an edge proxy answers 430 because of a flow. The caller gets the phone's 430 unchanged.
     phone.respond(invite, 430, tag="b")
     check(caller.response(request.call_id, "INVITE").status == 430, "a phone's 430 is taken for an edge's")
 
 
 @probe("T26.3", "gruu", "direct")
 def gruu(t):
-    """A name for one device: it leads only to this device, and reveals nothing more."""
+    """GRUUs: each leads only to its device, and does not show the user or the device."""
     device = Device(t, fresh("gruu"))
     phone = device.registered(1)
     contact = device.answer.get("contact")
@@ -251,7 +253,7 @@ def gruu(t):
     other = t.phone()
     check(other.register(device.name, device.password).status == 200, "control: the other phone cannot register")
     for kind in ("pub-gruu", "temp-gruu"):
-        # A REGISTER with another Call-ID creates another temporary GRUU, and ends the ones before.
+        # A REGISTER with another Call-ID creates a new temporary GRUU, and makes the earlier ones invalid.
         uri = re.search(kind + r'="([^"]*)"', device.answer.get("contact")).group(1)
         caller = t.phone(trusted=True)
         request = caller.make("INVITE", uri, "700")
@@ -264,7 +266,7 @@ def gruu(t):
         check(not other.request("INVITE", request.call_id, 0.7), f"{uri} leads to another device")
         phone.respond(invite, 486, tag="b")
         check(caller.response(request.call_id, "INVITE").status == 486, "the call has another end")
-    # Nobody can forge one, neither by changing a letter nor with a value that was sealed for another purpose.
+    # Nobody can forge a temporary GRUU, neither by changing a letter nor with a value that was sealed for another purpose.
     body = temporary.split("tgruu.")[1].split("@")[0]
     changed = body[:-1] + ("A" if body[-1] != "A" else "B")
     for bad in (changed, body[:10], "", "A" * 400, "%00"):
@@ -278,8 +280,8 @@ def gruu(t):
 
 @probe("T26.5", "names-that-change")
 def names(t):
-    """References and temporary GRUUs are new in each answer, and cannot be recognized as those of one phone. Earlier ones stay
-    valid."""
+    """pn-purr values and temporary GRUUs are new in each answer, and do not show which of them belong to one phone. Earlier
+    values stay valid."""
     t.daemon = t.suite.daemons["names"] = Daemon("names", t.suite, {"registrar": {"announce-purr": True}})
     t.daemon.start()
     device, call_id, numbers = Device(t, fresh("names")), fresh("names"), itertools.count(1, 10)
@@ -312,7 +314,7 @@ def names(t):
         invite = rings(phone, request, f"for {uri}")
         phone.respond(invite, 486, tag="b")
         check(caller.response(request.call_id, "INVITE").status == 486, "the call has another end")
-    # With another Call-ID the phone starts again.
+    # A REGISTER with another Call-ID makes all earlier temporary GRUUs invalid.
     device.registered(1, agent=phone)
     caller = t.phone(trusted=True)
     answer = caller.exchange(caller.make("OPTIONS", seen["temp-gruu"][-1], "700"))
@@ -321,7 +323,7 @@ def names(t):
 
 @probe("T27.1", "wake-inside-a-call", "direct")
 def inside(t):
-    """A phone loses its connection in the middle of a call. A request for it wakes it and waits."""
+    """A phone loses its connection in the middle of a call. A request inside the call wakes the phone, and waits for it."""
     phone = t.stream()
     name, password, token, caller, request, dialog = talking(t, phone)
     phone.reset()

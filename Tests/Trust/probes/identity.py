@@ -73,16 +73,16 @@ def replay(t):
     check(answer and answer.status == 200, f"control: {answer}")
     seen = phone.last_register
 
-    # The same text from another address, as a new transaction.
+    # The stranger sends the same text from another address, as a new transaction.
     again = seen.renewed()
     answer = thief.exchange(again)
     check(answer is None or answer.status in (400, 401, 403), f"credentials shown twice: {answer and answer.start}")
-    # With the thief's Contact.
+    # The stranger puts his own Contact into the request.
     again = again.renewed().set("Contact", f"<sip:{name}@{thief.local()}>")
     answer = thief.exchange(again)
     check(answer is None or answer.status in (400, 401, 403), f"with another Contact: {answer and answer.start}")
 
-    # A captured answer that its owner has not used yet, with another Contact.
+    # The stranger uses a captured answer that its owner has not used yet, with another Contact.
     request = phone.make("REGISTER", "sip:example.net", name, contact=f"<sip:{name}@{phone.local()}>", to=f"sip:{name}@example.net")
     answer = challenged(phone, request)
     field, value = credentials(answer, name, password, "REGISTER", request.uri)
@@ -147,7 +147,7 @@ def replayed_call(t):
     for uri in ("sip:0900123456@example.net", "sip:0900123456@example.net;x=sip:700@example.net", "sip:700@example.org", "tel:0900123456"):
         check(not dial(thief, uri), f"credentials for sip:700@example.net brought an INVITE for {uri} to the PBX")
     check(not dial(thief, request.uri, "MESSAGE"), "credentials for INVITE brought a MESSAGE to the PBX")
-    # Their owner uses them. After that they are worth nothing, even for the same number.
+    # The owner uses the credentials. After that they are invalid, even for a call to the same number.
     check(dial(caller, request.uri), "control: its owner's call does not arrive")
     check(not dial(thief, request.uri), "the credentials of a call brought a second call to the PBX")
     check(not dial(caller, request.uri), "the credentials of a call brought a second call of their owner to the PBX")
@@ -171,7 +171,7 @@ def nonces_end(t):
 
 
 def lengths(answer):
-    """The size of the answer without texts from a peer and random texts."""
+    """The size of the answer without random texts and texts that come from the request."""
     return len(re.sub(rb"(?i)(nonce=\"[^\"]*\"|tag=[^;>\s]*)", b"", answer.raw))
 
 
@@ -205,7 +205,7 @@ def users(t):
 
 
 def counted(t, limits):
-    """The probe's own daemon, whose instructions are counted."""
+    """The probe's own daemon, whose instructions valgrind counts."""
     missing = [tool for tool in CountedDaemon.tools if not shutil.which(tool)]
     if missing:
         raise Skipped(f"instructions are counted by valgrind; {', '.join(missing)} is not installed")
@@ -218,7 +218,7 @@ def work(t):
     """A wrong password costs as many instructions for an unknown user as for a known one, over SIP, and over HTTP also in a
     foreign domain."""
     count = 8
-    # Without limits, so that no password is refused unchecked.
+    # The daemon has no limits for wrong passwords, so it checks each password.
     daemon = counted(t, {"wrong-logins-per-source": 0, "wrong-logins-per-user": 0})
     existing, _ = daemon.user()
     missing = fresh("u")[:len(existing)]
@@ -250,7 +250,7 @@ def work(t):
                 for _ in range(count):
                     ask(name)
                 counts[name].append(daemon.instructions() / count)
-        # Work of the daemon's timers comes on top now and then.
+        # Now and then, the daemon's timers cause additional work.
         least = {name: min(values) for name, values in counts.items()}
         words = ", ".join(f"{least[name]:.0f}" for name in names)
         check(max(least.values()) <= 1.05 * min(least.values()), f"{ask.__name__}: {names} take {words} instructions: {counts}")
@@ -260,7 +260,7 @@ def work(t):
 
 
 def guess(agent, name, password, count):
-    """Sends wrong passwords as fast as they are answered, with as few nonces as the daemon allows. Returns the answers."""
+    """Sends wrong passwords as fast as the daemon answers them, with as few nonces as it allows. Returns the answers."""
     answers = []
     for _ in range(count):
         request = agent.make("REGISTER", "sip:example.net", name, contact=f"<sip:{name}@{agent.local()}>", to=f"sip:{name}@example.net")
@@ -287,7 +287,7 @@ def guessing(t):
     [answer] = guess(thief, name, password, 1)
     check(answer is None or answer.status != 200, "after 40 wrong passwords the right one from the same source was accepted at once")
     shown = "silence" if answer is None else answer.start.split(" ", 1)[1]
-    # Other sources, all against the same user.
+    # Other sources guess the password of the same user.
     for _ in range(6):
         guess(t.phone(), name, "wrong", 9)
     [answer] = guess(t.phone(), name, password, 1)
@@ -324,7 +324,7 @@ IDENTITY = ["P-Asserted-Identity", "P-Preferred-Identity", "Remote-Party-ID", "D
 
 
 def spelled(name):
-    """Forms of a field that a parser may accept and a filter may miss."""
+    """Spellings of a header field that a parser may accept and a filter may miss."""
     value = "<sip:evil-boss@example.net>"
     yield f"{name}: {value}"
     yield f"{name.lower()}: {value}"
@@ -343,7 +343,7 @@ def spelled(name):
 
 
 def leaks(message, allowed=()):
-    """Lines of the head that contain an identity field, for the most lenient reader."""
+    """The lines of the head that contain an identity field, as the most lenient reader sees them."""
     found = []
     for line in message.head_lines():
         name = re.sub(rb"[^a-z-]", b"", line.partition(b":")[0].lower())
@@ -358,7 +358,7 @@ def leaks(message, allowed=()):
 
 
 def calls_with(t, lines, toward):
-    """An INVITE with these lines from a phone that has shown its password. Returns the message at the other side, if any."""
+    """Sends an INVITE with these lines from a phone that has shown its password. Returns the message that arrives, if any."""
     caller = t.phone()
     name, password = t.registered(caller)
     if toward == "pbx":
@@ -369,7 +369,7 @@ def calls_with(t, lines, toward):
     results = []
     for line in lines:
         request = caller.make("INVITE", f"sip:{target}@example.net", name)
-        # A malformed line must not spoil the challenge, so it comes with the credentials.
+        # A malformed line must not change the answer to the first request, so it comes with the credentials.
         answer = caller.exchange(request, 4)
         if answer is None or answer.status not in (401, 407):
             results.append((line, None))
@@ -391,7 +391,7 @@ def calls_with(t, lines, toward):
 def identity_probe(t, toward):
     count, let_through = 0, 0
     for field in IDENTITY:
-        # All forms for one field, three for each of the others.
+        # One field is tested with all spellings, and each of the others with three.
         lines = list(spelled(field)) if field in ("P-Asserted-Identity", "Remote-Party-ID") else list(spelled(field))[:6:2]
         name, results = calls_with(t, lines, toward)
         for line, arrived in results:
@@ -419,7 +419,7 @@ def identity_phones(t):
 
 @probe("T9.7", "identity-in-answers-and-dialogs", "digest")
 def identity_later(t):
-    """Identities in a called phone's 200 and in its re-INVITE."""
+    """Identity fields in the 200 of a called phone, and in its re-INVITE."""
     phone, pbx = t.phone(), t.phone(trusted=True)
     name, password = t.registered(phone)
     request = pbx.make("INVITE", f"sip:{name}@example.net")
@@ -544,7 +544,8 @@ def own_credentials(t):
 
 @probe("T19", "challenges-are-passed-on", "digest")
 def passed_on(t):
-    """The PBX challenges. The phone gets the challenge and can answer it, and nobody can answer in its name."""
+    """The PBX challenges the phone's request. The phone can answer the challenge, and nobody else can answer it in the phone's
+    name."""
     caller = t.phone()
     name, password = t.registered(caller)
     request = caller.make("INVITE", "sip:700@example.net", name)
@@ -563,7 +564,7 @@ def passed_on(t):
     caller.send(caller.ack_failure(again, answer))
     check(not t.daemon.pbx.request("INVITE", request.call_id, 0.5), "somebody tried again in the phone's name")
     third = again.renewed()
-    # The phone sends both answers: its answer to us with the next count, and its answer to the PBX.
+    # The phone sends both answers: an answer to the daemon with the next count, and an answer to the PBX.
     third.fields = [f for f in third.fields if f[0] != ours[0]]
     challenge = challenged(caller, third)
     fourth = third.renewed().add(*credentials(challenge, name, password, "INVITE", request.uri))

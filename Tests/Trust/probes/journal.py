@@ -16,7 +16,7 @@ from .wake import call, pushed, sleeper, talking
 
 
 def restarted(daemon, after=0.1):
-    """kill -9, and the next run. During `after`, packets on loopback arrive."""
+    """Waits for `after` seconds, so that packets on loopback arrive. Then it kills the daemon and starts the next run."""
     time.sleep(after)
     daemon.kill()
     daemon.launch()
@@ -27,7 +27,7 @@ def woken(t, token, count=1):
 
 
 def calls_of(t, token):
-    """The pushes for calls."""
+    """The pushes that announce calls."""
     return [push for push in t.suite.provider.of(token) if push.get("data", {}).get("type") == "invite"]
 
 
@@ -51,7 +51,8 @@ class WaitingCall:
 
 
 def killed_with_a_call(t, name):
-    """A separate daemon that was killed while a call waited. Returns also the call, and the folder that contains it."""
+    """A daemon of its own that was killed while a call waited. Returns the daemon, the call, and the folder that contains the
+    call."""
     daemon = own_daemon(t, name).start()
     waiting = WaitingCall(t)
     time.sleep(0.1)
@@ -64,7 +65,7 @@ def folder_of(daemon):
 
 
 def finals(caller, request, seconds=1.0):
-    """The final responses within that time, each with its To tag."""
+    """The final responses that arrive within this time, each with its To tag."""
     limit, found = time.monotonic() + seconds, []
     while time.monotonic() < limit:
         answer = caller.response(request.call_id, "INVITE", max(0.01, limit - time.monotonic()))
@@ -74,7 +75,7 @@ def finals(caller, request, seconds=1.0):
 
 
 def again(caller, request, status, seconds=3.0):
-    """Whether the same final response comes again within that time."""
+    """Whether the daemon repeats the final response within this time."""
     limit = time.monotonic() + patience(seconds)
     with caller.changed:
         while True:
@@ -114,7 +115,8 @@ def held(t):
 
 @probe("T28.1", "held-call-cancelled-after-kill")
 def cancelled(t):
-    """CANCEL after kill -9: 200 and one 487, even if the daemon is killed before the ACK. A stranger's CANCEL has no effect."""
+    """A CANCEL after kill -9 gets 200 and one 487, even if the daemon is killed again before the ACK. A stranger's CANCEL has
+    no effect."""
     daemon = own_daemon(t, "cancelled-after-kill").start()
     phone, name, password, token = sleeper(t)
     caller, request = call(t, name)
@@ -145,7 +147,7 @@ def cancelled(t):
 
 @probe("T28.1", "hold-ends-over-kill")
 def ends(t):
-    """The waiting time continues by the date, not by the run."""
+    """After a crash, the waiting time of a call continues by the date. It does not start again."""
     daemon = own_daemon(t, "hold-ends", call={"ring-timeout": "12s"}).start()
     phone, name, password, token = sleeper(t)
     start = time.monotonic()
@@ -157,7 +159,7 @@ def ends(t):
     answer = caller.response(request.call_id, "INVITE", 40)
     end = time.monotonic()
     check(answer and answer.status == 480, f"the call ended with {answer}")
-    # A waiting time that started again would end that long after the kill.
+    # If the waiting time had started again, it would end this long after the kill.
     check(start + 11.5 < end < killed + 12, f"it waited {end - start:.1f} s in two runs, call.ring-timeout is 12 s")
     caller.send(caller.ack_failure(request, answer))
     return f"a hold of 12 s over kill -9 took {end - start:.1f} s"
@@ -181,7 +183,7 @@ def folder(t):
     invite = waiting.rings()
     check(invite, "the call does not go on")
     answered(t, waiting.caller, waiting.request, waiting.phone, invite)
-    # Now even root cannot write there.
+    # With this, not even root can write into the folder.
     daemon.stop()
     shutil.rmtree(place)
     daemon.launch()
@@ -198,7 +200,7 @@ def folder(t):
 
 @probe("T28.7", "strange-files-among-calls")
 def strange_files(t):
-    """A pipe, a sparse file of a terabyte and a device among the files of calls: the daemon starts, and calls work."""
+    """The folder of calls contains a pipe, a sparse file of a terabyte and a device. The daemon starts, and calls work."""
     daemon, waiting, place = killed_with_a_call(t, "strange-files")
     os.mkfifo(os.path.join(place, "7.calls"))
     with open(os.path.join(place, "8.calls"), "wb") as file:
@@ -216,7 +218,8 @@ def strange_files(t):
 
 @probe("T28.8", "folder-that-others-write")
 def written_by_others(t):
-    """A user who may write into the folder could forge calls of the PBX. Such a folder is refused, with instructions."""
+    """A user who may write into the folder could forge calls of the PBX. The daemon refuses such a folder, and says how to
+    correct it."""
     daemon, waiting, place = killed_with_a_call(t, "folder-of-others")
     for mode in (0o770, 0o707):
         os.chmod(place, mode)
@@ -235,7 +238,7 @@ def made_calls(t):
     other = own_daemon(t, "foreign-calls").start()
     daemon, waiting, place = killed_with_a_call(t, "changed-calls")
     other.kill()
-    # The file of one store in the folder of the other, under its own name and appended to the other file.
+    # The file of one store is put into the folder of the other, under its own name and appended to the other file.
     elsewhere = folder_of(other)
     os.makedirs(elsewhere, mode=0o700, exist_ok=True)
     names = sorted(os.listdir(place))
@@ -245,7 +248,7 @@ def made_calls(t):
     other.launch()
     check(other.metric("sippushd_calls_resumed_total") == 0, "a call of another store goes on")
     check("another store" in other.log(), "the log says nothing of it")
-    # Another caller's number of the same length.
+    # The caller's number is replaced by another number of the same length.
     for file in names:
         with open(os.path.join(place, file), "r+b") as changed:
             raw = changed.read()
@@ -284,7 +287,7 @@ def ringing(t):
     answered(t, caller, request, phone, invite)
     check(other.request("CANCEL", request.call_id), "the other phone rings on after the answer")
     other.respond(elsewhere, 487, tag="o")
-    # The ACK is lost, and the daemon is killed at the time when an acknowledged answer would be forgotten.
+    # The ACK is lost. The daemon is killed when it would forget an answer that was acknowledged.
     restarted(daemon, after=6)
     caller.repeats.clear()
     phone.respond(invite, 200, tag="p")
@@ -294,7 +297,8 @@ def ringing(t):
 
 @probe("T28.2", "ringing-call-cancelled-after-kill")
 def silenced(t):
-    """CANCEL after kill -9 reaches a phone that rings. An earlier one is not forgotten, and a refusal reaches the caller."""
+    """After kill -9, a CANCEL reaches a ringing phone. A CANCEL before the kill is not forgotten, and a refusal reaches the
+    caller."""
     daemon = own_daemon(t, "silenced-after-kill").start()
     told = []
     for when in ("after", "before", "declined"):
@@ -325,7 +329,7 @@ def silenced(t):
 
 
 def called_back(t, daemon, caller, at):
-    """The messages at the address in the PBX's Via, for a call that a phone declines after kill -9."""
+    """The messages that arrive at the address in the PBX's Via, for a call that a phone declines after kill -9."""
     phone, name, password, token = sleeper(t)
     request = caller.make("INVITE", f"sip:{name}@example.net", contact=None)
     request.set("Via", request.get("Via").replace(caller.local(), f"{at.host}:{at.port}"))
@@ -341,7 +345,7 @@ def called_back(t, daemon, caller, at):
 
 @probe("T28.3", "callers-over-tcp-and-kill")
 def streams(t):
-    """A PBX and a phone that call over TCP: the final response goes to their new connections."""
+    """A PBX and a phone use TCP. After kill -9, the final response is sent to their new connections."""
     daemon = own_daemon(t, "tcp-callers").start()
     phone, name, password, token = sleeper(t)
     caller = t.stream(trusted=True)
@@ -359,7 +363,7 @@ def streams(t):
     phone.respond(invite, 486, tag="p")
     answer = new.response(request.call_id, "INVITE")
     check(answer and answer.status == 486, f"the PBX that is back hears {answer}")
-    # A PBX that accepts connections at the address in its Via, and makes none.
+    # A PBX that accepts connections at the address in its Via, and opens none.
     at = t.own(Listener(caller.host, 0))
     answer = called_back(t, daemon, t.stream(host=caller.host, trusted=True), at)
     check(answer and answer.status == 603, f"the PBX that is called back hears {answer}")
@@ -368,7 +372,7 @@ def streams(t):
 
 @probe("T28.3", "caller-over-tls-and-kill", alone=True)
 def secure_caller(t):
-    """A PBX that called over TLS and makes no new connection is called back, if it proves the name in its Via."""
+    """A PBX called over TLS and opens no new connection. The daemon connects to it, if the PBX proves the name in its Via."""
     for whose, name_of, hears in (("its own", "IP:{}", True), ("another's", "DNS:pbx.example.net", False)):
         daemon = t.daemon = t.own(EdgeDaemon("tls-caller-" + fresh("d"), t.suite, {}))
         daemon.start()
@@ -407,7 +411,8 @@ def moves(t):
 
 @probe("T28.5", "upstream-calls-over-kill")
 def onward(t):
-    """kill -9 while a phone's call rings at the PBX: the phone gets the answer, and its CANCEL reaches the PBX, also over TCP."""
+    """kill -9 while a phone's call rings at the PBX. The phone gets the answer, and its CANCEL reaches the PBX, over TCP
+    too."""
     daemon = own_daemon(t, "upstream-over-kill", pbx="127.2.0.9").start()
     pbx = daemon.pbx
 
@@ -467,7 +472,8 @@ def onward(t):
 
 @probe("T28.5", "dialog-request-over-kill")
 def inside(t):
-    """kill -9 while a re-INVITE waits for a sleeping phone: the phone gets it when it comes, and got one push."""
+    """kill -9 while a re-INVITE waits for a sleeping phone. The phone gets the re-INVITE when it registers, and got only one
+    push."""
     daemon = own_daemon(t, "inside-over-kill").start()
     phone = t.stream()
     name, password, token, caller, request, dialog = talking(t, phone)
@@ -500,7 +506,7 @@ def small(t):
     def size():
         return sum(os.path.getsize(os.path.join(folder, name)) for name in os.listdir(folder)) if os.path.isdir(folder) else 0
 
-    # A long INVITE, many times: without cleaning, the files would have 9 MB.
+    # The phone gets many long INVITEs. Without cleaning, the files would have 9 MB.
     phone, name, password, token = sleeper(t)
     filler = [f"X-Filler-{number}: {'x' * 900}" for number in range(9)]
     largest = 0

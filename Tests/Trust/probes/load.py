@@ -15,11 +15,11 @@ from .wake import pushed
 
 
 class Backlog:
-    """The bytes that wait in the kernel's buffer of the daemon's UDP socket. A full buffer drops all packets, so that no
-    request can be preferred. A load that shows preferences must leave room in it."""
+    """The bytes that wait in the kernel's buffer of the daemon's UDP socket. A full buffer drops all packets, so the load must
+    leave room: otherwise the daemon cannot prefer any request."""
 
-    # More than the daemon reads at once, and less than the smallest buffer holds. The kernel counts more than a thousand bytes
-    # for one REGISTER.
+    # More bytes than the daemon reads in one turn, and fewer than the smallest buffer holds. For one REGISTER, the kernel
+    # counts more than a thousand bytes.
     SOME, MOST = 48 << 10, 96 << 10
 
     def __init__(self, port):
@@ -27,7 +27,7 @@ class Backlog:
 
     def waiting(self):
         with open("/proc/net/udp") as file:
-            # The reservation of the port is in that table as well.
+            # The socket that reserves the port is in this table too.
             rows = [line.split() for line in file if line.split()[1].endswith(self.place)]
         return max((int(row[4].split(":")[1], 16) for row in rows), default=0)
 
@@ -36,7 +36,7 @@ class Backlog:
 
 
 class Flood:
-    """REGISTERs for unknown users, as fast as one thread can send them while there is room, and their answers."""
+    """REGISTERs for unknown users, and their answers. One thread sends them as fast as the buffer has room."""
 
     def __init__(self, target, host):
         self.target = target
@@ -115,12 +115,12 @@ def calls_first(t):
             daemon.process.send_signal(signal.SIGSTOP)
             for flood in floods:
                 flood.may_send.set()
-            # More than it reads at once, because it checks the waiting time after a full batch.
+            # More packets wait than the daemon reads in one turn, because it checks the waiting time after a full batch.
             until(lambda: backlog.waiting() >= backlog.SOME, 5)
             for flood in floods:
                 flood.may_send.clear()
             time.sleep(0.04)
-            # Everything that it reads now has waited that long, except for packets of phones and callers.
+            # All packets that the daemon reads now have waited that long, except for packets of phones and callers.
             daemon.process.send_signal(signal.SIGCONT)
             until(lambda: backlog.waiting() < backlog.SOME // 16, 0.1)
 
@@ -132,13 +132,14 @@ def calls_first(t):
         until(lambda: sum(flood.refused for flood in floods) >= 300, 60)
         refused = sum(flood.refused for flood in floods)
         check(refused >= 300, f"after 60 s {refused} REGISTERs were refused, {sum(f.others for f in floods)} served")
-        # Most REGISTERs of known users are not served any more either.
+        # Most REGISTERs of known users are not served either.
         refresh = None
         while (refresh is None or refresh.status != 503) and time.monotonic() < limit:
             bystander = t.random.choice(bystanders)
             refresh = bystander[0].register(*bystander[1:3], params=pushed(bystander[3]), timeout=3)
         check(refresh and refresh.status == 503, f"control: a phone that no call waits for got {refresh}")
-        # Meanwhile the phone wakes up. Its packets may be lost on the way to the daemon, and are sent again.
+        # In the meantime, the phone wakes up. Its packets may be dropped before the daemon reads them, so the phone repeats
+        # them.
         answer = phone.register(name, password, params=pushed(token), timeout=30)
         check(answer and answer.status == 200, f"the REGISTER of the phone that a call waits for got {answer}")
         invite = phone.request("INVITE", timeout=30)
@@ -164,7 +165,7 @@ def calls_first(t):
     check(min(waits) >= 5 and max(waits) <= 120, f"Retry-After from {min(waits)} to {max(waits)}")
     middle = sorted(waits)[len(waits) // 2]
     check(40 <= middle <= 85, f"Retry-After is not spread evenly: half of them up to {middle} s")
-    # Back to normal.
+    # The load is normal again.
     end = time.monotonic()
     while True:
         newcomer = t.phone()
@@ -180,7 +181,7 @@ def calls_first(t):
 
 @probe("T30.2", "no-descriptors-left")
 def descriptors(t):
-    """A process that may open 160 descriptors, and 200 connections to it."""
+    """A daemon that may open 160 descriptors gets 200 connections."""
     daemon = own_daemon(t, "poor", limits={"connections-per-source": 1000, "first-request": "60s"}, log={"level": "notice"})
     daemon.prepare = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (160, 160))
     daemon.start()
@@ -197,7 +198,7 @@ def descriptors(t):
         except OSError:
             pass
         crowd.append(one)
-    # When it is idle, it has handled all connections. A daemon that spins never becomes idle.
+    # When the daemon is idle, it has handled all connections. A daemon in an endless loop never becomes idle.
     for _ in range(20):
         work = daemon.work()
         time.sleep(2)
@@ -228,7 +229,8 @@ def descriptors(t):
 
 @probe("T30.3", "memory-is-short")
 def memory(t):
-    """limits.memory is less than the memory of the process: strangers get no connections, and everything else is served."""
+    """limits.memory is less than the memory that the daemon uses. Strangers get no connections, but everything else is
+    served."""
     t.needs("limits.memory")
     daemon = own_daemon(t, "tight", limits={"memory": 8388608}).start()
     phone, name, password, token = registered_now(t)
@@ -245,7 +247,7 @@ def memory(t):
 
 @probe("T30.4", "provider-away")
 def provider_away(t):
-    """The provider's server is away and comes back: a call waits as long as usual and becomes a missed call, which is reported
+    """The provider's server stops for a while. A call waits as long as usual and becomes a missed call, which is reported
     later."""
     port = t.suite.free_port()
     daemon = own_daemon(t, "lonely", call={"ring-timeout": "5s"},
@@ -364,14 +366,14 @@ class NameServer:
                 self.socket.sendto(self.answer(raw), source)
 
     def answer(self, raw):
-        """The question, with the address if one was asked for (RFC 1035 section 4.1)."""
+        """The answer to a question, with the address if the question asks for one (RFC 1035 section 4.1)."""
         end = raw.index(b"\0", 12) + 5
         is_address = raw[end - 4:end - 2] == b"\0\1"
         records = b"\xc0\x0c\0\1\0\1\0\0\0\x3c\0\4" + socket.inet_aton(self.address) if is_address else b""
         return raw[:2] + b"\x81\x80\0\1" + (b"\0\1" if is_address else b"\0\0") + b"\0\0\0\0" + raw[12:end] + records
 
     def launch(self):
-        """The daemon gets a file of its own in the place of the system's."""
+        """Starts the daemon with a resolv.conf of its own."""
         return {"before": UNSHARE + ["sh", "-c", 'mount --bind "$0" /etc/resolv.conf && exec "$@"', self.path]}
 
     def close(self):
@@ -383,8 +385,7 @@ UNSHARE = ["unshare", "--mount"] + ([] if os.getuid() == 0 else ["--map-root-use
 
 @probe("T30.5", "name-server-hangs")
 def name_server_hangs(t):
-    """The name server receives all questions and answers none, and later it answers. Calls to names end in time, and everything
-    else works."""
+    """The name server answers no question at first, and answers later. Calls to names end in time, and all other calls work."""
     if subprocess.run(UNSHARE + ["mount", "--bind", "/etc/hosts", "/etc/resolv.conf"], capture_output=True).returncode:
         raise Skipped("no file can be put in the place of /etc/resolv.conf here")
     daemon = own_daemon(t, "hanging", auth="off")
@@ -448,7 +449,7 @@ def name_server_hangs(t):
 
 @probe("T30.6", "store-away")
 def store_away(t):
-    """An operator moves the database away and back."""
+    """An operator moves the database to another place, and back again."""
     daemon = own_daemon(t, "moved").start()
     phone, name, password, token = registered_now(t)
     path = daemon.settings()["store"]

@@ -16,15 +16,15 @@ from .wake import pushed
 
 PHONES = 1100
 CALLS_EACH = 3
-# The limit of requests that wait for an answer. After half a second without an answer, a request is sent again.
+# The maximum number of requests that wait for an answer. A request without an answer is repeated after half a second.
 OUTSTANDING = 64
 AGAIN = 0.5
-# <linux/in.h>; Python has no name for it.
+# The value from <linux/in.h>, because Python has no name for it.
 IP_PKTINFO = 8
 
 
 class Crossroads:
-    """A socket for many addresses of the loopback network. Each phone has its own address, so that signs of life are not
+    """One socket for many addresses of the loopback network. Each phone has its own address, so that signs of life are not
     confused."""
 
     def __init__(self):
@@ -40,7 +40,7 @@ class Crossroads:
         self.socket.sendmsg([raw], [(socket.IPPROTO_IP, IP_PKTINFO, info)], 0, target)
 
     def receive(self):
-        """A message and the address that it was sent to; None if none waits."""
+        """A message, and the address to which it was sent; None if no message waits."""
         try:
             raw, data, _, source = self.socket.recvmsg(65536, 64)
         except BlockingIOError:
@@ -83,7 +83,8 @@ class Multitude:
         return (call_id, "REGISTER"), lambda: self.phones.send(raw, host, self.target)
 
     def invitation(self, user):
-        """All INVITEs differ: some share lines with others, some share none, some are short, and some have several kilobytes."""
+        """All INVITEs differ. Some have lines in common with others, some have none, some are short, and some have several
+        kilobytes."""
         call_id = fresh("crowd")
         kind = self.random.randrange(4)
         if kind == 0:
@@ -108,7 +109,7 @@ class Multitude:
         return (call_id, "CANCEL"), lambda: self.pbx.send(raw, self.pbx_host, self.target)
 
     def follower(self, call_id, method, to=None):
-        """A CANCEL or ACK after its method: the rows that it shares with its INVITE."""
+        """The part of a CANCEL or ACK after the method: the Request-URI, and header fields of the INVITE."""
         lines = self.sent[call_id][1].partition(b"\r\n\r\n")[0].split(b"\r\n")
         kept = [line for line in lines[1:] if line.startswith((b"Via:", b"From:", b"Call-ID:", b"Max-Forwards:"))]
         to = to or next(line for line in lines if line.startswith(b"To:"))
@@ -118,7 +119,7 @@ class Multitude:
     # The network
 
     def run(self, requests, until, seconds):
-        """Sends the requests, a few at a time, and repeats those without an answer, until the condition is true."""
+        """Sends the requests, a few at a time, until the condition is true. Requests without an answer are repeated."""
         requests, limit = collections.deque(requests), time.monotonic() + patience(seconds)
         while requests or self.under_way or not until():
             now = time.monotonic()
@@ -163,7 +164,7 @@ class Multitude:
             self.phones.send(answer, host, self.target)
 
     def compare(self, message, host):
-        """Expects all the caller's text unchanged: a proxy only adds rows, and changes the Request-URI and Max-Forwards."""
+        """Expects that the caller's text is unchanged, except for added header fields, the Request-URI and Max-Forwards."""
         if message.call_id not in self.sent:
             return self.wrong.append(f"an INVITE that nobody sent: {message}")
         user, raw = self.sent[message.call_id]
@@ -179,7 +180,8 @@ class Multitude:
 
 @probe("T28.6", "thousands-wait-over-kill", alone=True)
 def thousands(t):
-    """Thousands of calls wait. Some end, some are answered, the daemon is killed, and the phones of the others register."""
+    """Thousands of calls wait. Some end, some are answered, and the daemon is killed. Then the phones of the other calls
+    register."""
     seed = t.random.getrandbits(32)
     daemon = own_daemon(t, "multitude", auth="off", call={"ring-timeout": "90s"}, log={"level": "notice"}).start()
     crowd = Multitude(t, daemon, seed)

@@ -22,7 +22,7 @@ def own_daemon(t, name, settings, pbx_host=None):
 
 
 def called(t, phone, user, body=b"", to="700", method="INVITE"):
-    """A call, or another request, of a phone that shows its password. Returns the request that should reach the PBX."""
+    """Sends a call, or another request, from a phone that shows its password. Returns the request that should reach the PBX."""
     name, password = user
     request = phone.make(method, f"sip:{to}@example.net", name, body=body)
     answer = phone.exchange(request)
@@ -51,7 +51,7 @@ def connected(agent, request):
 
 @probe("T33.1", "calls-leave-from-the-listener")
 def leaves_from_the_listener(t):
-    """A machine with several addresses: SIP is configured for one that is not the kernel's choice."""
+    """A machine has several addresses, and SIP is configured for an address that the kernel would not choose."""
     daemon = own_daemon(t, "addresses", {}, "127.2.0.5")
     daemon.host = HERE
     other = t.suite.free_port()
@@ -137,7 +137,7 @@ def a_503_calls_once(t):
         check(not again, f"the call was made again after 503: {again}")
         again = pbx.tcp.take(lambda m: m.call_id == request.call_id and m.method == "INVITE", 0.2)
         check(not again, f"the call was made again after 503: {again}")
-    # The same for requests that are not calls.
+    # A 503 of the PBX is final for a large MESSAGE too.
     message = called(t, phone, user, LARGE, method="MESSAGE")
     got = pbx.tcp.request("MESSAGE", message.call_id)
     check(got, "a large MESSAGE did not come by TCP")
@@ -148,7 +148,7 @@ def a_503_calls_once(t):
 
 @probe("T33.3", "large-inside-a-call")
 def large_inside_a_call(t):
-    """Asterisk writes ;transport=TCP into its Contact as soon as one request of the dialog has come over TCP."""
+    """Asterisk writes ;transport=TCP into its Contact after one request of the dialog has come over TCP."""
     daemon = own_daemon(t, "reinvites", {}, "127.2.0.7")
     pbx = daemon.start().pbx
     phone = t.phone()
@@ -170,7 +170,7 @@ def large_inside_a_call(t):
         phone.send(dialog.make("ACK", cseq=int(update.get("CSeq").split()[0])))
         check(pbx.tcp.request("ACK", request.call_id, 3), "the ACK did not follow")
     check(not pbx.take(lambda m: m.call_id == request.call_id, 0.3), "something of it came as a datagram")
-    # A PBX that called over TCP, and whose Contact names no transport, is answered over TCP.
+    # A PBX that called over TCP gets its requests over TCP, even if its Contact names no transport.
     trunk, phone = t.stream(trusted=True), t.phone()
     name, _ = t.registered(phone)
     invite = trunk.make("INVITE", f"sip:{name}@example.net", contact=f"<sip:pbx@{trunk.local()}>")
@@ -200,7 +200,7 @@ def wait_for(truth, timeout, text):
 
 @probe("T33.4", "upstream-away")
 def upstream_away(t):
-    """The PBX stops without a word, and comes back."""
+    """The PBX stops without a message, and starts again later."""
     t.needs("upstream-check.interval", "upstream-check.patience")
     daemon = own_daemon(t, "deserted", {"upstream-check": {"interval": "2s", "patience": "1s"}}, "127.2.0.9")
     pbx = daemon.start().pbx
@@ -213,7 +213,7 @@ def upstream_away(t):
     pbx.respond(got, 486, tag="p")
     ended(phone, request, [486])
     pbx.answers = False
-    # The daemon does not know yet that it is away. This call shows it.
+    # The daemon does not know yet that the PBX has stopped. This call shows it.
     request = called(t, phone, user)
     begin = time.monotonic()
     check(pbx.request("INVITE", request.call_id), "control: no INVITE when the PBX has just gone")
@@ -221,7 +221,7 @@ def upstream_away(t):
     first = time.monotonic() - begin
     check(answer.get("retry-after") and "does not answer" in (answer.get("warning") or ""),
           f"the 503 says {answer.get('retry-after')}, {answer.get('warning')}")
-    # From now on the daemon knows.
+    # From now on, the daemon knows that the PBX has stopped.
     request = called(t, phone, user)
     begin = time.monotonic()
     ended(phone, request, [503], 10)
@@ -279,12 +279,12 @@ def outgoing_calls_are_told(t):
 def advertise_is_tried(t):
     """A name that nobody can look up, and a name that leads to the daemon."""
     lost = own_daemon(t, "nowhere", {"advertise": "nowhere.invalid"}, "127.2.0.11").start()
-    wait_for(lambda: "advertise cannot be looked up here" in lost.log(), 15, "the log does not say that advertise leads nowhere")
+    wait_for(lambda: "the host name in advertise cannot be resolved here" in lost.log(), 15, "the log does not say that advertise leads nowhere")
     found = own_daemon(t, "somewhere", {"advertise": "localhost"}, "127.2.0.12").start()
-    wait_for(lambda: "advertise leads to this daemon" in found.log(), 15, "the daemon does not find itself by its name")
-    check("advertise cannot be looked up" not in found.log(), "a good name is called a bad one")
+    wait_for(lambda: "the address in advertise reaches this daemon" in found.log(), 15, "the daemon does not find itself by its name")
+    check("advertise cannot be resolved" not in found.log(), "a good name is called a bad one")
     silent = t.trap(host="127.0.0.1")
     away = own_daemon(t, "astray", {"advertise": f"localhost:{silent.port}"}, "127.2.0.13").start()
-    wait_for(lambda: "advertise leads to where this daemon does not hear itself" in away.log(), 60,
+    wait_for(lambda: "a request to the address in advertise did not arrive here" in away.log(), 60,
              "the log does not say that advertise leads elsewhere")
     return "a name without an address, and one that leads elsewhere, are warnings; one that leads here is asked by OPTIONS"

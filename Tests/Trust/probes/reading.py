@@ -70,7 +70,7 @@ def doubled(t):
 
 @probe("T1", "bare-line-ends", "digest")
 def bare_ends(t):
-    """Line ends that one reader takes for one field and another for two."""
+    """Line ends that some readers take for the end of a field, and others do not."""
     for end in (b"\n", b"\r", b"\0", b"\r\r\n", b"\x0b", b"\xe2\x80\xa8"):
         phone, callee = t.phone(), t.daemon.pbx
         name, password = t.registered(phone)
@@ -142,7 +142,7 @@ def random_bytes(t):
 
 @probe("T2", "stream-lengths", "digest")
 def stream_lengths(t):
-    """A message inside the rest that the length leaves over must never be answered."""
+    """Bytes follow a message whose Content-Length is invalid. A message inside these bytes must never be answered."""
     hidden = "OPTIONS sip:example.net SIP/2.0\r\nVia: SIP/2.0/TCP h;branch=z9hG4bKh\r\nFrom: <sip:h@h>;tag=1\r\n" \
              "To: <sip:example.net>\r\nCall-ID: hidden{}\r\nCSeq: 1 OPTIONS\r\nMax-Forwards: 7\r\nContent-Length: 0\r\n\r\n"
     cases = ["-1", "+10", "0x10", "5 5", "5, 5", "1e2", "", " ", "99999999999999999999", "4294967296", "18446744073709551616", "٣"]
@@ -166,7 +166,7 @@ def stream_lengths(t):
     stream.send(request.bytes() + hidden.format(mark).encode())
     check(not stream.take(lambda m: m.call_id == "hidden" + mark, 0.5), "two lengths: what followed was answered")
     check(stream.wait_closed(1.5), "two lengths: the connection stayed")
-    # The body of a valid message contains a message. It is only a body.
+    # The body of a valid message contains another message, which the daemon must not read.
     stream = t.stream()
     mark = fresh("")
     good = complete(stream, "OPTIONS", body=hidden.format(mark))

@@ -37,7 +37,7 @@ class Crowd:
         self.selector = selectors.DefaultSelector()
         self.caller = self.datagrams("127.2.0.40")
         self.phone = self.datagrams("127.1.0.40")
-        # Each has an address of its own, so that signs of life are not confused.
+        # Each phone that sleeps has an address of its own, so that signs of life are not confused.
         self.beds = {user: self.datagrams("127.1.0.41") for user in asleep}
         self.calls, self.ends = {}, collections.Counter()
         self.refused, self.connections, self.begun = 0, 0, 0
@@ -94,7 +94,7 @@ class Crowd:
         user = users[self.begun // 4 % len(users)]
         self.begun += 1
         if sleeps:
-            # It is sent twice, as by phones that get no response.
+            # The phone's REGISTER is sent twice, as if the first got no response.
             for times in (1, 2):
                 heapq.heappush(self.waking, (time.monotonic() + times * SLEEP, user))
         stream = None
@@ -186,7 +186,7 @@ class Crowd:
         self.send(call)
 
     def answer(self, message, source, phone):
-        """Lets a phone answer each call at once."""
+        """Lets a phone answer each call immediately."""
         lines = ["SIP/2.0 200 OK"]
         for name, value in message.fields:
             if name in ("via", "from", "call-id", "cseq", "record-route"):

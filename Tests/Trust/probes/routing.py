@@ -22,7 +22,7 @@ def end(caller, request):
 
 @probe("T9.1", "contact-is-no-order", "direct")
 def contact_elsewhere(t):
-    """Contacts that name a third party, the PBX and loopback: calls go to the source of the REGISTER."""
+    """Contacts name a third party, the PBX or loopback. Calls still go to the source address of the REGISTER."""
     third, pbx = t.trap(), t.trap(trusted=True)
     inside = t.trap(host="127.0.0.1")
     targets = {
@@ -142,7 +142,8 @@ def new_connection(t):
 
 @probe("T20.4", "back-to-the-source", "direct")
 def dialog_to_the_source(t):
-    """Inside a call as for a new one: without push, the Contact's port at the source address of the REGISTER."""
+    """A request inside a call has the same target as a new call: without push, the Contact's port at the source address of the
+    REGISTER."""
     host = t.address()
     listener = t.own(Listener(host, 0))
     stream = t.stream(host)
@@ -169,7 +170,7 @@ def dialog_to_the_source(t):
     got.source.respond(got, 200)
     answer = caller.response(bye.call_id, "BYE")
     check(answer and answer.status == 200, f"the answer to the BYE: {answer}")
-    # With push, no connection is opened to the phone. It is woken, and the request waits for it (T27).
+    # If the phone has a push token, no connection to it is opened. It is woken, and the request waits for it (T27).
     sleepy = t.stream(host)
     sleepy_name, _ = t.registered(
         sleepy, contact=f"<sip:USER@{host}:{listener.port};transport=tcp;pn-provider=fcm;pn-param=p;pn-prid={fresh('token')}>")
@@ -229,8 +230,8 @@ def path(t):
 
 @probe("T9.3", "route-of-the-pbx", "direct")
 def further_route(t):
-    """The PBX routes a call through us and an edge proxy. The edge proxy gets it, whether the phone has a connection of its own
-    or not."""
+    """The PBX routes a call through the daemon and an edge proxy. The edge proxy gets it, even if the phone has a connection of
+    its own."""
     edge, caller = t.phone(trusted=True), t.phone(trusted=True)
     ours, further = f"<sip:127.0.0.1:{t.daemon.port};lr>", f"<sip:{edge.local()};lr>"
     for gone in (False, True):
@@ -265,7 +266,7 @@ def further_route(t):
 
 @probe("T9.4", "not-to-our-own-listeners", "direct", alone=True)
 def own_listeners(t):
-    """A phone at our own address whose Contact has the port of our own listener."""
+    """A phone registers from the daemon's own address, with the port of the daemon's own listener in its Contact."""
     name, password = t.daemon.user()
     stream = t.stream("127.0.0.1")
     answer = stream.register(name, password, contact=f"<sip:{name}@127.0.0.1:{t.daemon.port};transport=tcp>")
@@ -291,7 +292,7 @@ def own_listeners(t):
 
 @probe("T9.4", "not-to-trusted-on-a-phones-word", "digest")
 def not_to_trusted(t):
-    """A phone with a password names a trusted peer that is not the upstream, in every place that it can write."""
+    """A phone with a password names a trusted peer that is not the upstream, in every header field that it can write."""
     peer = t.trap(trusted=True)
     phone = t.phone()
     name, password = t.registered(phone)
@@ -391,7 +392,8 @@ def sips(t):
 
 @probe("T9.10", "connection-reuse")
 def reuse(t):
-    """A PBX that sends alias gets our calls on the connection that it opened. A peer that is not trusted gets none with alias."""
+    """A PBX that sends alias gets its calls on the connection that it opened. A peer that is not trusted gets no call because
+    of alias."""
     pbx = t.own(Listener(t.address(trusted=True), t.suite.free_port()))
     place = f"{pbx.host}:{pbx.port}"
     daemon = t.daemon = Daemon("alias", t.suite, {"upstream": f"sip:{place};transport=tcp"})
@@ -502,8 +504,9 @@ def next_connection(t):
 
 @probe("T9.20", "responses-from-elsewhere", "digest")
 def responses_from_elsewhere(t):
-    """Knowledge of a branch is not enough for an answer: a response counts only from the target of its request."""
-    # At a phone.
+    """It is not enough for a response to know the branch: the response counts only if it comes from the target of its
+    request."""
+    # A call to a phone.
     token = fresh("token")
     phone, caller = t.phone(), t.phone(trusted=True)
     name, password = t.registered(phone, params=f";pn-provider=fcm;pn-param=p;pn-prid={token}")
@@ -524,13 +527,13 @@ def responses_from_elsewhere(t):
     check(heard is None, f"the caller hears {heard} of somebody who has seen the branch")
     counted = t.daemon.metric("sippushd_sip_rejected_total", reason="response-from-elsewhere") - refused
     check(counted >= 15, f"{counted} refused responses are counted")
-    check("does not come from where its request went" in t.daemon.log(), "the log says nothing of it")
+    check("its source is not the address to which the request was sent" in t.daemon.log(), "the log says nothing of it")
     phone.respond(invite, 200, tag="b")
     answer = caller.response(request.call_id, "INVITE")
     check(answer and answer.status == 200 and answer.tag("to") == "b", f"the phone's own answer: {answer}")
     caller.send(Dialog.of_caller(caller, request, answer).make("ACK", cseq=1))
 
-    # At the PBX, which may answer from another of its ports and on a connection of its own.
+    # A call to the PBX, which may answer from another of its ports and on a connection of its own.
     pbx = t.daemon.pbx
     for what, answering in (("its port", pbx), ("another port", t.phone(pbx.host)), ("a connection", t.stream(pbx.host))):
         request = phone.make("INVITE", "sip:900@example.net", name)

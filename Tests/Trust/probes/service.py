@@ -31,7 +31,8 @@ def options(agent):
 
 
 def waits_and_is_answered(t, daemon, what):
-    """While no daemon runs, a phone connects and sends, and another sends a datagram. The next daemon answers both."""
+    """While no daemon runs, one phone connects and sends, and another phone sends a datagram. The next daemon answers both
+    phones."""
     stream, phone = t.stream(), t.phone()
     question, other = options(stream), options(phone)
     stream.send(question)
@@ -47,7 +48,7 @@ def waits_and_is_answered(t, daemon, what):
 
 @probe("T29.1", "handed-sockets")
 def handed(t):
-    """SIP over UDP and TCP, HTTP and the control socket, all opened by a .socket unit."""
+    """A .socket unit opens the sockets for SIP over UDP and TCP, for HTTP and for the control socket."""
     daemon, manager = managed(t, "handed")
     values = daemon.settings()
     manager.open(socket.SOCK_DGRAM, daemon.address)
@@ -67,7 +68,7 @@ def handed(t):
     check(t.suite.provider.wait(token), "control: a call after the restart")
     caller.send(caller.cancel(request))
     daemon.stop()
-    # One socket that the settings do not name, and one for both address families.
+    # One socket is not in the settings, and one is for both address families.
     extra = manager.open(socket.SOCK_STREAM, ("127.0.0.1", 0), "stray")
     place = "%s:%s" % extra.getsockname()
     try:
@@ -82,7 +83,7 @@ def handed(t):
 
 @probe("T29.1", "kept-sockets")
 def kept(t):
-    """Sockets that the daemon has opened itself and leaves to its manager."""
+    """The daemon opens sockets itself, and leaves them to its manager when it ends."""
     daemon, manager = managed(t, "kept")
     daemon.start()
     check(manager.wait("READY"), "no READY=1")
@@ -95,7 +96,7 @@ def kept(t):
     waits_and_is_answered(t, daemon, "after SIGTERM")
     check(len(manager.kept) == 4, f"after the second start {sorted(manager.kept)} are left")
     daemon.stop()
-    # With another port, the old one is closed.
+    # If the settings name another port, the old socket is closed.
     old, daemon.port = daemon.port, t.suite.free_port()
     daemon.write_settings()
     begin = time.monotonic()
@@ -108,7 +109,7 @@ def kept(t):
 
 
 def thread_of_loop(process):
-    """The thread that serves. It has the program's name and is not the first one."""
+    """The thread that runs the daemon's loop. It has the program's name, and is not the first thread."""
     for task in os.listdir(f"/proc/{process}/task"):
         with open(f"/proc/{process}/task/{task}/comm") as file:
             if file.read().strip() == "sippushd" and int(task) != process:
@@ -118,7 +119,8 @@ def thread_of_loop(process):
 
 @probe("T29.3", "watchdog")
 def watchdog(t):
-    """WatchdogSec=2: the loop sends notifications while it serves, and none while its thread hangs, even though all others run."""
+    """WatchdogSec=2: the loop sends notifications while it serves. It sends none while its thread hangs, even if all other
+    threads run."""
     daemon, manager = managed(t, "watched", watchdog=2.0)
     begin = time.monotonic()
     daemon.start()
@@ -162,7 +164,7 @@ def held_call(t):
 
 @probe("T29.4", "drain")
 def drain(t):
-    """sippushd drain: no new call starts, open calls continue, and the daemon ends after them."""
+    """`sippushd drain`: no new call starts, open calls continue, and the daemon ends after the last of them."""
     daemon = own_daemon(t, "drained", call={"ring-timeout": "20s"}).start()
     phone, name, password, token, caller, request = held_call(t)
     result = daemon.command("drain", "--within", "15")
@@ -191,7 +193,8 @@ def drain(t):
 
 @probe("T29.4", "drain-on-sigterm")
 def drain_on_sigterm(t):
-    """shutdown.drain-time is 15 s: a call gets that time, a second SIGTERM ends it, and without calls the daemon ends at once."""
+    """shutdown.drain-time is 15 s: open calls get this time, a second SIGTERM ends it, and without calls the daemon ends
+    immediately."""
     t.needs("shutdown.drain-time")
     daemon = own_daemon(t, "terminated", shutdown={"drain-time": "15s"}, call={"ring-timeout": "20s"}).start()
 

@@ -31,12 +31,13 @@ def wait_for(condition, seconds=6.0):
 
 @probe("T32.1", "pushes-of-one-caller", "shares")
 def pushes(t):
-    """INVITE and CANCEL, 24 times: other callers can still wake that phone. A phone may get 20 pushes a minute."""
+    """One account sends an INVITE and its CANCEL 24 times. Other callers can still wake the phone, which may get 20 pushes a
+    minute."""
     _, target, _, token = sleeper(t)
     greedy, name, password = account(t)
     for number in range(24):
         request = proved_call(t, greedy, name, password, target)
-        # A push that has not been sent is withdrawn with its call.
+        # If a call ends before its push was sent, the push is withdrawn.
         wait_for(lambda: len(invitations(t, token)) > number, 6 if number < 9 else 0.1)
         greedy.send(greedy.cancel(request))
     used = len(invitations(t, token))
@@ -99,7 +100,7 @@ def two_dialogs(t, stream):
 
 @probe("T32.3", "bye-finds-room", "shares")
 def bye(t):
-    """A phone sleeps in two calls. Thirty requests of one leave room for the other, and a BYE is never refused."""
+    """A phone sleeps in two calls. Thirty requests of the first call leave room for the second, and a BYE is never refused."""
     phone, name, password, token, (greedy, other) = two_dialogs(t, t.stream())
     phone.close()
     time.sleep(0.3)
@@ -117,7 +118,7 @@ def bye(t):
     time.sleep(0.5)
     statuses = [m.start for m in caller.history if m.status and m.status >= 300]
     check(not statuses, f"the other call's requests got {statuses}")
-    # The first call is ended as well, although its side has used its whole share.
+    # The first call can be ended too, although its side has used up its share.
     own = greedy[2].make("BYE")
     greedy[0].send(own)
     back = t.stream()
@@ -134,7 +135,8 @@ def bye(t):
 
 @probe("T32.4", "missed-calls-of-others", "shares")
 def missed(t):
-    """120 cancelled calls of one account; the bucket has room for 100. Missed calls of others stay in it."""
+    """One account makes and cancels 120 calls, and the list of missed calls has room for 100. Missed calls from others stay in
+    the list."""
     _, target, _, token = sleeper(t)
     for user in ("701", "702", "703"):
         pbx, request = call(t, target, user=user)
@@ -158,7 +160,7 @@ def missed(t):
 
 @probe("T32.5", "records-of-others")
 def records(t):
-    """600 calls to unknown users; 400 records are kept. The record of a call to a phone stays."""
+    """One source makes 600 calls to unknown users, and 400 records are kept. The record of a call to a phone stays."""
     daemon = own_daemon(t, "recorder", push={"timeline": {"max-records": 400}})
     daemon.start()
     _, target, _, token = sleeper(t)
@@ -186,7 +188,7 @@ def registers(t):
     t.needs("limits.registers-per-source")
     flood, host = t.phone(), None
     host = flood.host
-    # It was asked for its password earlier, and shows it later.
+    # The phone was asked for its password earlier, and now shows it.
     proved = t.phone(host)
     name, password = t.daemon.user()
     first = proved.make("REGISTER", "sip:example.net", name, to=f"sip:{name}@example.net", contact=f"<sip:{name}@{proved.local()}>")
@@ -261,7 +263,7 @@ def handshakes(t):
 
 @probe("T25.7", "message-with-anothers-names", "shares")
 def names(t):
-    """Two accounts send a MESSAGE with the same Call-ID, From tag, CSeq and branch. Both are delivered."""
+    """Two accounts send MESSAGEs with the same Call-ID, From tag, CSeq and branch. Both MESSAGEs are delivered."""
     phone, target, password, token = sleeper(t)
     call_id, tag, branch, sent = fresh("same"), fresh("tag"), fresh("z9hG4bK"), []
     for words in (b"first", b"second"):
@@ -270,7 +272,7 @@ def names(t):
         challenge = agent.exchange(request, 9)
         check(challenge and challenge.status == 407, f"control: {challenge}")
         again = request.renewed()
-        # A client that has seen the first one also knows its branch.
+        # A client that has seen the first MESSAGE also knows its branch.
         again.set("Via", re.sub(r"branch=[^;]+", f"branch={branch}", again.get("Via")))
         again.set("CSeq", "7 MESSAGE").add(*credentials(challenge, name, own, "MESSAGE", request.uri))
         answer = agent.exchange(again, 9)

@@ -53,7 +53,7 @@ def explained(daemon, name, *words, timeout=8.0):
 
 @probe("T35.1", "forgotten-pbx")
 def forgotten_pbx(t):
-    """A PBX that is not listed under trusted, which is the most common first mistake."""
+    """The PBX is not listed under `trusted`, which is the most common first mistake."""
     daemon = quiet(t, "forgotten").start()
     name, _ = daemon.user()
     pbx = t.phone()
@@ -107,18 +107,41 @@ def each_refusal(t):
     first, request = call(t, name, caller=pbx)
     check(phone.request("INVITE", request.call_id), "control: the first call rings")
     refused(486, "callee-limit", name)
-    return "404, 403, 480 and 486: each with its line, its counter, and what explain says to do"
+    # Strangers are refused, each at an address of its own.
+    for status, edit in (
+            (483, lambda request: request.set("Max-Forwards", "0")), (420, lambda request: request.add("Proxy-Require", "none")),
+            (400, lambda request: request.set("CSeq", "1 BYE")), (400, lambda request: request.add("Call-ID", "another")),
+            (403, lambda request: setattr(request, "uri", "sip:someone@elsewhere.example")), (407, lambda request: None)):
+        stranger = t.phone()
+        request = stranger.make("INVITE", f"sip:{name}@example.net")
+        edit(request)
+        stranger.send(request)
+        line = line_with(daemon, "call refused", f"status={status}", request.call_id)
+        check(line, f"no line for the {status} of a stranger: {daemon.log()[-600:]}")
+        check(f"source={stranger.host}:" in line and "code=---D" in line, f"the line of the {status} is {line}")
+        text = explained(daemon, request.call_id, str(status), "=>")
+        check("=>" in text and str(status) in text, f"explain of the {status} says {text}")
+        count = sum(request.call_id in line for line in daemon.log().splitlines())
+        check(count == 1, f"{count} lines for the {status}")
+    message = pbx.make("MESSAGE", "sip:nobody@example.net")
+    pbx.send(message)
+    answer = pbx.response(message.call_id)
+    check(answer and answer.status == 404, f"control: the MESSAGE got {answer}")
+    check(not any("call " in line and message.call_id in line for line in daemon.log().splitlines()), "a MESSAGE has a line of a call")
+    return "400, 403, 404, 407, 420, 480, 483 and 486, of PBX and strangers: each with its line, its counter, and what explain says to do"
 
 
 @probe("T35.1", "strangers-do-not-fill-the-log")
 def flood_of_refusals(t):
-    """A thousand calls from strangers leave few lines and records. The refusal of a PBX at the same time is still reported."""
+    """A thousand refused calls from strangers cause only a few log lines and records. In the same time, the refusal of a PBX is
+    reported."""
     daemon = quiet(t, "scanned").start()
     strangers = [t.phone() for _ in range(20)]
     for round in range(50):
         for stranger in strangers:
             stranger.send(stranger.make("INVITE", f"sip:{9000 + round}@example.net"))
-    # They have used their share of the lines when nobody has shown a password for three seconds.
+    # The daemon reports the strangers' refusals after three seconds without a password. Then their share of log lines is used
+    # up.
     check(wait_until(lambda: daemon.log().count("status=407") >= 5), f"control: {daemon.log().count('status=407')} lines")
     pbx = t.phone(trusted=True)
     caller, request = call(t, "nobody", caller=pbx)
@@ -151,10 +174,11 @@ def wrong_password(t):
 
 @probe("T35.3", "store-that-is-gone")
 def store_gone(t):
-    """If a store that was used is missing, the daemon asks, and does not start with an empty one."""
+    """If the store was used before and is missing, the daemon does not start with an empty store, and its message says what to
+    do."""
     daemon = quiet(t, "storeless").start()
     path = daemon.settings()["store"]
-    check(line_with(daemon, "created a new store", path), "the first start does not say that it created a new store")
+    check(line_with(daemon, "the store did not exist; the daemon created a new store", path), "the first start does not say that it created a new store")
     name, password = daemon.user()
     daemon.stop()
     for end in ("", "-wal", "-shm"):
@@ -165,7 +189,7 @@ def store_gone(t):
     check(not os.path.exists(path), "the refused start made a store")
     added = daemon.command("user", "add", "late@example.net", "--password-stdin", stdin="secret\n")
     check(added.returncode == 1 and not os.path.exists(path), f"user add made a store: {added}")
-    # After it is put back, all data is there.
+    # After the store is put back, all data is there.
     for end in ("", "-wal", "-shm"):
         if os.path.exists(path + end + ".away"):
             os.rename(path + end + ".away", path + end)
@@ -198,7 +222,7 @@ def certificate_expires(t):
     check(line_with(daemon, "warning a certificate expires soon", cert), f"no warning at the start: {daemon.log()[-500:]}")
     left = daemon.metric("sippushd_certificate_expiry_timestamp_seconds", file=cert) - time.time()
     check(2 * 86400 < left < 4 * 86400, f"the gauge says {left} s from now")
-    # Each SIGHUP reports it again, for the current certificate.
+    # Each SIGHUP reports the problem again, for the current certificate.
     renew(5)
     daemon.process.send_signal(signal.SIGHUP)
     check(wait_until(lambda: daemon.log().count("warning a certificate expires soon") == 2), f"no warning at SIGHUP: {daemon.log()[-500:]}")
@@ -216,7 +240,7 @@ def device_show(t):
     daemon = quiet(t, "showing").start()
     name, password = daemon.user()
     stream, token = t.stream(), fresh("token")
-    # The phone's User-Agent is long, and turns the reading direction. A control byte would be refused with 400.
+    # The phone's User-Agent is long, and changes the reading direction. A control byte in it would be refused with 400.
     agent = "Probe/1.0 (\u202eder) "
 
     def register(cseq, said):
@@ -262,7 +286,7 @@ def device_show(t):
     caller.send(caller.cancel(request))
     text = shown("accepted")
     check("accepted" in text and "fcm" in text, f"the app and the last push: {text}")
-    # The app was updated. Its REGISTER changes nothing else, so its row is written later.
+    # The app was updated. Its REGISTER changes nothing else, so the new User-Agent is written later.
     stream = t.stream()
     register(11, "Probe/2.0")
     register(21, "Probe/2.1")
@@ -282,7 +306,7 @@ def device_show(t):
 def audit(t):
     daemon = quiet(t, "audited").start()
     name, _ = daemon.user()
-    line = line_with(daemon, "API change", f"object={name}@example.net", "api-key=probe")
+    line = line_with(daemon, "an API request made a change", f"object={name}@example.net", "api-key=probe")
     check(line, f"a user who was added: {daemon.log()[-500:]}")
     phone, token = t.phone(), fresh("secret-token-")
     user, password = daemon.user()
@@ -291,14 +315,14 @@ def audit(t):
     device = json.loads(daemon.command("device", "show", user, "--json").stdout)[0]["name"]
     removed = daemon.command("device", "remove", user, device)
     check(removed.returncode == 0, f"control: {removed}")
-    line = line_with(daemon, "API change", "method=DELETE", f"{user}@example.net {device}", "control socket")
+    line = line_with(daemon, "an API request made a change", "method=DELETE", f"{user}@example.net {device}", "control socket")
     check(line, f"a device that was removed: {daemon.log()[-500:]}")
     check(token not in daemon.log(), "the log has a token")
     removed = daemon.command("user", "remove", name)
     check(removed.returncode == 0, f"control: {removed}")
-    line = line_with(daemon, "API change", "method=DELETE", f"object={name}@example.net", f"control socket, uid {os.getuid()}")
+    line = line_with(daemon, "an API request made a change", "method=DELETE", f"object={name}@example.net", f"control socket, uid {os.getuid()}")
     check(line, f"a user who was removed: {daemon.log()[-500:]}")
-    # Commands that change no user.
+    # The following commands change no user.
     copy = os.path.join(daemon.folder, "copy.db")
     for command, route, words in (
         (("backup", copy), "/v1/backup", copy), (("message", "remove", "7"), "/v1/messages", "message 7"),
@@ -306,7 +330,7 @@ def audit(t):
         (("provider", "disable", "fcm", "--yes"), "/v1/providers", "object=fcm"), (("drain",), "/v1/drain", "the daemon"),
     ):
         daemon.command(*command)
-        line = line_with(daemon, "API change", route, words, f"control socket, uid {os.getuid()}")
+        line = line_with(daemon, "an API request made a change", route, words, f"control socket, uid {os.getuid()}")
         check(line, f"{command}: {daemon.log()[-500:]}")
     return "lines for changes name what was changed, and the key or the user of the machine who did it; no token"
 
@@ -350,7 +374,8 @@ def check_config(t):
 
 @probe("T35.8", "command-right-after-the-start")
 def right_after_start(t):
-    """Commands at the start of the daemon are answered by it, and do not report that another sippushd has the store."""
+    """If a command is given while the daemon starts, the daemon answers it. The command does not report that another sippushd
+    has the store."""
     daemon = quiet(t, "starting").start()
     for number in range(8):
         daemon.stop()
@@ -406,3 +431,101 @@ def provider_away(t):
     check(line_with(daemon, "push provider can be reached again", "fcm", timeout=15), "no line when the circuit closes")
     server.shutdown()
     return "a line when the circuit opens and when it closes, and provider list has the last error"
+
+
+class FaultyProxy:
+    """An HTTP proxy for CONNECT. At first it refuses or does not answer, as the probe chooses, and later it connects to the
+    provider."""
+
+    def __init__(self):
+        self.behaviour = "502"
+        self.heads = []
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            try:
+                connection, _ = self.listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self.serve, args=(connection,), daemon=True).start()
+
+    def serve(self, connection):
+        try:
+            head = b""
+            while b"\r\n\r\n" not in head:
+                some = connection.recv(65536)
+                if not some:
+                    return
+                head += some
+            self.heads.append(head)
+            if self.behaviour == "hangs":
+                while connection.recv(65536):
+                    pass
+            elif self.behaviour == "leads":
+                host, _, port = head.split()[1].decode().rpartition(":")
+                with socket.create_connection((host, int(port))) as server:
+                    connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+                    threading.Thread(target=self.copy, args=(server, connection), daemon=True).start()
+                    self.copy(connection, server)
+            else:
+                connection.sendall(f"HTTP/1.1 {self.behaviour} No\r\nContent-Length: 0\r\n\r\n".encode())
+        except OSError:
+            pass
+        finally:
+            connection.close()
+
+    def copy(self, source, target):
+        try:
+            while some := source.recv(65536):
+                target.sendall(some)
+        except OSError:
+            pass
+
+    def close(self):
+        self.listener.close()
+
+
+@probe("T35.10", "faulty-proxy-is-blamed")
+def faulty_proxy(t):
+    """If a proxy refuses or does not answer, the circuit breaker of its provider opens. The log blames the proxy, not the
+    provider."""
+    for behaviour, words in (("502", "cannot reach this server (502)"), ("hangs", "does not answer in time"),
+                             ("407", "refuses our login (407)")):
+        proxy = t.own(FaultyProxy())
+        proxy.behaviour = behaviour
+        daemon = own_daemon(t, f"proxied-{behaviour}", log={"level": "notice"}, call={"ring-timeout": "40s"},
+                            push={"proxy": f"http://user:PLANTED-proxy@127.0.0.1:{proxy.port}"})
+        daemon.start()
+        pbx = t.phone(trusted=True)
+
+        def wake(count=1):
+            phone = t.phone()
+            for _ in range(count):
+                name, password = daemon.user()
+                answer = phone.register(name, password, params=f";pn-provider=fcm;pn-param=p;pn-prid={fresh('token')}", expires=60)
+                check(answer and answer.status == 200, f"control: REGISTER got {answer}")
+                call(t, name, caller=pbx)
+                # Failures at the same time count as one failure.
+                time.sleep(0.25)
+
+        wake(7)
+        if behaviour == "407":
+            # If the proxy refuses the login, the push ends immediately, because a later attempt would fail too.
+            line = line_with(daemon, "cannot connect to the push provider with these settings", words, timeout=30)
+        else:
+            line = line_with(daemon, "push provider cannot be reached", words, timeout=60)
+        check(line, f"{behaviour}: no line that blames the proxy: {daemon.log()[-1500:]}")
+        check(f"the proxy 127.0.0.1:{proxy.port}" in line, f"{behaviour}: the line names another culprit: {line}")
+        text = daemon.command("provider", "list").stdout
+        check(f"the proxy 127.0.0.1:{proxy.port}" in text and words in text, f"{behaviour}: provider list says {text}")
+        check("PLANTED-proxy" not in daemon.log() + text, f"{behaviour}: the password is shown")
+        check(proxy.heads and all(head.startswith(b"CONNECT ") for head in proxy.heads), f"control: {proxy.heads[:1]}")
+        if behaviour == "502":
+            proxy.behaviour = "leads"
+            wake()
+            check(line_with(daemon, "push provider can be reached again", "fcm", timeout=20), "no line when the proxy leads again")
+        daemon.stop()
+    return "a proxy with 502, 407 or without any answer is blamed in the log and in provider list, and the breaker closes again"

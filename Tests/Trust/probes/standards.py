@@ -88,7 +88,7 @@ def trying(t):
 
 @probe("T23.3", "large-requests", "digest")
 def large(t):
-    """Phones on UDP, and a PBX with UDP and TCP on one port."""
+    """Large requests to phones on UDP, and to a PBX with UDP and TCP on one port."""
     pbx, phone = t.daemon.pbx, t.phone()
     name, password = t.registered(phone)
     request = phone.make("INVITE", "sip:700@example.net", name, body=LARGE)
@@ -104,7 +104,7 @@ def large(t):
     check(answer and answer.status == 486, f"the phone got {answer}")
     phone.send(phone.ack_failure(again, answer))
     check(not pbx.take(lambda m: m.call_id == request.call_id, 0.2), "the large INVITE came as a datagram as well")
-    # Inside a dialog that was made over UDP.
+    # The dialog was made over UDP.
     phone, _, of_phone, of_pbx = outgoing(t)
     update = of_phone.make("INVITE", body=LARGE)
     phone.send(update)
@@ -119,7 +119,7 @@ def large(t):
     got = pbx.request("INFO", small.call_id, 3)
     check(got, "control: a small request does not come as a datagram")
     pbx.respond(got, 200)
-    # To the phone on its flow, whatever the size.
+    # A large request to the phone uses the phone's flow, whatever the size.
     info = of_pbx.make("INFO", body=LARGE)
     pbx.send(info)
     got = phone.request("INFO", info.call_id)
@@ -215,7 +215,7 @@ def offered(t):
 
 @probe("T23.6", "sha-512-256")
 def longest_hash(t):
-    """digest.algorithms names it first. Users were added after that, so each has its hash."""
+    """digest.algorithms names SHA-512-256 first. The users were added after that, so each user has this hash."""
     daemon = t.daemon = Daemon("sha512", t.suite, {"digest": {"algorithms": "[SHA-512-256, SHA-256, MD5]"}})
     t.suite.daemons["sha512"] = daemon
     daemon.start()
@@ -267,7 +267,7 @@ def merged(t):
 
 @probe("T23.7", "final-with-too-few-vias", "direct")
 def few_vias(t):
-    """Phones that answer an INVITE with the Via of its CANCEL."""
+    """Some phones answer an INVITE with the Via of its CANCEL."""
     phone = t.phone()
     name, _ = t.registered(phone)
     caller = t.phone(trusted=True)
@@ -310,8 +310,8 @@ def held_end(t):
 
 @probe("T23.8", "refusals-in-the-log")
 def in_the_log(t):
-    """docs/Troubleshooting.md: a refused REGISTER is a line with user, source, status and reason."""
-    # The limit of lines is shared by all clients, so this daemon refuses nobody else.
+    """A refused REGISTER causes a log line with user, source, status and reason (docs/Troubleshooting.md)."""
+    # All clients share the limit of log lines, so this daemon refuses nobody else.
     own_daemon(t, "refusing").start()
     phone = t.phone()
     name, password = t.daemon.user()

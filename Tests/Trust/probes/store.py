@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import sqlite3
 import stat
 import subprocess
@@ -35,7 +36,8 @@ def registered_now(t):
 
 @probe("T21.1", "foreign-open")
 def foreign(t):
-    """sqlite3, Python or a backup opens and closes the file while the daemon runs. After that, kill -9."""
+    """sqlite3, Python or a backup opens and closes the store's file while the daemon runs. Then the daemon is killed (kill
+    -9)."""
     daemon = own_daemon(t, "foreign").start()
     path = daemon.settings()["store"]
     registered_now(t)
@@ -100,7 +102,7 @@ def acknowledged(t):
 
 @probe("T21.1", "missed-calls-over-kill")
 def missed(t):
-    """kill -9 while calls wait for their phones: the 200 of a contact proves that earlier calls are kept, and so does half a
+    """kill -9 while calls wait for their phones. Earlier calls are kept if a later contact got its 200, or after half a
     second."""
     daemon = own_daemon(t, "missed").start()
     caller = t.phone(trusted=True)
@@ -112,7 +114,7 @@ def missed(t):
             check(t.suite.provider.wait(token), "control: no push")
 
     def counted(contacts):
-        """How many of these contacts, and of their calls, the daemon knows."""
+        """The number of these contacts, and of their calls, that the daemon knows."""
         lists = [[json.loads(daemon.admin("GET", f"/v1/users/{name}@example.net/{what}")[1]) for _, name, _, _ in contacts]
                  for what in ("devices", "bucket")]
         return tuple(sum(1 for one in some if len(one) == 1) for some in lists)
@@ -139,7 +141,7 @@ def missed(t):
 
 @probe("T21.1", "flows-over-kill")
 def flows(t):
-    """kill -9 with a phone that has several flows: after the start it is still one device, and one push wakes it."""
+    """kill -9 with a phone that has several flows. After the start, the phone is still one device, and one push wakes it."""
     daemon = own_daemon(t, "flows").start()
     for make in (t.stream, t.phone):
         device = Device(t, fresh("flows"))
@@ -281,7 +283,7 @@ def restart(t):
     got = works(of_phone, daemon.pbx, "INVITE")
     check(got, "after kill -9 and a restart a phone's re-INVITE does not pass")
     check(works(of_phone, daemon.pbx, "BYE"), "after kill -9 and a restart a phone cannot end its call")
-    # Only another store has a new key: a token from elsewhere is not accepted.
+    # Another store has another key, so a token from that store is not accepted.
     daemon.kill()
     path = daemon.settings()["store"]
     # Without the lock file, a missing store is not reported (T35.3).
@@ -307,19 +309,19 @@ def files(t):
             check(stat.S_IMODE(mode) & 0o077 == 0, f"{name} is {oct(stat.S_IMODE(mode))}")
     text = "store, its journals and the control socket are for their owner alone"
     if os.geteuid() != 0:
-        # The kernel makes root the owner of the files in /proc if a process may not be dumped.
+        # If a process may not be dumped, its files in /proc belong to root.
         check(os.stat(f"/proc/{t.daemon.process.pid}/mem").st_uid == 0, "the process can be dumped by its own user")
         text += ", and so is the process's memory"
     return text
 
 
-# It would clear the screen, set its title, and turn the reading direction.
+# This text would clear the screen of a terminal, set its title, and change the reading direction.
 EVIL = "\x1b[2J\x1b]0;owned\x07\u202e\u2066x\x9b31m"
 
 
 @probe("T18.2", "terminals-are-told-nothing", "direct")
 def terminals(t):
-    """Texts of callers and phones reach operators' terminals escaped, in tables, sentences and JSON."""
+    """The terminals of operators get texts from callers and phones with escapes, in tables, sentences and JSON."""
     phone = t.phone()
     token = fresh("terminal-")
     name, password = t.registered(phone, params=f";pn-provider=fcm;pn-param=p;pn-prid={token}")
@@ -339,7 +341,7 @@ def terminals(t):
         check(text, f"control: {command[:2]} prints nothing")
         bad = [hex(ord(mark)) for mark in text if mark != "\n" and (ord(mark) < 32 or ord(mark) in (127, 0x9b, 0x202e, 0x2066))]
         check(not bad, f"{command[:2]} prints {bad}: {text!r}")
-        # This command comes first, while the call still waits, because commands may be slow on a busy machine.
+        # This command is the first, because commands may be slow on a busy machine and the call must still wait.
         if command == ("held", "list"):
             check("\\u{202e}" in text, f"control: the call is not listed, or not escaped: {text!r}")
     caller.send(caller.cancel(request))
@@ -347,10 +349,11 @@ def terminals(t):
 
 @probe("T18", "no-secret-in-any-log", alone=True)
 def secrets(t):
-    """All daemons of this run logged at debug. Passwords, tokens and keys were planted in all of them."""
+    """All daemons of this run logged at level debug. All of them got passwords, tokens and keys that must not appear in the
+    log."""
     planted = {"a password": r"pw-PLANTED-\w+", "a provider's key": PUSHES, "an API key": r"spd_[A-Za-z0-9_-]{20,}",
                "a digest response": r"response=\"?[0-9a-f]{32}", "a push token": None}
-    # A token that the provider repeats in its refusal.
+    # The provider repeats this token in its refusal.
     refused = fresh("refused-token-")
     if "digest" in t.suite.daemons:
         t.daemon = t.suite.daemons["digest"]
@@ -389,7 +392,7 @@ class FaultyDisk:
 
 @probe("T21.1", "disk-errors", alone=True)
 def disk_errors(t):
-    """A write or a sync fails, at another place each time. Data that got 200 is there after kill -9, and everything else got
+    """A write or a sync fails, each time at another point. Data that got 200 is there after kill -9, and all other requests got
     503."""
     if not shutil.which("strace") or subprocess.run(["strace", "-qq", "-o", "/dev/null", "true"], capture_output=True).returncode:
         raise Skipped("strace cannot be used here")
@@ -403,7 +406,7 @@ def disk_errors(t):
         try:
             daemon.launch()
         except RuntimeError as error:
-            # The start needs the disk, and reports the error.
+            # The daemon needs the disk when it starts, and reports the error.
             check("I/O" in str(error) or "disk" in str(error), f"the start fails without a reason: {error}")
             daemon.manager = None
             daemon.launch()
@@ -427,3 +430,62 @@ def disk_errors(t):
         connection.close()
     check(counts[200] > 10 and counts[503] > 0, f"control: {counts}")
     return f"{len(rounds)} single errors of pwrite64 and fdatasync: {counts[200]} REGISTERs got 200 and are there, {counts[503]} got 503"
+
+
+@probe("T18.3", "killed-export-leaves-nothing")
+def killed_export(t):
+    """An export with hashes is killed in the middle. It leaves no file, because its file had no name until then."""
+    folder = os.path.join(t.suite.folder, "killed-export")
+    os.makedirs(folder, mode=0o700)
+    config, control = os.path.join(folder, "sippushd.yaml"), os.path.join(folder, "control.sock")
+    with open(config, "w") as file:
+        file.write(f"domains: [example.net]\nstore: {folder}/sippushd.db\ncontrol: {control}\n")
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(control)
+    listener.listen()
+    in_the_middle = threading.Event()
+    users = [{"name": f"u{number}@example.net", "ha1MD5": "PLANTED0" * 4} for number in range(1000)]
+    page = json.dumps({"users": users}).replace("PLANTED0", "0123abcd").encode()
+
+    def serve():
+        """An imitated daemon that gives the first page of users, and never the second."""
+        pages = 0
+        while True:
+            connection, _ = listener.accept()
+            while True:
+                head = b""
+                while b"\r\n\r\n" not in head:
+                    some = connection.recv(65536)
+                    if not some:
+                        break
+                    head += some
+                if not head:
+                    break
+                if b"user-credentials" in head:
+                    pages += 1
+                if pages > 1:
+                    in_the_middle.set()
+                    break
+                body = page if b"user-credentials" in head else b"{}"
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+            if pages > 1:
+                t.own(connection)
+                return
+
+    threading.Thread(target=serve, daemon=True).start()
+    before = set(os.listdir(folder))
+    target = os.path.join(folder, "users.csv")
+    export = subprocess.Popen([t.suite.program, "user", "export", target, "--with-hashes", "--config", config],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    middle = in_the_middle.wait(patience(20))
+    inodes = [os.readlink(f"/proc/{export.pid}/fd/{number}") for number in os.listdir(f"/proc/{export.pid}/fd")] if middle else []
+    names = set(os.listdir(folder)) - before
+    export.kill()
+    _, said = export.communicate()
+    listener.close()
+    check(middle, f"control: the export asked for no second page: {said.decode()}")
+    check(any(folder in place for place in inodes), f"control: no file is open: {inodes}")
+    left = set(os.listdir(folder)) - before
+    check(not names, f"while the export runs, there is {names}")
+    check(not left, f"the killed export leaves {left}")
+    return "kill -9 in the middle of an export with hashes leaves no file"

@@ -1,4 +1,4 @@
-"""T17: connections."""
+"""T17: limits of connections."""
 
 import socket
 import threading
@@ -10,7 +10,7 @@ from suite import Failed, check, probe
 
 @probe("T17.1", "first-request-deadline", "narrow")
 def first_request(t):
-    """limits.first-request is 2 s, even for a client that sends byte by byte."""
+    """limits.first-request is 2 s, even for a client that sends its request byte by byte."""
     t.needs("limits.first-request")
     dripping = {
         "nothing": lambda s, n: None,
@@ -21,7 +21,7 @@ def first_request(t):
     times = {}
 
     def one(what, drip):
-        # Taken before the daemon's own clock of that connection starts, so the measured time can only be longer.
+        # This time is taken before the daemon accepts the connection, so the measured time is never too short.
         begin = time.monotonic()
         stream = t.stream()
         number = 0
@@ -44,14 +44,13 @@ def first_request(t):
 
 
 def proves(stream, user):
-    """Registers on the stream at once. A client that first opens a connection and then creates a user may be too late on a busy
-    machine."""
+    """Registers on the stream as soon as it is open. On a busy machine, a client that first creates a user may be too late."""
     answer = stream.register(*user)
     check(answer and answer.status == 200, f"control: REGISTER got {answer}")
 
 
 def standing(streams, most, seconds=30):
-    """The number of open streams, as soon as it is at most that many, or after that time."""
+    """The number of open streams. The function waits until it is at most `count`, or until the time is over."""
     limit = time.monotonic() + seconds
     while (count := sum(1 for s in streams if not s.closed)) > most and time.monotonic() < limit:
         time.sleep(0.1)
@@ -104,7 +103,7 @@ def per_source(t):
 
 @probe("T17.3", "oldest-unproved-gives-way", "narrow", alone=True)
 def gives_way(t):
-    """limits.connections is 60."""
+    """limits.connections is 60: if all are in use, a connection without a password makes room for a new one."""
     user = t.daemon.user()
     proved = t.stream()
     proves(proved, user)
@@ -126,13 +125,13 @@ def per_account(t):
     streams = []
     for _ in range(40):
         stream = t.stream()
-        # A REGISTER without Contact only asks for the contacts, and changes nothing.
+        # A REGISTER without Contact only requests the list of contacts, and changes nothing.
         request = stream.make("REGISTER", "sip:example.net", name, to=f"sip:{name}@example.net")
         answer, _ = stream.with_credentials(request, name, password)
         check(answer and answer.status == 200, f"control: {answer and answer.start}")
         streams.append(stream)
     count = standing(streams, 32)
-    # Connections without a password end at their deadline, and no others.
+    # Connections without a password end at their deadline, and all other connections stay.
     time.sleep(2)
     count = min(count, standing(streams, 32))
     check(count <= 32, f"one account keeps {count} connections of 60")
@@ -147,7 +146,7 @@ def per_account(t):
 
 
 def burst(agent, count):
-    """The milliseconds that each of that many OPTIONS took, one after the other."""
+    """Sends OPTIONS requests one after the other. Returns the milliseconds that each of them took."""
     times = []
     for _ in range(count):
         request = agent.make("OPTIONS", "sip:example.net")
@@ -159,8 +158,8 @@ def burst(agent, count):
 
 @probe("T4.5", "a-crowd-costs-nothing", "digest", alone=True, timing=True)
 def crowd(t):
-    """5,000 idle connections and 200 that send byte by byte do not make requests slower. The daemon's own processor time is
-    measured."""
+    """5,000 idle connections, and 200 that send byte by byte, do not delay other requests. The probe measures the daemon's
+    processor time."""
     count, hosts = 400, [t.address() for _ in range(90)]
 
     def measure():
@@ -215,7 +214,7 @@ def half_messages(t):
     time.sleep(0.3)
     before, address_space = t.daemon.memory(), t.daemon.memory("VmData")
     sockets = []
-    # Fewer than the limit for each source.
+    # From each source come fewer connections than its limit allows.
     hosts = [t.address() for _ in range(12)]
     for number in range(count):
         connection = socket.socket()
@@ -251,7 +250,7 @@ def busy(t):
         time.sleep(0.05)
     check(len(stream.history) == 2000, f"of 2,000 pipelined requests {len(stream.history)} were answered, "
                                        f"the connection is {'closed' if stream.closed else 'open'}")
-    # And a client that reads only after a while.
+    # This client reads only after a while.
     slow = t.stream(trusted=True, read=False)
     raw, calls = pipeline(slow, 2000)
     threading.Thread(target=slow.send, args=(raw,), daemon=True).start()
@@ -292,7 +291,7 @@ def deaf(t):
 
 @probe("T2", "pieces-and-pipelines", "digest")
 def pieces(t):
-    """Valid messages arrive even if they are cut at any place."""
+    """Valid messages arrive even if they are sent in pieces, cut at any point."""
     stream = t.stream()
     request = stream.make("OPTIONS", "sip:example.net", body="twelve bytes")
     raw = request.bytes()

@@ -51,14 +51,14 @@ def talking(t, phone):
 
 @probe("T10", "tokens-are-bytes", "direct")
 def tokens(t):
-    """Push parameters with hostile texts, and places where they must not appear."""
+    """Push parameters contain hostile texts, which must not appear in certain fields of pushes, answers and logs."""
     phone = t.phone()
     odd = fresh("t") + '%22,%22x%22:%22y%0d%0aX-Evil:%20z/../%7b%7bcaller%7d%7d%25'
     user = t.daemon.user()
     answer = phone.register(*user, params=pushed(odd))
     check(answer and answer.status == 555 and answer.get("warning"), f"quotes and line ends in a token got {answer}")
     check(odd[:12].encode() not in answer.raw, f"the refusal repeats the token: {answer.raw}")
-    # A param may have any bytes.
+    # pn-param may contain any bytes.
     name, password, token = sleeper(t, phone)[1:]
     meant = pushed(token).replace("pn-param=p", "pn-param=" + odd)
     answer = phone.register(name, password, params=meant)
@@ -69,7 +69,7 @@ def tokens(t):
         got = next(push for push in t.suite.provider.pushes if push[1].get("to") == token)
     check(set(got[1]) <= {"to", "priority", "data", "time_to_live"} and "X-Evil" not in got[2], f"the param became more than a param: {got[1:3]}")
     caller.send(caller.cancel(request))
-    # Another device of the same user does not get the first one's token, and neither does the caller.
+    # Neither another device of the same user nor the caller gets the first device's token.
     second, token = t.phone(), fresh("secret-token-")
     name, password, token = sleeper(t, second)[1:]
     other = t.phone()
@@ -84,7 +84,7 @@ def tokens(t):
     ringing = caller.take(lambda m: m.call_id == request.call_id and m.status == 180, 3)
     check(ringing and token.encode() not in ringing.raw, f"the caller: {ringing}")
     caller.send(caller.cancel(request))
-    # A phone that only refreshes its contact gets its own token back, and no other.
+    # A phone that only refreshes its contact gets its own token in the answer, and no other token.
     third, own, call_id = t.phone(), fresh("own-token-"), fresh("refresh")
     for number in (1, 11):
         answer = third.register(name, password, params=pushed(own), call_id=call_id, cseq=number)
@@ -102,13 +102,13 @@ def tokens(t):
     return "quotes, line ends and braces stay one JSON text; no other device and no caller sees a token; one of 5,000 bytes is none"
 
 
-# Texts that FCM's legacy interface accepts in the token's place.
+# Firebase's legacy interface accepts these texts instead of a token.
 NO_GOOGLE_TOKENS = ("%2Ftopics%2Fall", "/topics/all", "'a'%20in%20topics", "a%26b", "a.b", "a%00")
 
 
 @probe("T10.2", "topics-are-no-tokens")
 def topics(t):
-    """A registered topic would ring all devices of an app. Only texts that a provider can have made are accepted."""
+    """A push to a topic would ring all devices of an app. Only a token that the provider can have made is accepted."""
     t.daemon = t.suite.daemons["forms"] = Daemon("forms", t.suite, {
         "push": {"http": {"enabled": True, "apps": {"gateway": {"url": f"http://127.0.0.1:{t.suite.provider.port}/"}}}},
         "api": {"push-tokens": {"provider": "direct"}}})
@@ -125,7 +125,7 @@ def topics(t):
         named = params.split("pn-provider=")[1].split(";")[0]
         check(not any(f'"{named}"' in row for row in answer.all("feature-caps")), f"{params}: the 555 offers {named} itself")
     check(not t.suite.provider.of("/topics/all"), "a topic was pushed to")
-    # The reports of apps' servers do not allow it either: base64 of a topic is no token.
+    # The servers of apps cannot report a topic either: base64 of a topic is not a token.
     for text in ("L3RvcGljcy9hbGw=",):
         status, body, _ = t.daemon.http("POST", "/v1/push-tokens", json.dumps(
             {"username": user[0], "selector": "s", "token_msgs": text, "appid_msgs": "p"}),
@@ -141,7 +141,7 @@ def topics(t):
 
 @probe("T10.3", "foreign-apps-are-refused")
 def foreign(t):
-    """The topic, team or project of another app is refused at the REGISTER, and the earlier contact stays."""
+    """A REGISTER with the topic, team or project of another app is refused, and the earlier contact stays."""
     key = os.path.join(t.suite.folder, fresh("apns") + ".p8")
     subprocess.run(["openssl", "genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", key],
                    check=True, capture_output=True)
@@ -166,7 +166,7 @@ def foreign(t):
             (";pn-provider=fcm;pn-prid=t;pn-param=mine", 200, "")):
         got = told(params)
         check(got[0] == status and word in got[1], f"{params} got {got}")
-    # With a second topic, the phone has to name it. Earlier contacts are kept, and the log reports them.
+    # If the settings have a second topic, the phone must name its topic. Earlier contacts are kept, and the log reports them.
     t.daemon.values["push"]["apns"]["topics"] = "[com.example.phone, com.example.second]"
     t.daemon.values["push"]["fcm"]["params"] = "[other]"
     t.daemon.write_settings()
@@ -174,14 +174,14 @@ def foreign(t):
     t.daemon.launch()
     got = told(f";pn-provider=apns;pn-prid={token}")
     check(got[0] == 555 and "TEAM.TOPIC" in got[1], f"without pn-param it got {got}")
-    lines = [line for line in t.daemon.log().splitlines() if "kept and not woken" in line]
+    lines = [line for line in t.daemon.log().splitlines() if "stored contacts are not woken" in line]
     check(any("FCM project" in line and "push.fcm.params" in line for line in lines), f"the log says {lines}")
     rows = json.loads(t.daemon.command("device", "show", user[0], "--json").stdout)
     check(any("fcm" in (row.get("token") or "") for row in rows), f"the contact is gone: {rows}")
 
 
 def rings(agent, request, seconds):
-    """The different INVITEs of the call that arrive within that time, which is not extended on a busy machine."""
+    """The different INVITEs of the call that arrive within this time. The time is not extended on a busy machine."""
     limit, branches = time.monotonic() + seconds, []
     while time.monotonic() < limit:
         invite = agent.request("INVITE", request.call_id, min(0.9, max(0.01, limit - time.monotonic())))
@@ -200,7 +200,7 @@ def per_device(t):
     for number in range(8):
         # The calls have several callers, because each caller has a share.
         caller, request = call(t, name, user=f"70{number}")
-        # A push that has not been sent is withdrawn with its call.
+        # If a call ends before its push was sent, the push is withdrawn.
         limit = time.monotonic() + patience(6 if number < 3 else 0.1)
         while len(pushes()) <= number and time.monotonic() < limit:
             time.sleep(0.02)
@@ -247,7 +247,8 @@ def per_caller(t):
 
 
 def flood_of_calls(t, greedy, count, body=b""):
-    """Calls of one account, with its password, to a sleeping phone. Returns the requests, and the statuses of the refused ones."""
+    """Calls of one account, with its password, to a sleeping phone. Returns the requests, and the statuses of the refused
+    calls."""
     name, password = t.registered(greedy)
     _, target, _, _ = sleeper(t)
     requests = []
@@ -270,7 +271,7 @@ def flood_of_calls(t, greedy, count, body=b""):
 
 @probe("T11.3", "a-share-of-the-calls", "narrow")
 def share(t):
-    """limits.calls-per-account is 20: one account uses its share, and others still get through."""
+    """limits.calls-per-account is 20: if one account has used its share, the calls of others are still accepted."""
     t.needs("limits.calls-per-account")
     greedy = t.phone()
     requests, statuses = flood_of_calls(t, greedy, 45)
@@ -319,7 +320,7 @@ def sign_of_life(t, agent, keep_alive):
     invite = phone.request("INVITE", request.call_id, 3)
     check(invite, "a keep-alive on the registered flow does not bring the INVITE")
     phone.respond(invite, 180, tag="b")
-    # Because of the push, it registers a moment later, and does not ring a second time.
+    # The phone registers a moment later because of the push, and does not ring a second time.
     answer = phone.register(name, password, params=pushed(token))
     check(answer and answer.status == 200, f"control: {answer}")
     more = rings(phone, request, 1)
@@ -361,7 +362,8 @@ def life_other(t):
 
 @probe("T22.1", "ring-live-flow-within", "open")
 def live_flow(t):
-    """A flow with a recent sign of life gets the INVITE at once, together with the push. The phone rings once."""
+    """If a flow has given a sign of life recently, it gets the INVITE immediately, together with the push. The phone rings
+    once."""
     t.needs("call.ring-live-flow-within")
     for phone in (t.phone(), t.stream()):
         phone, name, password, token = sleeper(t, phone)
@@ -383,7 +385,7 @@ def live_flow(t):
 
 @probe("T22.6", "after-the-end", "narrow")
 def after_end(t):
-    """push.fcm.after-end is invite-cancel here: a phone that was pushed and comes too late gets the end of the call."""
+    """push.fcm.after-end is invite-cancel: a phone that got a push and registers too late gets the INVITE and its CANCEL."""
     t.needs("push.fcm.after-end")
     for make in (t.phone, t.stream):
         old, name, password, token = sleeper(t, make())
@@ -411,7 +413,8 @@ def after_end(t):
 
 @probe("T22.6", "told-by-push", "open")
 def told_by_push(t):
-    """push.fcm.after-end is push here: a phone that was pushed and has not come gets a push about the end at once."""
+    """push.fcm.after-end is push: a phone that got a push and has not registered gets a push about the call's end
+    immediately."""
     t.needs("push.fcm.after-end")
     old, name, password, token = sleeper(t, t.stream())
     old.close()
@@ -433,7 +436,8 @@ def told_by_push(t):
 
 @probe("T22.1", "both-flows-meet", "open")
 def two_flows(t):
-    """A phone that has the INVITE on its old flow answers the one on its new flow with 482. The call continues."""
+    """A phone gets the INVITE on its old flow and on its new one, and answers the second INVITE with 482. The call
+    continues."""
     t.needs("call.ring-live-flow-within")
     old, name, password, token = sleeper(t, t.stream())
     old.send(b"\r\n\r\n")
@@ -525,7 +529,7 @@ def eleven(t):
     for phone, token in phones:
         answer = phone.register(name, password, params=pushed(token))
         check(answer and answer.status == 200, f"control: REGISTER got {answer and answer.start}")
-    # Each comes back from a new address, so that each has data to be stored, all at the same moment.
+    # Each phone registers from a new address, so that all of them cause writes to the store at the same moment.
     phones = [(t.phone(), token) for _, token in phones]
     ready = []
     for phone, token in phones:
@@ -590,7 +594,7 @@ def messages(t):
     check(listed.returncode == 0 and len(listed.stdout.splitlines()) == 5, f"message list: {listed.stdout}{listed.stderr}")
     explained = t.daemon.command("explain", f"{name}@example.net")
     check("4 messages" in explained.stdout, f"explain: {explained.stdout}{explained.stderr}")
-    # Another user who registers gets none. The phone gets all of them, one after the other, at its current address.
+    # Another user who registers gets no message. The phone gets all of them, one after the other, at its current address.
     somebody = t.phone()
     t.registered(somebody, params=pushed(fresh("token")))
     check(not somebody.request("MESSAGE", timeout=0.5), "another user's phone got a message")

@@ -1,4 +1,4 @@
-"""T12 to T16: HTTP."""
+"""T12 to T16: the HTTP API."""
 
 import base64
 import concurrent.futures
@@ -17,7 +17,7 @@ from suite import check, probe
 
 
 class Receiver:
-    """Accepts webhooks, and counts connections."""
+    """Accepts webhooks, and counts the connections."""
 
     def __init__(self, host):
         receiver = self
@@ -81,7 +81,7 @@ def callbacks(t):
             statuses[host] = register_device(t, identifier, token, "100", f"http://{host}:{port}/hook".encode().decode("latin-1", "replace"))
         except UnicodeError:
             continue
-    # The daemon's own listeners.
+    # The URLs of the daemon's own listeners.
     for own in (t.daemon.admin_port, t.daemon.api_port):
         register_device(t, identifier, token, "100", f"http://127.3.0.1:{own}/hook")
     url = f"http://{allowed.host}:{allowed.port}/hook?x=1"
@@ -101,7 +101,7 @@ def callbacks(t):
 
 @probe("T13", "no-webhook-for-a-wrong-token", "digest")
 def wrong_token(t):
-    """A client without the right ApiToken cannot make the daemon connect to anybody."""
+    """A client with a wrong ApiToken cannot make the daemon connect to any server."""
     receiver = t.own(Receiver("127.3.0.2"))
     identifier, token = app(t)
     url = f"http://{receiver.host}:{receiver.port}/hook"
@@ -162,7 +162,7 @@ def full_table(t):
                 closed = True
     seconds = time.monotonic() - begin
     check(closed, f"a head that drips for {seconds:.1f} s; api.head-timeout is 2 s")
-    # api.connections is 20. All of them are idle.
+    # api.connections is 20, and all of these connections are idle.
     idle = [socket.create_connection(address, 5, (t.address(), 0)) for _ in range(24)]
     try:
         status, _, _ = t.daemon.http("GET", "/healthz", port=t.daemon.api_port, source=t.address(), timeout=30)
@@ -187,7 +187,8 @@ def deep(t):
 
 @probe("T15.2", "no-member-twice", "digest")
 def member_twice(t):
-    """Two readers of such a text would take different values, so it is refused, at any depth and in any spelling."""
+    """If a JSON object has the same name twice, readers would take different values. It is refused, at any depth and with any
+    escapes."""
     twice = {
         "a token report": ("/v1/push-tokens", '{"username":"u","username":"v"}', t.daemon.api_port, None),
         "an escape": ("/v1/push-tokens", '{"username":"u","\\u0075sername":"v"}', t.daemon.api_port, None),

@@ -16,7 +16,7 @@ struct CredentialTests {
     }
 
     @Test func `a setting names one without its folder`() throws {
-        // No service here: the place of the unit's own.
+        // A process that is not a service uses the path of the unit's credentials.
         #expect(try file("credential:key.pem") == "/run/credentials/sippushd.service/key.pem")
         #expect(try file("/etc/key.pem") == "/etc/key.pem")
         #expect(try file("credentials/key.pem") == "credentials/key.pem")

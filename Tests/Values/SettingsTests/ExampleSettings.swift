@@ -1,6 +1,6 @@
 import Settings
 
-/// A group with one setting of every type, for the tests of this folder.
+/// A settings group with one setting of every type, for the tests of this folder.
 struct ExampleSettings: SettingsGroup, Equatable {
     var isOpen = false
     var port: UInt16 = 5060
@@ -76,7 +76,7 @@ struct ExampleSettings: SettingsGroup, Equatable {
     ]
 }
 
-/// Reads the settings in `yaml`.
+/// Reads the settings from the text `yaml`.
 func read(_ yaml: String) -> Result<ExampleSettings, SettingsError> {
     Result { () throws(SettingsError) in try ExampleSettings(yaml: Array(yaml.utf8), file: "f.yaml") }
 }

@@ -18,7 +18,10 @@ struct StandardErrorSinkTests {
         #expect(first.allSatisfy { $0.hasPrefix("<6>m reason=xxx") && $0.utf8.count == 1012 })
         log.info("again")
         #expect(
-            read(ends[0]) == ["<4>log lines dropped: their reader is too slow count=\(100 - first.count)", "<6>again"])
+            read(ends[0]) == [
+                "<4>log lines were dropped: the program that reads them is too slow count=\(100 - first.count)",
+                "<6>again",
+            ])
     }
 
     private func read(_ descriptor: Int32) -> [Substring] {

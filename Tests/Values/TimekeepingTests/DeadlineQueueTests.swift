@@ -67,7 +67,7 @@ struct DeadlineQueueTests {
         let first = queue.schedule(1, at: start)
         queue.cancel(first)
         queue.cancel(first)
-        let second = queue.schedule(2, at: start)  // gets the place of the first
+        let second = queue.schedule(2, at: start)  // gets the slot of the first
         queue.cancel(first)
         queue.cancel(.none)
         #expect(queue.count == 1)
@@ -95,7 +95,8 @@ struct DeadlineQueueTests {
         #expect(MemoryLayout<DeadlineQueue<UInt32>.Node>.stride <= 32)
     }
 
-    /// Compares the queue with a plain list. Both must return the same payloads, and the same times of the next check.
+    /// Compares the queue with a plain list. Both queues must return the same payloads and the same times of the next
+    /// check.
     @Test(arguments: UInt64(1)...40)
     func `agrees with a sorted list`(seed: UInt64) {
         var random = SeededGenerator(seed: seed)

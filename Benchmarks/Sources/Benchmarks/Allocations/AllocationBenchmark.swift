@@ -22,7 +22,8 @@ enum AllocationBenchmark {
         }
     }
 
-    /// The mean number of allocations of each step over many users. It includes a small share for growing tables.
+    /// The mean number of allocations of each step over many users. The mean includes a few allocations for tables that
+    /// grow.
     static func counts(
         _ allocationCount: @escaping () -> UInt64
     ) throws(BenchmarkError) -> [(name: String, count: Double)] {
@@ -93,7 +94,7 @@ enum AllocationBenchmark {
     }
 }
 
-/// Finds the messages among the actions of the engine.
+/// Finds the messages that the engine sends, among its actions.
 private enum Sent {
     static func requests(in actions: [ProxyAction]) -> [SIPRequest] {
         messages(in: actions).compactMap { if case .request(let request) = $0 { request } else { nil } }

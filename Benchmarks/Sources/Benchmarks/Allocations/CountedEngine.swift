@@ -11,13 +11,13 @@ import Telemetry
 import TestSupport
 import Timekeeping
 
-/// An engine with a reader, as in a shard. It counts the allocations of both.
+/// An engine with a message reader, as in a shard. This wrapper counts the allocations of engine and reader.
 final class CountedEngine {
     private(set) var allocations: UInt64 = 0
     private let engine: ProxyEngine
     private let reader = MessageReader()
     private let count: () -> UInt64
-    /// The actions that were taken last. The array is kept, so that the engine reuses its memory as in a shard.
+    /// The actions that the engine returned last. The array is kept, so that its memory is reused as in a shard.
     private var taken: [ProxyAction] = []
     private let now = Moment(instant: Instant(nanoseconds: 1_000_000_000), date: UnixTime(seconds: 1_790_000_000))
 
@@ -46,7 +46,7 @@ final class CountedEngine {
 
     /// Lets the engine handle a message, its commits and its pushes, and returns the resulting actions.
     ///
-    /// The allocations of reader and engine are counted. The shell, which would carry out the actions, is left out.
+    /// Only the allocations of reader and engine are counted, not those of the shell, which would perform the actions.
     func receive(_ bytes: [UInt8], from source: Endpoint) -> [ProxyAction] {
         let flow = Flow(transport: .udp, listener: 0, connection: 0, remote: source)
         let actions = counted {

@@ -1,6 +1,6 @@
 import Foundation
 
-/// One measured number, with its value in each round.
+/// One measured quantity with its value in each round.
 package struct Figure: Hashable, Sendable, Encodable {
     package let benchmark: String
     package let name: String
@@ -16,7 +16,7 @@ package struct Figure: Hashable, Sendable, Encodable {
         median = rounds.median
     }
 
-    /// The median, such as `12.3`. After several rounds also the range: `12.3 (11.8–14.0)`.
+    /// The median as text, such as `12.3`. After several rounds, the text also contains the range: `12.3 (11.8–14.0)`.
     package var text: String {
         guard rounds.count > 1, let least = rounds.min(), let most = rounds.max() else { return Self.text(median) }
         return "\(Self.text(median)) (\(Self.text(least))–\(Self.text(most)))"

@@ -40,7 +40,7 @@ package struct Report: Sendable {
         return text + (complaints.isEmpty ? "" : "\n")
     }
 
-    /// The report as lines of JSON: one for the machine, one for each number, one for each complaint.
+    /// The report as lines of JSON: one line for the machine, one for each quantity, one for each complaint.
     package func jsonLines() throws -> String {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]

@@ -1,7 +1,7 @@
 import Foundation
 
-/// Runs the daemon under valgrind's callgrind, which counts each instruction that the process itself executes. Unlike
-/// time, this number hardly depends on the machine and its load.
+/// Runs the daemon under valgrind's callgrind, which counts each instruction that the process itself executes. Unlike a
+/// time, the number of instructions hardly depends on the machine and its load.
 struct Callgrind {
     static let program = "/usr/bin/valgrind"
     private static let control = "/usr/bin/vgdb"
@@ -17,7 +17,7 @@ struct Callgrind {
         try Self.run("/usr/bin/objcopy", ["--strip-debug", daemon, self.daemon])
     }
 
-    /// The path of the copy to run.
+    /// The path of the daemon's copy, which runs under valgrind.
     var daemon: String { folder.appending(path: "sippushd").path }
 
     func arguments(for program: String) -> [String] {
@@ -28,7 +28,7 @@ struct Callgrind {
 
     private var dump: URL { folder.appending(path: "count") }
 
-    /// Starts counting. Before that, the daemon is warmed up, which is faster without counting.
+    /// Starts counting. Warm up the daemon before this call, because the daemon is faster without counting.
     func start(_ process: Int32) throws(BenchmarkError) {
         try tell(process, "instrumentation", "on")
     }

@@ -2,19 +2,19 @@ import Foundation
 
 /// Counts how many instructions the daemon executes in user space for each step of a registration and of a call.
 ///
-/// The steps follow each other fast. The daemon is many times slower under callgrind, so it handles several steps in
-/// one turn of the loop, as under load.
+/// The steps follow each other without pauses. The daemon is many times slower under callgrind, so it handles several
+/// steps in one turn of the loop, as it does under load.
 enum InstructionBenchmark {
     private static let users = 400
     private static let calls = 200
-    /// How many steps may be in progress at a time.
+    /// The number of steps that may be in progress at the same time.
     private static let window = 16
     /// The number of calls per second, and of wake-ups per second.
     private static let rate = 40.0
-    /// The time after which transactions and calls have ended for good (RFC 3261 section 17, 64 times T1). Its
-    /// instructions belong to the step.
+    /// The pause after a step, until its transactions and calls have ended for good (RFC 3261 section 17, 64 times T1).
+    /// The instructions in this pause count for the step.
     private static let aftermath: Duration = .seconds(35)
-    /// The time after which the rows of refreshed contacts are on the disk. Its instructions belong to no call.
+    /// The pause until refreshed contacts are on the disk. The instructions in this pause count for no call.
     private static let untilWritten: Duration = .seconds(20)
 
     static func run(_ options: BenchmarkOptions, into report: inout Report) throws(BenchmarkError) {

@@ -6,10 +6,10 @@ import SIPMessage
 import TestSupport
 import Timekeeping
 
-/// Calls to sleeping phones, one to each user. Each call goes from INVITE over push and REGISTER to ACK, and on request
-/// to BYE.
+/// Calls to sleeping phones, one for each user. Each call consists of INVITE, push, REGISTER and ACK, and of BYE on
+/// request.
 ///
-/// Holding and waking are two separate steps, so that many calls wait at the same time.
+/// ``hold(_:rate:)`` and ``wake(_:rate:)`` are separate, so that many calls wait at the same time.
 final class CallLoad {
     private(set) var calls: [CallProgress]
     /// The times from the INVITE to the push at the gateway, and from the REGISTER to the INVITE at the phone.
@@ -24,7 +24,7 @@ final class CallLoad {
     /// Whether the user's app has a slow provider. The load does not wait for the pushes of such users.
     private let isSlow: (Int) -> Bool
     private let loop: EventLoop
-    /// The destination of INVITEs.
+    /// The destination of the INVITEs.
     var target: Endpoint
     private let phones: PhoneSockets
     private let client: RegisterClient
@@ -33,15 +33,15 @@ final class CallLoad {
     private let reader = MessageReader()
     private let wait: LoopWait
     private var timer: LoopTimer?
-    /// The users with messages that may have to be retransmitted. Looking at all calls each time would delay the calls
-    /// that are measured.
+    /// The users with messages that may have to be retransmitted. A look at all calls would delay the measured calls.
     private var due = DeadlineQueue<Int>()
 
     private static let mark = Array("Call-ID: \(MessageTexts.callIDMark)".utf8)
     private static let retransmission: Duration = .milliseconds(500)
     private static let tries = 7
     private static let cseqOfWaking = 900_000
-    /// The time limit of a step. It is longer than all retransmissions (64 times T1, RFC 3261 section 17.1.1.2).
+    /// The time limit of a step, which is longer than all retransmissions take (64 times T1, RFC 3261 section
+    /// 17.1.1.2).
     private static let patience: Duration = .seconds(35)
 
     init(
@@ -71,7 +71,7 @@ final class CallLoad {
 
     // MARK: Steps
 
-    /// Calls these users at a rate, and waits until all calls are held.
+    /// Calls these users at this rate, and waits until all calls are held.
     ///
     /// - Returns: the number of calls that are held.
     func hold(_ users: Range<Int>, rate: Double) throws(BenchmarkError) -> Int {
@@ -88,7 +88,7 @@ final class CallLoad {
         return users.count { calls[$0].pushed != nil && !calls[$0].isOver }
     }
 
-    /// Lets the phones of these users register at a rate, and waits until all of their held calls have ended.
+    /// Lets the phones of these users register at this rate, and waits until all their held calls have ended.
     func wake(_ users: Range<Int>, rate: Double) throws(BenchmarkError) {
         beginStep(users)
         client.forgetCounts()
@@ -104,7 +104,7 @@ final class CallLoad {
         }
     }
 
-    /// Lets the callers of these users hang up at a rate, and waits until all their calls have ended.
+    /// Lets the callers of these users hang up at this rate, and waits until all their calls have ended.
     func hangUp(_ users: Range<Int>, rate: Double) throws(BenchmarkError) {
         let pacer = try Pacer(on: loop, rate: rate, count: users.count) { [unowned self] in
             hangUp(users.lowerBound + $0)
@@ -201,7 +201,7 @@ final class CallLoad {
         client.register(user, cseq: Self.cseqOfWaking)
     }
 
-    /// Call with a request that arrived at a phone.
+    /// Lets a phone handle a request that arrived at its socket.
     func phoneReceived(_ bytes: Span<UInt8>, at socket: Int) {
         guard case .request(let request) = reader.read(bytes, isStream: false), let user = user(of: bytes) else {
             return
@@ -259,7 +259,7 @@ final class CallLoad {
         let now = loop.now
         timer?.arm(at: now + Self.retransmission / 4)
         while let user = due.popExpired(now: now) {
-            // The message may have been answered meanwhile, or be due later.
+            // The message may have been answered in the meantime, or its retransmission may be due later.
             guard calls[user].next <= now, !calls[user].isOver else { continue }
             guard calls[user].tries < Self.tries else {
                 calls[user].next = .distantFuture

@@ -2,20 +2,20 @@ import Bytes
 import SIPGrammar
 package import Timekeeping
 
-/// The progress of one call of the load, as caller, phone and push gateway have seen it.
+/// The progress of one call, as caller, phone and push gateway have seen it.
 package struct CallProgress: Sendable {
     package var invited: Instant?
     package var hasTrying = false
     package var pushed: Instant?
     package var pushes = 0
     package var woken: Instant?
-    /// The status of the final answer to the REGISTER of the woken phone; 0 if there was none.
+    /// The status of the final answer to the woken phone's REGISTER; 0 if there was no answer.
     package var registerStatus: Int?
     package var delivered: Instant?
     /// The status of the caller's final response.
     package var finalStatus: Int?
     package var isAcknowledged = false
-    /// The 200 that the caller got, until the call ends. The BYE is made from it.
+    /// The 200 that the caller received, from which the BYE is made; `nil` after the end of the call.
     var accepted: SIPResponse?
     /// Whether the caller's BYE was answered.
     package internal(set) var hasEnded = false

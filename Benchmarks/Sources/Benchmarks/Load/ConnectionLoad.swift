@@ -4,17 +4,18 @@ import Foundation
 import Reactor
 import Timekeeping
 
-/// Phones with connections of their own. The load runs on its own thread, so that measured calls do not wait for it. It
-/// does one thing at a time: it opens connections, or sends REGISTERs on them.
+/// Phones that connect to the daemon by TCP or TLS, each with a connection of its own. The load runs on its own thread,
+/// so that measured calls do not wait for it. The load does one thing at a time: it either opens connections or sends
+/// REGISTERs on them.
 ///
-/// - `@unchecked Sendable` because everything except the thread's own methods runs on its loop.
+/// - The type is `@unchecked Sendable`, because everything except the thread's own methods runs on its loop.
 final class ConnectionLoad: @unchecked Sendable {
     struct Result: Sendable {
         var count = 0
         var failures = 0
-        /// Why one of the connections failed.
+        /// The reason why one of the connections failed.
         var reason = ""
-        /// The number of connections whose handshake was resumed.
+        /// The number of connections that resumed an earlier TLS session.
         var resumed = 0
         var time: Duration = .zero
         var latency = Samples()
@@ -26,14 +27,14 @@ final class ConnectionLoad: @unchecked Sendable {
     private let context: TLSContext?
     private let registers: MessageTemplate
 
-    /// The connections that stay open. The index is the phone's number.
+    /// The phones whose connections remain open. A phone's index in this array is its user number.
     private var kept: [Phone] = []
     /// The connections that are being opened.
     private var opening: [ObjectIdentifier: Phone] = [:]
     private var keeps = false
     private var closing: LoopTimer?
     private var resumes = false
-    /// The last TLS session with the daemon. Other connections may use its ticket.
+    /// The most recent TLS session with the daemon. Later connections may use the ticket of this session.
     private var earlier: TLSSession?
 
     private var waiting = 0
@@ -43,7 +44,7 @@ final class ConnectionLoad: @unchecked Sendable {
     private var result = Result()
     private let finished = Locked(Result?.none)
 
-    /// A phone with its connection, and the answer for which it waits.
+    /// A phone with its connection, and the answer that it waits for.
     private final class Phone {
         var stream: StreamConnection?
         var since = Instant.distantPast
@@ -59,7 +60,7 @@ final class ConnectionLoad: @unchecked Sendable {
     /// Prepares the load.
     ///
     /// - Parameters:
-    ///   - daemon: the daemon to connect to.
+    ///   - daemon: the daemon to which the phones connect.
     ///   - isSecure: whether to use TLS.
     ///   - givesWay: whether the kernel prefers the daemon and the measured calls to this thread.
     /// - Throws: ``BenchmarkError`` if the daemon has no such address.
@@ -79,22 +80,22 @@ final class ConnectionLoad: @unchecked Sendable {
 
     // MARK: Called by the measuring thread
 
-    /// Opens connections, and waits until all are open. A connection is open when its first keep-alive is answered. By
-    /// then a TLS ticket has arrived too.
+    /// Opens connections, and waits until all are open. A connection counts as open when its first keep-alive is
+    /// answered. By then, the TLS ticket of the connection has arrived too.
     ///
     /// - Parameters:
     ///   - count: the number of connections.
-    ///   - window: how many may be in the process of opening.
-    ///   - keeps: whether the connections stay open; otherwise each is closed when it was opened.
-    ///   - resumes: whether they use the ticket of an earlier connection.
+    ///   - window: the number of connections that may be opening at the same time.
+    ///   - keeps: whether the connections stay open; otherwise each connection is closed as soon as it was opened.
+    ///   - resumes: whether the connections use the ticket of an earlier connection.
     /// - Returns: the measurements.
-    /// - Throws: ``BenchmarkError`` if one of them failed.
+    /// - Throws: ``BenchmarkError`` if one of the connections failed.
     func open(_ count: Int, window: Int, keeps: Bool = false, resumes: Bool = false) throws(BenchmarkError) -> Result {
         startOpening(count, window: window, keeps: keeps, resumes: resumes)
         return try finish()
     }
 
-    /// Starts to open connections. ``finish()`` waits for them.
+    /// Starts to open connections. ``finish()`` waits until the connections are open.
     func startOpening(_ count: Int, window: Int, keeps: Bool = false, resumes: Bool = false) {
         begin(count) { [self] in
             self.keeps = keeps
@@ -103,7 +104,7 @@ final class ConnectionLoad: @unchecked Sendable {
         }
     }
 
-    /// Sends REGISTERs on the open connections in turn. At most `window` REGISTERs are unanswered at a time.
+    /// Sends REGISTERs on the open connections in turn. At most `window` REGISTERs may be unanswered at the same time.
     func register(_ count: Int, window: Int) throws(BenchmarkError) -> Result {
         begin(count) { [self] in
             for _ in 0..<min(count, window, kept.count) { sendRegister() }
@@ -131,7 +132,7 @@ final class ConnectionLoad: @unchecked Sendable {
         _ = try finish()
     }
 
-    /// Closes the connections after a pause. ``finish()`` waits for it.
+    /// Closes the connections after a pause. ``finish()`` waits until the connections are closed.
     func startClosing(after pause: Duration) {
         begin(1) { [self] in
             // Without memory for a timer, no benchmark can run.
@@ -144,7 +145,7 @@ final class ConnectionLoad: @unchecked Sendable {
         }
     }
 
-    /// Ends the thread. Must be called before the object is released.
+    /// Ends the load's thread. Call this function before the object is released.
     func close() {
         loop.stop()
         loop.join()
@@ -236,7 +237,7 @@ final class ConnectionLoad: @unchecked Sendable {
     }
 
     private func endIfDone() {
-        // After a failure the round ends, because connections are missing.
+        // After a failed connection, the round ends early.
         guard underWay == 0, waiting == 0 || result.failures > 0 else { return }
         result.time = loop.now - began
         let result = result

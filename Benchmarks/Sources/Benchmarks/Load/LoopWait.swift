@@ -1,14 +1,15 @@
 import Reactor
 import Timekeeping
 
-/// Runs a loop until a condition is true, or a time limit has passed.
+/// Runs a loop until a condition is true or a time limit has passed.
 final class LoopWait {
     private let loop: EventLoop
     private var condition: (() -> Bool)?
 
     init(on loop: EventLoop) { self.loop = loop }
 
-    /// Waits for a condition, which is evaluated at each ``check()``. Returns whether it became true in time.
+    /// Waits for a condition, which is evaluated at each ``check()``. Returns whether the condition became true in
+    /// time.
     func wait(atMost bound: Duration, until condition: @escaping () -> Bool) throws(BenchmarkError) -> Bool {
         guard !condition() else { return true }
         self.condition = condition
@@ -22,7 +23,7 @@ final class LoopWait {
         return condition()
     }
 
-    /// Evaluates the condition. Call this after each change on which the condition depends.
+    /// Evaluates the condition. Call this function after each change on which the condition depends.
     func check() {
         if let condition, condition() { end() }
     }

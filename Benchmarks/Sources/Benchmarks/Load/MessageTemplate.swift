@@ -1,7 +1,7 @@
-/// A message in which the changing parts have a fixed width, so that thousands per second can be made from it.
+/// A message whose changing parts have a fixed width, so that thousands of messages per second can be made from it.
 ///
-/// In its text `%uuuuuu` is replaced by the user's number, `%cccc` by the CSeq, both in decimal, and `%bbbb` by the Via
-/// branch in hexadecimal digits. Each value is as wide as its mark.
+/// In its text the user's number replaces `%uuuuuu` and the CSeq replaces `%cccc`, both in decimal. The Via branch
+/// replaces `%bbbb` in hexadecimal digits. Each value is as wide as the placeholder that it replaces.
 package struct MessageTemplate: Sendable {
     private let text: [UInt8]
     private let marks: [Mark]
@@ -34,7 +34,7 @@ package struct MessageTemplate: Sendable {
     private static let branch = UInt8(ascii: "b")
     private static let letters = [user, cseq, branch]
 
-    /// Makes a message. A number that is too long for its mark loses its first digits.
+    /// Makes a message. If a number is too long for its placeholder, its first digits are dropped.
     package func message(user: Int, cseq: Int = 1, branch: UInt64) -> [UInt8] {
         var message = text
         for mark in marks {

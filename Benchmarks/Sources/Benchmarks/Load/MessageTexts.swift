@@ -1,10 +1,11 @@
 package import Addressing
 
-/// The messages of the load. They are as long and have as many fields as the messages of a real softphone.
+/// The messages that the load sends. These messages have the length and the number of fields of a real softphone's
+/// messages.
 package enum MessageTexts {
     package static let domain = "bench.example"
 
-    /// The app of nearly all phones, followed by an app whose provider is slow.
+    /// The app of nearly all phones. The other phones have `slowApp`, whose provider is slow.
     package static let app = "809731204417"
     package static let slowApp = "slow"
 
@@ -33,10 +34,10 @@ package enum MessageTexts {
             ]))
     }
 
-    /// The text before the user's number in push tokens.
+    /// The text that precedes the user's number in push tokens.
     package static let tokenMark = "_AOR"
 
-    /// The INVITE of a call. There is one call for each user, and the user's number identifies the call.
+    /// The INVITE of a call. Each user has one call, which the user's number identifies.
     package static func invite(from caller: Endpoint) -> MessageTemplate {
         MessageTemplate(
             lines([

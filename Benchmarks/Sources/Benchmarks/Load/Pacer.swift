@@ -10,7 +10,7 @@ final class Pacer {
     private let action: (Int) -> Void
     private let ended: () -> Void
     private var timer: LoopTimer?
-    /// How often the action was performed.
+    /// The number of times that the action was performed.
     private(set) var done = 0
 
     init(
@@ -31,8 +31,8 @@ final class Pacer {
         timer?.arm(at: begin)
     }
 
-    /// The maximum number of actions in one turn. More would keep the loop from handling arrivals. A late pacer
-    /// continues in its next turn.
+    /// The maximum number of actions in one turn of the loop. A larger number of actions would keep the loop from
+    /// handling arrivals. A pacer that is late continues in its next turn.
     private static let burst = 128
 
     private func turn() {

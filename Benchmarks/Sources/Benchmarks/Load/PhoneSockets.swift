@@ -1,7 +1,7 @@
 import Addressing
 import Reactor
 
-/// The sockets of the phones, and which socket each user's phone has. Phones that are woken have a socket of their own,
+/// The sockets of the phones, and which socket each user's phone has. A phone that is woken needs a socket of its own,
 /// because a sign of life on a flow releases the calls of all phones that registered on it. All other phones share a
 /// few sockets.
 final class PhoneSockets {
@@ -11,18 +11,19 @@ final class PhoneSockets {
     private let isSlow: (Int) -> Bool
     private let daemon: Endpoint
 
-    /// The number of users whose phones have sockets of their own: the first users, with sockets of the same numbers.
-    /// The shared sockets follow.
+    /// The number of users whose phones have sockets of their own. The user with a number below `alone` has the socket
+    /// with this number. The sockets that several phones share have higher numbers.
     let alone: Int
 
     private static let shared = 4
-    /// The queue limit of a socket of one phone, which rarely has many datagrams to send.
+    /// The queue limit of a socket with only one phone, which rarely has many datagrams to send.
     private static let ownQueue = 16
     /// The number of descriptors that are reserved for purposes other than phones.
     private static let reserve = 2000
 
-    /// Opens the sockets. `received` gets each datagram with the number of its socket. Users who are slow belong to the
-    /// slow app. The first `alone` users get sockets of their own, if the system allows so many.
+    /// Opens the sockets. `received` is called with each datagram and the number of its socket. Users for whom `isSlow`
+    /// is true have the app with the slow provider. The first `alone` users have sockets of their own, if the system
+    /// allows so many.
     init(
         daemon: Endpoint, alone wished: Int, isSlow: @escaping (Int) -> Bool, on loop: EventLoop,
         received: @escaping (Span<UInt8>, Int) -> Void,
@@ -56,8 +57,8 @@ final class PhoneSockets {
         isSlow(user) ? slowRegisters[number(of: user)] : registers[number(of: user)]
     }
 
-    /// The number of the user's socket. Among users who share sockets, neighbours have the same one, so that a batch is
-    /// sent with one call.
+    /// The number of the user's socket. Users with adjacent numbers share a socket, so that one system call sends their
+    /// messages together.
     func number(of user: Int) -> Int { user < alone ? user : alone + user / 32 % Self.shared }
 
     func local(_ number: Int) -> Endpoint { sockets[number].local }

@@ -3,7 +3,7 @@ import HTTPServer
 import Reactor
 import Timekeeping
 
-/// A push gateway with FCM's legacy interface. It accepts every push, and reports the user of the push.
+/// A push gateway that has FCM's legacy interface. The gateway accepts every push, and reports its user.
 final class PushSink {
     let port: UInt16
     private let listener: HTTPListener
@@ -15,7 +15,8 @@ final class PushSink {
             #"{"multicast_id":1,"success":1,"failure":0,"canonical_ids":0,"results":[{"message_id":"0:1"}]}"#.utf8))
     private static let mark = Array(MessageTexts.tokenMark.utf8)
 
-    /// The replies that wait until their delay has passed. All have the same delay, so they are in the right order.
+    /// The replies that the gateway delays. All replies have the same delay, so they are sent in the order of the
+    /// pushes.
     private final class Delays {
         var waiting: [(due: Instant, reply: HTTPReply)] = []
         var timer: LoopTimer?

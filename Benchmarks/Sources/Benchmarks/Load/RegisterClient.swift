@@ -1,9 +1,9 @@
 import Reactor
 import Timekeeping
 
-/// The REGISTER transactions of the phones: it sends, retransmits and counts.
+/// Sends, retransmits and counts the REGISTER transactions of the phones.
 final class RegisterClient {
-    /// Called with the status of each user's final answer; 0 if there was none.
+    /// Gets the status of the final answer to each user's REGISTER; 0 if there was no answer.
     var finished: (_ user: Int, _ status: Int) -> Void = { _, _ in }
 
     private(set) var accepted = 0
@@ -19,8 +19,8 @@ final class RegisterClient {
     private var timer: LoopTimer?
     private var lastGeneration: UInt64 = 0
 
-    /// One transaction. Its Via branch contains the number of the slot and the generation, so that late answers are
-    /// recognised.
+    /// One REGISTER transaction. Its Via branch contains the slot's index and generation, by which late answers to
+    /// earlier transactions are recognised.
     private struct Slot {
         var user = 0
         var cseq = 0
@@ -32,8 +32,8 @@ final class RegisterClient {
     }
 
     private static let slotBits: UInt64 = 24
-    /// The first interval of Timer E (RFC 3261 section 17.1.2.2). After 500 ms the REGISTER is retransmitted, then the
-    /// interval doubles.
+    /// The first interval of Timer E (RFC 3261 section 17.1.2.2), after which a REGISTER is retransmitted. Each further
+    /// interval is twice as long.
     private static let retransmission: Duration = .milliseconds(500)
     private static let tries = 6
 

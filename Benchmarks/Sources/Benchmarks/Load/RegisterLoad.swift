@@ -2,7 +2,7 @@ import Addressing
 import Reactor
 import Timekeeping
 
-/// REGISTERs of many users, with a fixed number of unanswered ones: a closed loop, as fast as the daemon answers.
+/// REGISTERs of many users with a fixed number of unanswered ones: a closed loop that is as fast as the daemon answers.
 final class RegisterLoad {
     let client: RegisterClient
     private let loop: EventLoop
@@ -11,7 +11,7 @@ final class RegisterLoad {
     private var cseq = 0
     private var finishedCount = 0
 
-    /// The time limit for silence. It is longer than all retransmissions.
+    /// The maximum time without any answer, which is longer than all retransmissions of a REGISTER take.
     private static let patience: Duration = .seconds(40)
 
     init(_ client: RegisterClient, on loop: EventLoop) {
@@ -22,7 +22,7 @@ final class RegisterLoad {
 
     /// Registers each user once.
     ///
-    /// - Returns: how long it took.
+    /// - Returns: the duration of the whole run.
     func run(_ users: Range<Int>, cseq: Int, window: Int) throws(BenchmarkError) -> Duration {
         self.users = users
         self.cseq = cseq
@@ -33,7 +33,7 @@ final class RegisterLoad {
         let begin = loop.now
         var end = begin
         for _ in 0..<min(window, users.count) { next() }
-        // The time limit is for silence, because a large load may take long.
+        // The time limit applies only to silence, because a large load may take long.
         var seen = -1
         while finishedCount < users.count {
             guard seen < finishedCount else { throw BenchmarkError("the daemon does not answer REGISTER any more") }

@@ -4,11 +4,11 @@ import Foundation
 import Reactor
 import Timekeeping
 
-/// The program under load: a process of its own, in a folder of its own.
+/// The program under load, which runs as a process in a folder of its own.
 final class ServerProcess {
-    /// The address of SIP over UDP.
+    /// The address at which the program accepts SIP over UDP.
     let endpoint: Endpoint
-    /// The addresses of SIP over TCP and TLS; `nil` without these.
+    /// The addresses at which the daemon accepts SIP over TCP and TLS; `nil` without these listeners.
     let streams: (tcp: Endpoint, tls: Endpoint)?
     /// The address of the HTTP API, and a key that may report tokens; `nil` without the API.
     let api: (endpoint: Endpoint, key: String)?
@@ -20,18 +20,18 @@ final class ServerProcess {
     private let folder: URL
     private var keepsFolder = false
 
-    /// Starts the daemon, and waits until it listens.
+    /// Starts the daemon and waits until it listens.
     ///
     /// - Parameters:
     ///   - daemon: the path of `sippushd`.
-    ///   - tool: counts the daemon's instructions.
-    ///   - servesAPI: whether it serves its HTTP API too.
-    ///   - servesStreams: whether it accepts connections too.
+    ///   - tool: the tool that counts the daemon's instructions.
+    ///   - servesAPI: whether the daemon also serves its HTTP API.
+    ///   - servesStreams: whether the daemon also accepts connections.
     ///   - caller: the trusted address from which INVITEs come.
     ///   - pushPort: the port of the push gateway.
     ///   - slowPort: the port of the slow app's push gateway.
     ///   - loop: the loop of the load.
-    /// - Throws: ``BenchmarkError`` with the daemon's last output, if it does not listen.
+    /// - Throws: ``BenchmarkError`` with the daemon's last output, if the daemon does not listen.
     convenience init(
         daemon: String, under tool: Callgrind? = nil, servesAPI: Bool, servesStreams: Bool = false, caller: Endpoint,
         pushPort: UInt16, slowPort: UInt16, on loop: EventLoop
@@ -52,8 +52,8 @@ final class ServerProcess {
             program: program, settings: { _ in "" }, arguments: { _ in [Relay.command, String(pushPort)] }, on: loop)
     }
 
-    /// Starts a program. `settings` makes the text of its settings from its folder. `arguments` makes its arguments
-    /// from the path of that text.
+    /// Starts a program. `settings` makes the text of the program's settings from the path of its folder. `arguments`
+    /// makes the program's arguments from the path of the settings file.
     private init(
         program: String, under tool: Callgrind? = nil, settings: (String) throws -> String,
         arguments: (String) -> [String], servesAPI: Bool = false, on loop: EventLoop
@@ -76,7 +76,7 @@ final class ServerProcess {
             process.arguments = (tool?.arguments(for: program) ?? []) + arguments(file.path)
             process.standardInput = FileHandle.nullDevice
             process.standardOutput = FileHandle.nullDevice
-            // The output goes to a file, so that nobody has to read it while the load runs.
+            // The output is written to a file, so that nobody has to read it while the load runs.
             process.standardError = try words.openForWriting()
             let words = words
             process.terminationHandler = { _ in loop.post { words.ended() } }
@@ -111,7 +111,7 @@ final class ServerProcess {
     }
 
     deinit {
-        // This happens after an error that ended the benchmark but not the daemon.
+        // The process still runs if an error ended the benchmark but not the daemon.
         if process.isRunning { kill(process.processIdentifier, SIGKILL) }
         if !keepsFolder { try? FileManager.default.removeItem(at: folder) }
     }
@@ -120,7 +120,7 @@ final class ServerProcess {
 
     func figures() throws(BenchmarkError) -> ProcessFigures { try ProcessFigures(of: process.processIdentifier) }
 
-    /// Keeps the folder with the program's output, for finding the cause of a failure. Returns its path.
+    /// Keeps the folder with the program's output, to find the cause of a failure, and returns the folder's path.
     func keepFolder() -> String {
         keepsFolder = true
         return folder.path
@@ -134,7 +134,7 @@ final class ServerProcess {
         throw BenchmarkError("the program under load does not end on SIGTERM")
     }
 
-    /// Adds a key to the store, before the daemon opens it.
+    /// Adds an API key to the store before the daemon opens it.
     private static func makeKey(_ program: String, _ file: URL) throws -> String {
         let process = Process()
         let pipe = Pipe()
@@ -148,7 +148,8 @@ final class ServerProcess {
         return String(decoding: output, as: UTF8.self).trimmingCharacters(in: .whitespacesAndNewlines)
     }
 
-    /// The settings for the API. They are appended to the other settings, which end inside `push`.
+    /// The settings that enable the API. The text begins with a key of `push`, because the settings before this text
+    /// end inside `push`.
     private static func apiSettings(pushPort: UInt16) -> String {
         """
           acrobits:
@@ -162,7 +163,7 @@ final class ServerProcess {
         """
     }
 
-    /// The settings for connections. All phones have one address, so the limits per source are off, and idle
+    /// The settings that enable connections. All phones have one address, so the limits per source are off, and idle
     /// connections stay open.
     private static func streamSettings(folder: String) throws -> String {
         let identity = try SelfSignedCertificate(hosts: ["127.0.0.1"])
@@ -179,7 +180,8 @@ final class ServerProcess {
         folder: String, caller: Endpoint, pushPort: UInt16, slowPort: UInt16, servesStreams: Bool
     ) -> String {
         let listeners = ["udp"] + (servesStreams ? ["tcp", "tls"] : [])
-        // All phones have one address. With connections, the settings above turn off the limits per source.
+        // All phones have one address, so the limit of REGISTERs per source is off. With connections, `streamSettings`
+        // turns it off.
         let limits = servesStreams ? "" : "limits: {registers-per-source: 0}"
         return """
             domains: [\(MessageTexts.domain)]
@@ -209,10 +211,10 @@ final class ServerProcess {
 
 /// The program's output on standard error, which is in a file.
 ///
-/// - `@unchecked Sendable` because it is used only on the loop's thread.
+/// - The type is `@unchecked Sendable`, because only the loop's thread uses it.
 private final class LastWords: @unchecked Sendable {
     var changed: () -> Void = {}
-    /// The addresses of the listeners, by their transports.
+    /// The address of each listener by its transport.
     private(set) var listeners: [String: Endpoint] = [:]
     private(set) var api: Endpoint?
     private(set) var hasEnded = false
@@ -230,7 +232,7 @@ private final class LastWords: @unchecked Sendable {
         return try FileHandle(forWritingTo: file)
     }
 
-    /// Looks for the addresses repeatedly, until the timer is disarmed.
+    /// Searches the program's output for its listening addresses, every 20 ms until the returned timer is disarmed.
     func lookOften(on loop: EventLoop) throws(BenchmarkError) -> LoopTimer {
         do {
             let timer = try LoopTimer(on: loop) { [unowned self] in
@@ -248,7 +250,8 @@ private final class LastWords: @unchecked Sendable {
 
     private func look() {
         let text = text
-        // A single address has no quotes, several addresses have. The list is complete when its line is complete.
+        // The log quotes a list of several addresses, but not a single address. The list is complete when its line is
+        // complete.
         let starts = ["listener=udp:", "listener=\"udp:"]
         if listeners.isEmpty, let range = starts.lazy.compactMap({ text.firstRange(of: $0) }).first,
             let end = text[range.upperBound...].firstIndex(of: "\n")
@@ -260,7 +263,7 @@ private final class LastWords: @unchecked Sendable {
             }
         }
         // The daemon logs the address of the API before the addresses of SIP.
-        if api == nil, let line = text.firstRange(of: "API listens") {
+        if api == nil, let line = text.firstRange(of: "the API accepts requests") {
             let rest = text[line.upperBound...]
             if let range = rest.firstRange(of: "listener="),
                 let end = rest[range.upperBound...].firstIndex(where: \.isWhitespace)

@@ -3,12 +3,12 @@ import Collections
 import Reactor
 import Timekeeping
 
-/// Calls at a steady rate to phones that are awake and answer immediately: INVITE, 200, ACK. The rate does not depend
-/// on the results.
+/// Calls at a steady rate to phones that are awake and answer immediately: INVITE, 200, ACK. The rate of the calls does
+/// not depend on the results.
 ///
-/// A caller retransmits an unanswered INVITE every half second, and gives up when its time limit has passed.
+/// A caller retransmits an unanswered INVITE every half second, and gives up when its time limit is over.
 final class SteadyCalls {
-    /// The results of the calls since ``begin()``.
+    /// The number of calls that got a 200 since ``begin()``.
     private(set) var taken = 0
     private(set) var refused = 0
     private(set) var givenUp = 0
@@ -92,7 +92,7 @@ final class SteadyCalls {
         }
     }
 
-    /// The phone answers the call. The header fields of the answer are those of the request, in the same order.
+    /// The called phone answers the call. The answer has the header fields of the request in the same order.
     private func called(_ bytes: Span<UInt8>) {
         let text = String(decoding: bytes.indices.map { bytes[$0] }, as: UTF8.self)
         guard text.hasPrefix("INVITE ") else { return }

@@ -1,7 +1,7 @@
 import Addressing
 import Reactor
 
-/// A fresh daemon with everything that it needs: phones, a caller, a push gateway.
+/// A new daemon with everything that it needs: phones, a caller, a push gateway.
 final class Workbench {
     let daemon: ServerProcess
     let loop: EventLoop
@@ -13,11 +13,12 @@ final class Workbench {
     private let slowSink: PushSink
     private let wait: LoopWait
 
-    /// How long the slow app's provider takes to answer a push.
+    /// The time that the slow app's provider takes to answer a push.
     static let slowness: Duration = .seconds(5)
 
-    /// Starts the daemon. There may be `callCount` calls, to the users from 0 on. Users who are slow belong to the slow
-    /// app. With `wakesPhones`, each phone has a socket of its own, so that each is woken by its own REGISTER.
+    /// Starts the daemon. `callCount` is the maximum number of calls, which are for the users from 0 on. Slow users
+    /// have the app with the slow provider. If `wakesPhones` is true, each phone has a socket of its own, so that only
+    /// its own REGISTER wakes it.
     init(
         _ options: BenchmarkOptions, calls callCount: Int = 0, wakesPhones: Bool = true, servesAPI: Bool = false,
         servesStreams: Bool = false,
@@ -56,11 +57,11 @@ final class Workbench {
         hooks.calls = calls
     }
 
-    /// The users whose phones have sockets of their own, so that each is woken by its own REGISTER.
+    /// The users whose phones have sockets of their own, so that only their own REGISTER wakes them.
     var alone: Range<Int> { 0..<phones.alone }
 
     /// Asks the kernel to run this thread as soon as an event arrives, although other threads keep the processors busy.
-    /// Thus events are measured when they happen.
+    /// Otherwise the thread would measure events too late.
     func goesFirst() { loop.goFirst() }
 
     /// Runs the loop for some time without sending anything.
@@ -68,12 +69,12 @@ final class Workbench {
         _ = try wait.wait(atMost: duration) { false }
     }
 
-    /// Starts the simplest program that can replace the daemon.
+    /// Starts the ``Relay``, the simplest program that can replace the daemon.
     func startRelay(_ options: BenchmarkOptions) throws(BenchmarkError) -> ServerProcess {
         try ServerProcess(relay: options.program, pushPort: sink.port, on: loop)
     }
 
-    /// Starts a second daemon with the same settings. It gets reports and connections, but no calls.
+    /// Starts a second daemon with the same settings. The second daemon receives reports and connections, but no calls.
     func startTwin(_ options: BenchmarkOptions) throws(BenchmarkError) -> ServerProcess {
         try ServerProcess(
             daemon: options.daemon, servesAPI: true, servesStreams: true, caller: caller.local, pushPort: sink.port,
@@ -88,7 +89,7 @@ final class Workbench {
         slowSink.close()
     }
 
-    /// The receivers of arrivals. Sockets exist before their receivers, so the receivers are set later.
+    /// The objects that receive messages and pushes. The objects are set later, because the sockets exist before them.
     private final class Hooks {
         weak var client: RegisterClient?
         weak var calls: CallLoad?

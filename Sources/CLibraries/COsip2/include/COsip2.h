@@ -6,26 +6,26 @@
 #include <string.h>
 
 /*
- * libosip2 asks two global functions for memory and gives them no context. While a thread reads a message, these
- * functions serve it from the arena which that thread has set; nothing is freed one by one.
+ * libosip2 gets its memory from global allocator functions, which have no context. While a thread reads a message,
+ * these functions allocate from the arena that the thread has set. Allocations are not freed one by one.
  *
- * What does not fit is served from the heap until the arena ends, so that the parser never meets a failed allocation
- * half-way. The caller then sees how much was missing and reads again with a larger arena.
+ * Allocations that do not fit into the arena come from the heap until the arena ends, so that the parser never sees a
+ * failed allocation. The caller then learns how much memory was missing, and reads again with a larger arena.
  */
 
-/* Starts the parser, silences its trace output and installs the allocators. Once in a process, before any reading. */
+/* Starts libosip2, silences its trace output and installs the allocators. Call it once, before the first message. */
 void cosip_start(void);
 
-/* Serves this thread's allocations from `size` bytes at `base`, which must be aligned to 8. */
+/* Begins an arena for this thread: libosip2 allocates from the `size` bytes at `base`, which must be aligned to 8. */
 void cosip_arena_begin(void *base, size_t size);
 
-/* Memory like the parser's own, for texts prepared for it; NULL when the arena has taken far too much. */
+/* Allocates from the arena, for texts that are prepared for libosip2; NULL if the heap limit is exceeded, too. */
 void *cosip_arena_take(size_t size);
 
-/* The length of a string that the parser made. */
+/* The length of a string that libosip2 made. */
 static inline size_t cosip_length(const char *text) { return strlen(text); }
 
-/* Ends the arena of this thread. Returns the number of bytes that did not fit; they are freed now. */
+/* Ends the arena of this thread and frees its heap memory. Returns the number of bytes that did not fit. */
 size_t cosip_arena_end(void);
 
 #endif

@@ -1,11 +1,11 @@
 import CEvent
 import Glibc
 
-/// Speed and room of the disk under a folder.
+/// The write speed of the disk that contains a folder, and the disk's free space.
 package struct DiskProbe: Hashable, Sendable {
-    /// How many times in a second a small write reaches the disk.
+    /// How many small writes per second the disk can store permanently (`fdatasync`).
     package let syncsPerSecond: Int
-    /// The room for users other than root.
+    /// The free space in bytes for users other than root.
     package let freeBytes: UInt64
     package let freeFiles: UInt64
     package let totalFiles: UInt64
@@ -20,8 +20,8 @@ package struct DiskProbe: Hashable, Sendable {
     private static let longest: Duration = .milliseconds(500)
     private static let mostWrites = 500
 
-    /// Writes to a file that has no name where the file system allows that, and otherwise for a moment only. Nobody else
-    /// can open the file, and the file is gone afterwards.
+    /// Measures the disk with a temporary file. No other process can open the file, and it does not exist afterwards.
+    /// If the file system has no files without names, the file has a name for a moment.
     package init(of folder: String) throws(SystemError) {
         let number = try Self.opened(in: folder)
         defer { close(number) }
@@ -47,7 +47,7 @@ package struct DiskProbe: Hashable, Sendable {
     private static func opened(in folder: String) throws(SystemError) -> Int32 {
         let unnamed = unsafe open_unnamed(folder)
         if unnamed >= 0 { return unnamed }
-        // Some file systems have no files without names.
+        // Some file systems do not support files without names.
         guard errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL else {
             throw SystemError(call: "open", code: errno)
         }

@@ -1,12 +1,12 @@
 import CEvent
 import Glibc
 
-/// Who opens files: a user with its groups.
+/// A user and its groups, for a check whether this user can open files.
 package struct FileIdentity: Hashable, Sendable {
     package let name: String
     package let user: UInt32
     package let group: UInt32
-    /// The further groups.
+    /// The user's groups besides its main group.
     package let groups: [UInt32]
 
     package init(name: String, user: UInt32, group: UInt32, groups: [UInt32] = []) {
@@ -26,12 +26,12 @@ extension FileIdentity {
         return FileIdentity(name: userName(user) ?? "\(user)", user: user, group: group, groups: ownGroups)
     }
 
-    /// A user of this machine.
+    /// Finds a user of this machine.
     ///
     /// - Parameters:
     ///   - name: the user's name, or its number.
-    ///   - group: a group instead of the user's own.
-    ///   - more: further groups.
+    ///   - group: a group that replaces the user's own main group.
+    ///   - more: groups that are added to the user's own.
     /// - Returns: `nil` if the machine has no such user.
     package static func named(_ name: String, group: String? = nil, more: [String] = []) -> FileIdentity? {
         guard let entry = unsafe getpwnam(name) ?? UInt32(name).flatMap({ unsafe getpwuid($0) }) else { return nil }
@@ -64,13 +64,13 @@ extension FileIdentity {
     }
 }
 
-/// The use of a file.
+/// How a user wants to use a file or folder.
 package enum FileWish: String, Hashable, Sendable {
     case read
     case write
-    /// Files in the folder come and go.
+    /// The daemon creates and removes files in the folder.
     case fill
-    /// A folder on the way.
+    /// The folder is on the path to a file.
     case enter
 
     fileprivate var mode: Int32 {
@@ -83,15 +83,15 @@ package enum FileWish: String, Hashable, Sendable {
     }
 }
 
-/// Owner and rights of a file or folder.
+/// The owner and the permissions of a file or folder.
 package struct FileStatus: Hashable, Sendable {
     package let path: String
     package let user: UInt32
     package let group: UInt32
-    /// The nine bits.
+    /// The nine permission bits.
     package let mode: UInt32
     package let isFolder: Bool
-    /// The list of access beyond the nine bits, in the kernel's form; empty if there is none.
+    /// The access control list in the kernel's form; empty if the file has only the nine permission bits.
     package let accessList: [UInt8]
 
     package init(
@@ -105,7 +105,7 @@ package struct FileStatus: Hashable, Sendable {
         self.accessList = accessList
     }
 
-    /// `nil` if it is missing, or this process may not look.
+    /// Reads the status of a file. The result is `nil` if the file is missing, or this process may not look.
     package init?(of path: String) {
         var found = stat()
         guard unsafe stat(path, &found) == 0 else { return nil }
@@ -116,7 +116,7 @@ package struct FileStatus: Hashable, Sendable {
             isFolder: found.st_mode & S_IFMT == S_IFDIR, accessList: length > 0 ? Array(list.prefix(length)) : [])
     }
 
-    /// The path without links; `nil` if it is missing, or this process may not look.
+    /// The path with all symbolic links resolved; `nil` if the file is missing, or this process may not look.
     package static func real(_ path: String) -> String? {
         guard let name = unsafe realpath(path, nil) else { return nil }
         defer { unsafe free(name) }
@@ -124,12 +124,12 @@ package struct FileStatus: Hashable, Sendable {
     }
 }
 
-/// Asks the kernel whether a user may use a file.
+/// Asks the kernel whether a user may use a file in a certain way.
 package enum FileAccess {
     package enum Answer: Hashable, Sendable {
         case allowed
         case refused(SystemError)
-        /// This process may not take that user's place.
+        /// The kernel cannot be asked, because this process may not act as that user.
         case unknown
     }
 

@@ -1,10 +1,10 @@
 package import Addressing
 import Glibc
 
-/// The process that has a port, as the kernel lists it under `/proc`.
+/// The process that has bound a port, according to the kernel's files under `/proc`.
 package struct PortOwner: Hashable, Sendable {
     package let process: Int32
-    /// The name of its program.
+    /// The name of the program that the process runs.
     package let name: String
 
     package init(process: Int32, name: String) {
@@ -12,12 +12,12 @@ package struct PortOwner: Hashable, Sendable {
         self.name = name
     }
 
-    /// The owner of a bound port.
+    /// Finds the process that has bound a port.
     ///
     /// - Parameters:
     ///   - endpoint: the port, at this address or at all addresses.
-    ///   - isStream: TCP instead of UDP.
-    /// - Returns: `nil` if there is none, or this process may not look.
+    ///   - isStream: whether the port is a TCP port; otherwise it is a UDP port.
+    /// - Returns: `nil` if no process has the port, or this process may not look.
     package static func of(_ endpoint: Endpoint, isStream: Bool) -> PortOwner? {
         let inodes = Set(
             ["", "6"].flatMap { family in
@@ -31,7 +31,8 @@ package struct PortOwner: Hashable, Sendable {
         return nil
     }
 
-    /// The inode in a line of `/proc/net/tcp`, if its socket has the port and, for a stream, listens.
+    /// The inode of the socket in a line of `/proc/net/tcp`; `nil` if the socket has another port, or is a stream that
+    /// does not listen.
     static func inode(in line: String, port: UInt16, isStream: Bool) -> UInt64? {
         let words = line.split(separator: " ")
         guard words.count > 9, let colon = words[1].lastIndex(of: ":"),
@@ -41,11 +42,11 @@ package struct PortOwner: Hashable, Sendable {
     }
 }
 
-/// The files of the kernel that describe processes.
+/// Reads the kernel's files about processes and sockets.
 package enum ProcessFiles {
     private static let limit = 4 << 20
 
-    /// The lines of a file under `/proc`; none if it cannot be read.
+    /// The lines of a file under `/proc`; empty if the file cannot be read.
     package static func lines(of path: String) -> [String] {
         let number = unsafe open(path, O_RDONLY | O_CLOEXEC)
         guard number >= 0 else { return [] }
@@ -60,7 +61,7 @@ package enum ProcessFiles {
         return String(decoding: bytes, as: UTF8.self).split(separator: "\n").map(String.init)
     }
 
-    /// A number that is alone in a file, such as one under `/proc/sys`.
+    /// The number in a file that contains nothing else, such as a file under `/proc/sys`.
     package static func number(in path: String) -> Int? { lines(of: path).first.flatMap { Int($0) } }
 
     static var processes: [Int32] { names(in: "/proc").compactMap { Int32($0) } }

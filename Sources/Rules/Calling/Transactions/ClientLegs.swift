@@ -1,17 +1,20 @@
 package import Addressing
+package import Bytes
+package import Registration
 package import Routing
 package import SIPGrammar
 package import SIPTransactions
 
-/// The core's client transactions with their owners: a branch of a fork, a farewell to a phone, or a question of our
-/// own.
+/// The owners of the proxy's client transactions: for each transaction, what its responses are for.
 package struct ClientLegs: ~Copyable {
     package enum Owner {
         /// A request of a branch to a next hop.
         case branch(BranchLeg)
-        /// An INVITE to a phone after the end of its call.
+        /// An INVITE that a phone gets after the end of its call.
         case farewell(Farewell)
-        /// An OPTIONS of our own.
+        /// An INVITE that was answered after the caller's end.
+        case answered(AnsweredINVITE)
+        /// An OPTIONS that this proxy sends itself.
         case question(Question)
     }
 
@@ -19,7 +22,7 @@ package struct ClientLegs: ~Copyable {
 
     package subscript(client: ClientTransactionID) -> Owner? { owners[client] }
 
-    /// The leg, if the transaction serves a branch. The call may be forgotten already and ignore events.
+    /// The branch that the transaction serves, if any. For a call that was already removed, the result is `nil`.
     package func branch(_ client: ClientTransactionID) -> BranchLeg? {
         guard case .branch(let leg)? = owners[client] else { return nil }
         return leg
@@ -27,7 +30,7 @@ package struct ClientLegs: ~Copyable {
 
     package mutating func start(_ client: ClientTransactionID, _ leg: BranchLeg) { owners[client] = .branch(leg) }
 
-    /// The transaction is over, or its response is of no interest any more.
+    /// Removes a transaction of a branch: it is over, or its response is not needed any more.
     ///
     /// - Returns: the branch that the transaction served.
     @discardableResult
@@ -36,7 +39,7 @@ package struct ClientLegs: ~Copyable {
         return leg
     }
 
-    /// A provisional response came.
+    /// Notes that a provisional response has arrived in the transaction.
     package mutating func arrived(_ client: ClientTransactionID, isRinging: Bool = false) {
         guard case .branch(var leg)? = owners[client] else { return }
         leg.hasArrived = true
@@ -55,11 +58,19 @@ package struct ClientLegs: ~Copyable {
         return question
     }
 
+    /// Removes a transaction of an OPTIONS that this proxy sent.
+    ///
     /// - Returns: the question; `nil` if the transaction serves none, or the question has ended before.
     package mutating func endQuestion(_ client: ClientTransactionID) -> Question? {
         guard let question = question(client) else { return nil }
         owners[client] = nil
         return question
+    }
+
+    // MARK: Answers that nobody takes
+
+    package mutating func start(_ client: ClientTransactionID, _ answered: AnsweredINVITE) {
+        owners[client] = .answered(answered)
     }
 
     // MARK: Farewells
@@ -68,6 +79,8 @@ package struct ClientLegs: ~Copyable {
         owners[client] = .farewell(farewell)
     }
 
+    /// Removes a transaction of an INVITE that was sent after the end of its call.
+    ///
     /// - Returns: the farewell; `nil` if the transaction serves none, or the farewell has ended before.
     package mutating func endFarewell(_ client: ClientTransactionID) -> Farewell? {
         guard case .farewell(let farewell)? = owners[client] else { return nil }
@@ -76,15 +89,15 @@ package struct ClientLegs: ~Copyable {
     }
 }
 
-/// One request in progress to a next hop, for a branch of a call.
+/// A request in progress to a next hop, for a branch of a call.
 package struct BranchLeg {
     package let call: ProxiedRequest
     package let branch: Int
-    /// Other addresses to try when this hop does not respond; `nil` if no other is known.
+    /// Further addresses to try when this hop does not respond; `nil` if none is known.
     package private(set) var detour: Detour?
-    /// A provisional response came, so the next hop has the request, even if the connection ends now.
+    /// Whether a provisional response has come. The next hop then has the request, even if the connection ends now.
     package fileprivate(set) var hasArrived = false
-    /// A provisional response of more than 100 came: the next hop is working on the request.
+    /// Whether a provisional response above 100 has come: the next hop is working on the request.
     package fileprivate(set) var hasRung = false
 
     package init(_ call: ProxiedRequest, branch: Int, detour: Detour?) {
@@ -93,17 +106,17 @@ package struct BranchLeg {
         self.detour = detour
     }
 
-    /// The server does not respond: only other servers are tried from now on.
+    /// Leaves only the addresses of other servers to try, because this server does not respond.
     package mutating func turnsToOtherServers() { detour = detour?.toOthers(than: call.fork.branches[branch].flow) }
 
-    /// Whether the branch has a newer transaction, so that only a 2xx of this one still counts.
+    /// Whether the branch has a newer transaction, so that only a 2xx of this transaction still counts.
     package func isFormer(_ client: ClientTransactionID) -> Bool { call.fork.branches[branch].former.contains(client) }
 
-    /// Further addresses of the same next hop (RFC 3263 section 4.3). A detour is a class to save memory, since most
-    /// hops have only one address.
+    /// Further addresses of one next hop (RFC 3263 section 4.3). The type is a class to save memory, since most hops
+    /// have only one address.
     package final class Detour {
         package let hops: [ResolvedHop]
-        /// How the request is changed before it is sent.
+        /// The changes to the request before it is sent.
         package let edits: RequestEdits
         package let device: DeviceID?
 
@@ -113,8 +126,8 @@ package struct BranchLeg {
             self.device = device
         }
 
-        /// The addresses of servers other than the server at the end of that flow; `nil` if no other is known. A phone
-        /// has no detour: all its addresses lead to the same phone.
+        /// The addresses of servers other than the one at the end of the flow; `nil` if none is known. For a phone
+        /// there are none, because all its addresses lead to the same phone.
         package func toOthers(than flow: Flow?) -> Detour? {
             guard device == nil, let flow else { return nil }
             let others = hops.filter { !$0.isSameServer(as: flow) }
@@ -123,11 +136,11 @@ package struct BranchLeg {
     }
 }
 
-/// An INVITE and its CANCEL that a phone gets after the end of its call. Only the phone's list of missed calls may wait
-/// for a response.
+/// An INVITE, followed by its CANCEL, that a phone gets after the end of its call. The phone's list of missed calls may
+/// wait for the response.
 package final class Farewell {
     package let userCall: UserCall
-    /// Whether a response of the phone removes the call from its list of missed calls.
+    /// Whether the phone's response removes the call from the phone's list of missed calls.
     package let isQuestion: Bool
     package let device: DeviceID
     package let flow: Flow
@@ -144,5 +157,27 @@ package final class Farewell {
         self.flow = flow
         self.listener = listener
         self.invite = invite
+    }
+}
+
+/// An INVITE whose 2xx came after the caller's end. Each repeated 2xx needs another ACK (RFC 3261 section 13.2.2.4).
+package final class AnsweredINVITE {
+    package let invite: IncomingRequest
+    package let callee: AddressOfRecord
+    package let flow: Flow
+    package let listener: Listener
+    private var tags: Set<ByteString> = []
+
+    /// The maximum number of dialogs of one INVITE that get a BYE, far above the number of phones that answer one
+    /// INVITE.
+    private static let mostDialogs = 16
+
+    package init(_ invite: IncomingRequest, to callee: AddressOfRecord, on flow: Flow, from listener: Listener) {
+        (self.invite, self.callee, self.flow, self.listener) = (invite, callee, flow, listener)
+    }
+
+    /// Notes the To tag of a 2xx. Returns true if the tag is new, because each tag makes a dialog.
+    package func isNew(_ tag: ByteString) -> Bool {
+        tags.count < Self.mostDialogs && tags.insert(tag.compacted()).inserted
     }
 }

@@ -4,22 +4,22 @@ package import Routing
 package import SIPGrammar
 import Timekeeping
 
-/// Pending DNS look-ups, each with the purpose that the addresses serve.
+/// The pending DNS look-ups, each with its purpose.
 package struct Lookups {
     package enum Purpose {
-        /// A branch of a call waits for the address of its next hop.
+        /// The look-up finds the address of the next hop for a branch of a call.
         case branch(Int, of: ProxiedRequest, Request, NextHop)
-        /// The daemon calls a caller of an earlier run back.
+        /// The look-up finds the address of a caller of an earlier run, to whom the daemon opens a connection.
         case caller(ProxiedRequest)
-        /// The daemon checks the health of the upstream at these addresses.
+        /// The look-up finds the upstream's addresses for the check of its health.
         case upstream
-        /// The daemon sends OPTIONS to its own advertised name.
+        /// The look-up finds the addresses of the daemon's own advertised host name, to which the daemon sends OPTIONS.
         case ownName
     }
 
     package enum Request {
         case new(RequestEdits)
-        /// An earlier run of the daemon has sent this INVITE to the next hop.
+        /// The look-up finds the address of a next hop to which an earlier run has sent this INVITE.
         case again(StoredCall.SentINVITE)
     }
 
@@ -37,10 +37,12 @@ package struct Lookups {
         return ticket
     }
 
-    /// - Returns: the purpose of the look-up; `nil` if nobody needs the answer any more.
+    /// Removes a look-up whose result has come.
+    ///
+    /// - Returns: the purpose of the look-up; `nil` if no result is needed any more.
     package mutating func take(_ ticket: ResolutionTicket) -> Purpose? { pending.removeValue(forKey: ticket) }
 
-    /// The settings name another upstream. Pending look-ups of the former upstream are dropped.
+    /// Drops the pending look-ups of the earlier upstream, because the settings name another upstream.
     package mutating func upstreamChanged() {
         pending = pending.filter { if case .upstream = $0.value { false } else { true } }
     }

@@ -4,14 +4,14 @@ package import SIPGrammar
 package import SIPTransactions
 package import Timekeeping
 
-/// The SIP transactions, with their owners, unsettled results and tags.
+/// The SIP transactions, with their owners, their results that were not handled yet, and the tags of responses.
 package struct TransactionLayer: ~Copyable {
     package var transactions: TransactionTable
     /// The owners of client transactions.
     package var legs = ClientLegs()
-    /// Results of the transactions, until the engine settles them.
+    /// The results of transactions that the engine has not handled yet.
     package var unsettled = Unsettled()
-    /// The tags of our own responses.
+    /// The tags of responses that this proxy creates.
     package var tags: Tags
 
     package init(branchKey: BranchKey, ringLimit: Duration, tagKey: UInt64) {
@@ -34,11 +34,11 @@ package struct TransactionLayer: ~Copyable {
         transactions.deadlineReached(now: now, into: &unsettled.outputs)
     }
 
-    /// Lets something happen to the transactions.
+    /// Changes the transactions, and collects the results.
     ///
     /// - Parameters:
     ///   - body: the change.
-    ///   - send: gets what is to be sent, in its order. Everything else waits for the engine to settle it.
+    ///   - send: gets the messages to send, in their order. All other results wait until the engine handles them.
     package mutating func change(
         _ body: (inout TransactionTable, inout [TransactionOutput]) -> Void, sending send: ([UInt8], Flow) -> Void
     ) {

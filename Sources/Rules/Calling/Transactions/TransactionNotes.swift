@@ -1,11 +1,10 @@
 package import SIPTransactions
 
-/// A note for each transaction of the core, at most one per transaction. A note is found by the transaction's slot,
-/// without hashing.
+/// Stores at most one note for each transaction. A note is found by the transaction's slot, without hashing.
 ///
-/// A new transaction may get the slot of an ended one before the core knows of that end. For example, two transactions
-/// end in the same moment, and the core starts a new one after the first end. Then the old note moves to ``displaced``,
-/// until the core takes it.
+/// A new transaction may get the slot of an ended transaction whose end the engine has not handled yet. For example,
+/// two transactions end at the same moment, and the engine starts a new one after the first end. The old note moves to
+/// ``displaced`` until the engine takes it.
 package struct TransactionNotes<ID: TransactionID, Note> {
     private var notes: [(id: ID, note: Note)?] = []
     private var displaced: [ID: Note] = [:]

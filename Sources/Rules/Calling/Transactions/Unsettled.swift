@@ -1,12 +1,12 @@
 import Collections
 package import SIPTransactions
 
-/// Events of transactions and forks, in order, until the engine has handled them.
+/// The results of transactions and forks, in order, that the engine has not handled yet.
 package struct Unsettled {
     var outputs: [TransactionOutput] = []
-    /// The outputs before this index have been handled.
+    /// The index of the first output that was not handled yet.
     private var next = 0
-    /// The latest outputs of the transactions. The array is kept, so that its memory is reused.
+    /// The outputs of the last change. The array is reused, so that its memory is reused.
     var latest: [TransactionOutput] = []
     private var deliveries: [EndedDelivery] = []
 
@@ -19,11 +19,11 @@ package struct Unsettled {
             return nil
         }
         defer { next += 1 }
-        // The output is moved out, not copied.
+        // The output is moved out of the array instead of being copied.
         return exchange(&outputs[next], with: .strayResponse)
     }
 
-    /// The delivery of a message to a phone has ended.
+    /// Notes that the delivery of a message to a phone has ended.
     package mutating func append(_ delivery: EndedDelivery) { deliveries.append(delivery) }
 
     package mutating func takeDeliveries() -> [EndedDelivery] {

@@ -11,17 +11,17 @@ import SIPTransactions
 import Telemetry
 import Timekeeping
 
-/// The one line that a call has at its end. No other code writes such a line.
+/// The log line that is written once for each call, at its end.
 struct CallLine {
     var call: RefusedCall
     var source: Endpoint
     var code: CallCode
     var status: UInt16
-    /// Why it ended.
+    /// Why the call ended, in words.
     var reason: String
     /// The phone that answered.
     var device: DeviceID?
-    /// How many phones were called.
+    /// The number of phones that the call was for.
     var count = 0
     var duration: Duration = .zero
 
@@ -38,13 +38,13 @@ struct CallLine {
     }
 }
 
-/// The end of each call in the log.
+/// Writes one log line at the end of each call.
 extension ProxyEngine {
-    /// Writes the line of a call whose caller has the final response, once.
+    /// Writes the log line of a call when its caller has the final response. A second call of this method does nothing.
     func tellEnd(of call: ProxiedRequest, now: Moment) {
         guard call.userCall != nil || call.outgoing != nil, !call.marks.contains(.told) else { return }
         call.saw(.told)
-        // Most calls are answered, and have no line at the default settings.
+        // Most calls are answered, and have no log line at the default settings.
         let isGood = call.fork.isAnswered && call.fork.wasAnswered
         guard !isGood || settings.callLogging == .all || log.isEnabled(.info) else { return }
         let code = code(of: call)
@@ -77,15 +77,16 @@ extension ProxyEngine {
         let answered = call.fork.branches.first { $0.end == .succeeded }
         return CallLine(
             call: about, source: call.source.remote, code: code, status: call.finalStatus,
-            reason: "\(code.end.words)", device: answered?.addressee,
+            reason: "\(code.words)", device: answered?.addressee,
             count: call.fork.branches.count { $0.device != nil }, duration: began ?? .zero)
     }
 
-    /// The line of an INVITE that was refused at once.
+    /// Writes the log line of an INVITE that was refused before any phone was called.
     func tellRefused(
         _ call: RefusedCall, from source: Endpoint, _ status: Status, because refusal: Refusal, suppressed: Int
     ) {
-        CallLine(call: call, source: source, code: .denied, status: status.code, reason: refusal.words)
+        let code = status == .movedTemporarily ? CallCode(.none, .none, .none, .redirected) : .denied
+        CallLine(call: call, source: source, code: code, status: status.code, reason: refusal.words)
             .write("call refused", to: log, asNotice: true, suppressed: suppressed)
     }
 
@@ -93,6 +94,7 @@ extension ProxyEngine {
 
     func code(of call: ProxiedRequest) -> CallCode {
         guard call.userCall != nil else { return CallCode(.outgoing, .none, .none, outgoingEnd(of: call)) }
+        guard call.hasDevices else { return CallCode(.none, .none, .none, end(of: call)) }
         let marks = call.marks
         let isHeld = marks.contains(.held) || marks.contains(.heldAgain)
         let hold: CallCode.Hold = marks.contains(.heldAgain) ? .again : isHeld ? .held : .atOnce
@@ -133,7 +135,7 @@ extension ProxyEngine {
         if fork.foundNobody {
             if call.marks.contains(.redirected) { return .redirected }
             if call.marks.contains(.timeOver) { return .timeOver }
-            if call.marks.contains(.phonesGone) { return .phonesGone }
+            if call.marks.contains(.phonesGone) || !call.hasDevices { return .phonesGone }
             return call.marks.contains(.pushFailed) ? .pushFailed : .unreachable
         }
         return isRefused ? .refused : isUnanswered ? .noAnswer : .unreachable
@@ -150,4 +152,10 @@ extension ProxyEngine {
         case .cancelled: .callerGaveUp
         }
     }
+}
+
+extension ProxiedRequest {
+    /// Whether the call was for at least one device. A forwarded call to a user without contacts has no branch with a
+    /// device.
+    var hasDevices: Bool { fork.branches.contains { $0.device != nil } }
 }

@@ -12,10 +12,10 @@ import Timekeeping
 
 /// CANCEL requests from callers.
 extension ProxyEngine {
-    /// A CANCEL came: the CANCEL gets 200 immediately, and the fork's orders are carried out (RFC 3261 section 16.10).
+    /// Answers a CANCEL with 200, and cancels the branches of its INVITE (RFC 3261 section 16.10).
     func cancelReceived(_ incoming: IncomingRequest, of invite: ServerTransactionID?, now: Moment) {
         let invite = invite.flatMap { isOfCaller(incoming, of: $0, now: now) ? $0 : nil }
-        // A CANCEL cannot be asked for a password (RFC 3261 section 22.1). From a sender that is not trusted, a CANCEL
+        // A CANCEL cannot be challenged for a password (RFC 3261 section 22.1). If the sender is not trusted, a CANCEL
         // that matches no INVITE gets no transaction.
         guard
             let incoming = invite != nil || incoming.isTrusted
@@ -36,8 +36,8 @@ extension ProxyEngine {
 
     /// Whether the CANCEL came from the sender of the INVITE (T22.5).
     ///
-    /// The branch parameter proves nothing, since everybody who got the INVITE knows it. The addresses may differ: a
-    /// phone may have moved, and a PBX may have several addresses.
+    /// A matching branch parameter is no proof, since everybody who got the INVITE knows it. The source addresses may
+    /// differ: a phone may have moved, and a PBX may have several addresses.
     private func isOfCaller(_ cancel: IncomingRequest, of invite: ServerTransactionID, now: Moment) -> Bool {
         guard let call = calls.call(of: invite) else { return true }
         if cancel.flow.remote.address == call.source.remote.address { return true }
@@ -48,11 +48,11 @@ extension ProxyEngine {
         }
     }
 
-    /// Forwards a CANCEL that matches no INVITE, like any request (RFC 3261 section 16.10). The sender must be known
-    /// without a password (section 22.1).
+    /// Forwards a CANCEL that matches no INVITE here, as other requests are forwarded (RFC 3261 section 16.10). The
+    /// sender must be known without a password (section 22.1).
     ///
-    /// The CANCEL goes to the other side of a dialog, from a trusted peer to our user, or from a registered phone to
-    /// the upstream. Any other CANCEL gets 481.
+    /// The CANCEL is sent to the other side of a dialog, from a trusted peer to our user, or from a registered phone to
+    /// the upstream. Any other CANCEL is answered with 481.
     func strayCancelReceived(_ incoming: IncomingRequest, now: Moment) {
         guard isFit(incoming, isForUs: false, now: now) else { return }
         switch route(of: incoming.request) {

@@ -14,15 +14,15 @@ import Telemetry
 import Timekeeping
 import Waking
 
-/// Ended calls that are kept for phones that were woken for them and have not registered yet.
+/// Keeps calls that have ended, for phones that got a push and have not registered yet.
 extension ProxyEngine {
-    /// How the phone with that token learns of a call that is over.
+    /// How the app of the given token is notified that a call is over, according to the settings.
     func afterEnd(of token: PushToken) -> AfterEnd {
         ledger.dispatcher.directory.afterEnd(of: token)
     }
 
-    /// The call is over. If pushed phones have not registered yet, the call is kept for them for one minute, within the
-    /// limit of held bytes.
+    /// Keeps a call that has ended for one minute, if phones that got a push for it have not registered yet. The limit
+    /// of held bytes also covers these calls.
     func rememberEnded(_ call: ProxiedRequest, now: Moment) {
         guard let userCall = call.userCall, !call.request.isEmpty,
             calls.bytes + call.request.count <= settings.limits.heldBytes
@@ -65,7 +65,7 @@ extension ProxyEngine {
         if let end = calls.ended.nextEnd { _ = output.timers.schedule(.endedCallDue, at: end) }
     }
 
-    /// Forgets ended calls, the oldest first, until a new request of this size has room.
+    /// Forgets ended calls, the oldest first, until a new request of the given size has room.
     func makeRoom(for size: Int) {
         while calls.bytes + size > settings.limits.heldBytes, !calls.ended.isEmpty { dropOldestEnded() }
     }
@@ -74,10 +74,10 @@ extension ProxyEngine {
         if let ended = calls.ended.dropOldest() { wakes.noLongerWaits(ended) }
     }
 
-    /// The call is over for a phone that has not come, so no CANCEL reaches the phone. Acrobits' apps show the call
-    /// from its push on, and get an end push. So do other apps whose settings say `after-end: push`. Until the
-    /// provider answers the call's push, nobody knows whether the phone shows the call. The end push then waits until
-    /// the provider has accepted that push.
+    /// Ends the wait for a phone that has not registered. The phone has no INVITE, so a CANCEL cannot notify it. An end
+    /// push is sent to Acrobits' apps, which show the call as soon as the push arrives, and to apps with the setting
+    /// `after-end: push`. The end push waits until the provider has accepted the call's push, because the phone may not
+    /// show the call before that.
     func stoppedWaiting(_ index: Int, of call: ProxiedRequest, now: Moment) {
         let branch = call.fork.branches[index]
         let end = branch.wasWoken || branch.push != nil ? end(of: call, for: branch, now: now) : nil
@@ -87,7 +87,7 @@ extension ProxyEngine {
         }
     }
 
-    /// The content of the end push for a phone; `nil` if its app wants no end push.
+    /// The content of the push that tells a phone the end of a call; `nil` if the phone's app takes no such push.
     func end(of call: ProxiedRequest, for branch: ForkBranch, now: Moment) -> EndedCallNotice? {
         guard branch.end != .succeeded, let userCall = call.userCall, let device = branch.device,
             let token = registrar.bindings.pushToken(of: device), afterEnd(of: token) == .push
@@ -98,15 +98,15 @@ extension ProxyEngine {
         case .cancelled(.declinedElsewhere): outcome = .declinedElsewhere
         case .cancelled, .gaveUp, .failed, .silent, .succeeded, nil: break
         }
-        // If the phone that took the call registers without a token, it may be the woken phone. Then no end push is
-        // sent.
+        // A phone that registers without a token took the call. This phone may be the woken phone itself, so no end
+        // push is sent.
         guard outcome == .missed || wasTakenByKnownDevice(call.fork) else { return nil }
         guard let incoming = revive(call) else { return nil }
         let caller = CallerIdentity(incoming.request, format: settings.call.callerIDFormat)
         return EndedCallNotice(IncomingCall(userCall, from: caller), outcome)
     }
 
-    /// Sends the phone an end push, if the phone can still be pushed.
+    /// Sends the phone an end push, if the phone still has a push token.
     func tell(_ end: EndedCallNotice, to device: DeviceID, of aor: AddressOfRecord, now: Moment) {
         guard let target = registrar.bindings.forkTarget(device, now: now.instant), let token = target.pushToken else {
             return
@@ -119,7 +119,7 @@ extension ProxyEngine {
         ledger.send(push, now: now, into: &output.actions)
     }
 
-    /// Whether the phone that ended the call for all others registers with a push token.
+    /// Whether the phone that answered the call, or declined it for all phones, registers with a push token.
     func wasTakenByKnownDevice(_ fork: Fork) -> Bool {
         fork.branches.allSatisfy { branch in
             switch branch.end {
@@ -132,20 +132,20 @@ extension ProxyEngine {
     }
 }
 
-/// Phones that were woken for a call and register after the call's end.
+/// Notifies phones that got a push for a call and register only after the call's end.
 extension ProxyEngine {
 
-    /// Whether a phone that got a call's INVITE late still gets this call in its list of missed calls. The token's app
-    /// decides.
+    /// Whether a call stays in the list of missed calls, if the phone got the INVITE only after the call's end. The
+    /// settings of the token's app decide this.
     private func afterLateInvite(to token: PushToken) -> AfterLateInvite {
         ledger.dispatcher.directory.afterLateInvite(to: token, settings.missedCalls.afterLateInvite)
     }
 
     // MARK: The phone is back
 
-    /// Sends the phone the INVITE of each ended call that it was woken for. The CANCEL follows as soon as it may be
-    /// sent (RFC 3261 section 9.1). The list of missed calls goes out immediately (R22), or waits for the phone's
-    /// response.
+    /// Sends the phone an INVITE and a CANCEL for each ended call for which it was woken. The CANCEL follows the INVITE
+    /// as soon as RFC 3261 section 9.1 allows. The list of missed calls is sent immediately (R22), or waits for the
+    /// phone's response to the INVITE.
     func sayFarewells(of calls: ShortList<EndedCall>, to device: DeviceID, now: Moment) {
         var isListDue: AddressOfRecord?
         for ended in calls where ended.until > now.instant {
@@ -168,7 +168,7 @@ extension ProxyEngine {
             edits.topViaAddition = incoming.viaAddition
             edits.strip(incoming, settings, realms: identity.realms)
             log.info(
-                "phone learns that a call is over",
+                "a phone is told that its call is over",
                 [
                     .aor: .described(ended.userCall.aor), .callID: .bytes(ended.userCall.key.callID),
                     .device: .described(device),
@@ -199,11 +199,17 @@ extension ProxyEngine {
         if farewell.isQuestion, status.code >= 180, status != .requestTimeout, status != .serviceUnavailable {
             ledger.deviceReached(farewell.device, by: farewell.userCall, into: &output.actions)
         }
-        if status.isSuccess { hangUp(farewell, response, now: now) }
         if status.isFinal { farewellEnded(client, now: now) }
+        if status.isSuccess {
+            let answered = AnsweredINVITE(
+                farewell.invite, to: farewell.userCall.aor, on: farewell.flow, from: farewell.listener)
+            sip.legs.start(client, answered)
+            hangUp(answered, response, now: now)
+        }
     }
 
-    /// The phone has responded, or the transaction failed. A list of missed calls that waited for the response is sent now.
+    /// Handles the phone's response to an INVITE that was sent after the call's end, or the failure of that INVITE. If
+    /// a list of missed calls waited for this response, the list is sent now.
     func farewellEnded(_ client: ClientTransactionID, now: Moment) {
         guard let farewell = sip.legs.endFarewell(client), wakes.answered(farewell.device, farewell: client) else {
             return
@@ -212,41 +218,49 @@ extension ProxyEngine {
     }
 }
 
-/// Ends a dialog with ACK and BYE when a phone has answered and no caller is left (RFC 3261 section 12.2.1.1).
+/// Ends a dialog with ACK and BYE if a phone has answered after the caller's end (RFC 3261 sections 13.2.2.4 and
+/// 12.2.1.1).
 extension ProxyEngine {
-    /// A phone has answered a call that an operator ended.
-    func hangUp(_ branch: Int, of call: ProxiedRequest, _ answer: SIPResponse, now: Moment) {
-        let answering = call.fork.branches[branch]
-        guard let userCall = call.userCall, let device = answering.addressee, let flow = answering.flow,
-            let listener = identity.listener(for: flow), let incoming = revive(call)
+    /// Ends the dialog with a phone, or with the destination of a forward, that has answered a call that an operator
+    /// ended.
+    func hangUp(
+        _ branch: Int, of call: ProxiedRequest, by client: ClientTransactionID?, _ answer: SIPResponse, now: Moment
+    ) {
+        guard let flow = call.fork.branches[branch].flow, let listener = identity.listener(for: flow),
+            let callee = call.userCall?.aor, let incoming = revive(call)
         else { return }
-        hangUp(Farewell(userCall, isQuestion: false, to: device, on: flow, from: listener, incoming), answer, now: now)
+        let answered = AnsweredINVITE(incoming, to: callee, on: flow, from: listener)
+        if let client { sip.legs.start(client, answered) }
+        hangUp(answered, answer, now: now)
     }
 
-    /// A phone has answered before the CANCEL reached it. No caller is left, so the daemon sends ACK and BYE itself.
-    func hangUp(_ farewell: Farewell, _ answer: SIPResponse, now: Moment) {
+    /// Answers a 2xx that came before the CANCEL was effective. No caller is left, so the daemon sends ACK and BYE
+    /// itself. A repeated 2xx gets only an ACK, because the ACK before it was lost.
+    func hangUp(_ answered: AnsweredINVITE, _ answer: SIPResponse, now: Moment) {
         guard let ack = sip.transactions.makeClientTransaction() else { return }
-        act(.send(request(.ack, in: farewell, answer, as: ack), on: farewell.flow))
+        act(.send(request(.ack, in: answered, answer, as: ack), on: answered.flow))
         sip.transactions.discard(ack)
-        guard let bye = sip.transactions.makeClientTransaction() else { return }
-        let bytes = request(.bye, in: farewell, answer, as: bye)
+        guard answered.isNew(answer.to.tag ?? .empty), let bye = sip.transactions.makeClientTransaction() else {
+            return
+        }
+        let bytes = request(.bye, in: answered, answer, as: bye)
         let outgoing = OutgoingRequest(
-            bytes: bytes, method: .bye, cseqNumber: farewell.invite.request.cseq.number &+ 1, requestURI: 0..<0,
+            bytes: bytes, method: .bye, cseqNumber: answered.invite.request.cseq.number &+ 1, requestURI: 0..<0,
             viaRow: 0..<0, fromRow: 0..<0, toRow: 0..<0, callIDRow: 0..<0, routeRows: [])
-        withTransactions { $0.start(bye, request: outgoing, on: farewell.flow, now: now.instant, into: &$1) }
+        withTransactions { $0.start(bye, request: outgoing, on: answered.flow, now: now.instant, into: &$1) }
     }
 
-    /// A request as the caller would send it in the dialog that the phone's 2xx made (RFC 3261 section 12.2.1.1).
+    /// Writes a request of the caller in the dialog that the 2xx made (RFC 3261 section 12.2.1.1).
     func request(
-        _ method: Method, in farewell: Farewell, _ answer: SIPResponse, as client: ClientTransactionID
+        _ method: Method, in answered: AnsweredINVITE, _ answer: SIPResponse, as client: ClientTransactionID
     ) -> [UInt8] {
-        let invite = farewell.invite.request
+        let invite = answered.invite.request
         var out: [UInt8] = []
         method.append(to: &out)
         out.append(" ")
         out.append(Self.remoteTarget(of: answer) ?? invite.uri.text)
         out.append(" SIP/2.0\r\nVia: ")
-        out.append(via(for: client, listener: farewell.listener, farewell.invite))
+        out.append(via(for: client, listener: answered.listener, answered.invite))
         for route in Self.routesToPhone(answer, identity).reversed() {
             out.append("\r\nRoute: ")
             out.append(route)
@@ -265,7 +279,8 @@ extension ProxyEngine {
         return out
     }
 
-    /// The Record-Route values of the edges between us and the phone: all values before our own.
+    /// The Record-Route values that the edges between this proxy and the phone have added: all values before the
+    /// proxy's own.
     static func routesToPhone(_ answer: SIPResponse, _ identity: LocalIdentity) -> [ByteString] {
         Array(
             answer.frame.values(of: .recordRoute).prefix { value in

@@ -13,13 +13,14 @@ import Telemetry
 import Timekeeping
 import Waking
 
-/// Carries out the orders of forks.
+/// Carries out the orders that forks return.
 extension ProxyEngine {
     func branchFailed(_ branch: Int, of call: ProxiedRequest, with status: Status, now: Moment) {
         update(call, now: now) { $0.failed(branch, with: status, response: nil) }
     }
 
-    /// Applies an event to a fork, carries out the fork's orders, and tells the ledger and the journal.
+    /// Applies an event to a fork, carries out the orders that the fork returns, and reports the changes to ledger and
+    /// journal.
     func update(_ call: ProxiedRequest, now: Moment, _ event: (inout Fork) -> [Fork.Order]) {
         guard !call.isForgotten else { return }
         for order in event(&call.fork) { carryOut(order, for: call, now: now) }
@@ -48,18 +49,18 @@ extension ProxyEngine {
         case .respondInstead(of: let response, let status):
             respond(server, status, insteadOf: response, of: call, now: now)
         case .giveUp:
-            // The transactions send no 408 to a non-INVITE: they only end (RFC 4320 section 4.2).
+            // The transaction of a request other than INVITE sends no 408, and only ends (RFC 4320 section 4.2).
             respond(server, .requestTimeout, [], now: now)
         case .cancel(let client, let reason):
             let reasons = reason.fields(callerReasons: call.callerReasons)
             withTransactions { $0.cancel(client, reasons: reasons, now: now.instant, into: &$1) }
         case .forward: forward(call, now: now)
         case .stopWaiting(let branch): stoppedWaiting(branch, of: call, now: now)
-        case .hangUp(let response, let branch): hangUp(branch, of: call, response, now: now)
+        case .hangUp(let response, let branch, let client): hangUp(branch, of: call, by: client, response, now: now)
         }
     }
 
-    /// Sends a final response of our own.
+    /// Sends the caller a final response that this proxy chose.
     func respond(
         _ server: ServerTransactionID, _ status: Status, insteadOf response: SIPResponse?, of call: ProxiedRequest,
         now: Moment
@@ -71,7 +72,8 @@ extension ProxyEngine {
             ? noWakeAnswer(of: call)
             : ownAnswer(
                 status, to: incoming.request, insteadOf: response, wasWoken: call.dialogRequest?.hasWoken == true)
-        // A 503 of a branch is not passed on (RFC 3261 section 16.7). So a 503 here is our own: the upstream is away.
+        // A fork never forwards the 503 of a branch (RFC 3261 section 16.7). So this 503 is the proxy's own, because
+        // the upstream does not answer.
         let fields = status == .serviceUnavailable && call.outgoing != nil ? own + upstreamIsAway : own
         let bytes = incoming.response(status, toTag: sip.tags.next(), fields: fields)
         respond(server, status, bytes, of: call, now: now)
@@ -85,33 +87,42 @@ extension ProxyEngine {
         respond(server, status, bytes, now: now)
     }
 
-    /// The treatment of a call to a user if no phone wakes.
+    /// The treatment of a call to a user for which no phone wakes.
     func noWakePlan(of call: ProxiedRequest) -> NoWakePlan {
-        let noWake = settings.call.noWake
         guard let userCall = call.userCall else { return .answer(.temporarilyUnavailable) }
-        var circumstances = NoWakePlan.Circumstances(
-            isTrusted: call.isTrusted, hasUpstream: settings.upstream != nil && !upstreamWatch.health.refuses,
-            wasDiverted: false)
-        if call.isTrusted, noWake.settings(for: userCall.aor).action != .answer, let incoming = revive(call) {
-            let diversions = Diversions(incoming.request.frame)
-            circumstances.wasDiverted = diversions.count >= Diversions.most || diversions.names(userCall.aor)
-        }
-        return NoWakePlan(noWake, for: userCall.aor, circumstances)
+        return noWakePlan(for: userCall.aor, isTrusted: call.isTrusted) { revive(call)?.request }
     }
 
-    /// The final response to a call for which no phone woke, and its fields.
+    /// The treatment of an INVITE to this user for which no phone wakes. `request` returns the INVITE; most calls do
+    /// not need it.
+    func noWakePlan(
+        for aor: AddressOfRecord, isTrusted: Bool, _ request: () -> SIPRequest?
+    ) -> NoWakePlan {
+        let noWake = settings.call.noWake
+        var circumstances = NoWakePlan.Circumstances(
+            isTrusted: isTrusted, hasUpstream: settings.upstream != nil && !upstreamWatch.health.refuses,
+            wasDiverted: false)
+        if isTrusted, noWake.settings(for: aor).action != .answer, let request = request() {
+            let diversions = Diversions(request.frame)
+            circumstances.wasDiverted = diversions.count >= Diversions.most || diversions.names(aor)
+        }
+        return NoWakePlan(noWake, for: aor, circumstances)
+    }
+
+    /// The final response to a call for which no phone woke, and the header fields to add.
     func noWakeAnswer(of call: ProxiedRequest) -> (Status, [AddedField]) {
         let plan = noWakePlan(of: call)
         if case .redirect = plan { call.saw(.redirected) }
         return (plan.status, plan.fields)
     }
 
-    /// A call stops waiting for the branch's device.
+    /// Notes in the device's wake record that a call has stopped waiting for the device.
     func missed(_ branch: Int, of call: ProxiedRequest, now: Moment) {
         if let device = call.fork.branches[branch].device { wakes.records.missed(device, now: now.instant) }
     }
 
-    /// The response as the caller gets it; `nil` if the response has too few Vias and the request's bytes are gone.
+    /// The bytes of a response as the caller gets it; `nil` if the response has too few Vias and the request's bytes
+    /// were dropped.
     func upstream(
         _ response: SIPResponse, of call: ProxiedRequest, adding fields: [AddedField] = []
     ) -> [UInt8]? {
@@ -126,7 +137,7 @@ extension ProxyEngine {
             + response.frame.values(of: .proxyAuthenticate).map { AddedField("Proxy-Authenticate", $0) }
     }
 
-    /// Drops pushes of branches that are over, and removes the call from their devices.
+    /// Drops the pushes of ended branches. The devices of these branches no longer list the call as waiting.
     func releaseEnded(_ call: ProxiedRequest, now: Moment) {
         guard call.userCall != nil || call.dialogRequest != nil else { return }
         for index in call.fork.branches.indices where call.fork.branches[index].isEnded {
@@ -135,7 +146,7 @@ extension ProxyEngine {
         unlistEnded(call)
     }
 
-    /// Branches that are over are not found by their devices any more.
+    /// Removes the call from the lists of waiting calls of the devices whose branches have ended.
     private func unlistEnded(_ call: ProxiedRequest) {
         for index in call.fork.branches.indices {
             guard call.fork.branches[index].isEnded, call.fork.branches[index].isListed else { continue }
@@ -148,7 +159,7 @@ extension ProxyEngine {
         }
     }
 
-    /// The final response was sent: frees what only an active call needs.
+    /// Frees the memory that a call needs only until its final response.
     func finish(_ call: ProxiedRequest, now: Moment) {
         output.timers.cancel(call.stopsWaiting())
         outgoingEnded(call)
@@ -158,13 +169,13 @@ extension ProxyEngine {
     }
 }
 
-/// The journal of active calls: waiting and ringing calls survive a restart of the daemon.
+/// Writes the journal of active calls, so that waiting and ringing calls survive a restart of the daemon.
 ///
-/// A journal entry comes before the messages and pushes that follow from it, and the shell writes the entry first. A
-/// call is written before its push, an INVITE before the phone gets it, and the end before the caller learns it. A call
-/// stays in the journal until its caller has acknowledged the end; for calls with a 2xx see ``AnsweredCalls``.
+/// Each entry is written before the messages and pushes that follow from it: a call before its push, an INVITE before
+/// it is sent to the phone, and the end before the caller is notified. A call stays in the journal until its caller has
+/// acknowledged the final response. For calls with a 2xx, see ``AnsweredCalls``.
 extension ProxyEngine {
-    /// The call has begun, and its devices have got the INVITE or a push.
+    /// Writes a new call into the journal, when its devices get the INVITE or a push.
     ///
     /// - Parameters:
     ///   - call: the call, which may be over already.
@@ -181,7 +192,7 @@ extension ProxyEngine {
         for index in call.fork.branches.indices { call.fork.wasWritten(index) }
     }
 
-    /// A branch sends an INVITE.
+    /// Writes into the journal that a branch sends an INVITE.
     func journalSent(_ branch: Int, of call: ProxiedRequest, _ edits: RequestEdits, on flow: Flow) {
         guard call.journalling != .off else { return }
         let sent = StoredCall.SentINVITE(
@@ -189,7 +200,7 @@ extension ProxyEngine {
         note(branch, of: call, sent)
     }
 
-    /// Writes the call's branches that have changed.
+    /// Writes the branches of the call that have changed into the journal.
     ///
     /// - Parameters:
     ///   - call: the call; ignored if the journal does not keep it.
@@ -210,13 +221,13 @@ extension ProxyEngine {
         if let place { output.actions.insert(.journal(change), at: place) } else { act(.journal(change)) }
     }
 
-    /// The caller gets a final response other than 2xx.
+    /// Writes into the journal that the caller gets a final response other than 2xx.
     func journalRefusal(_ bytes: [UInt8], of call: ProxiedRequest) {
         guard call.journalling == .open else { return }
         act(.journal(.final(call: call.id.rawValue, bytes)))
     }
 
-    /// The caller gets a 2xx of a phone.
+    /// Writes into the journal that the caller gets a 2xx of a phone.
     func journalAnswer(_ response: SIPResponse, of call: ProxiedRequest, now: Moment) {
         guard call.journalling != .off else { return }
         let dialog = AnsweredCalls.dialogKey(response.callID, response.to.tag, response.cseq.number)
@@ -224,14 +235,14 @@ extension ProxyEngine {
         armJournal()
     }
 
-    /// The ACK of a 2xx was sent to the phone.
+    /// Notes that the ACK of a 2xx was sent to the phone, so that the journal can drop the call earlier.
     func journalACK(_ request: SIPRequest, now: Moment) {
         guard !calls.answered.isEmpty else { return }
         calls.answered.acknowledged(
             AnsweredCalls.dialogKey(request.callID, request.to.tag, request.cseq.number), now: now.instant)
     }
 
-    /// Keeps a call that was answered in an earlier run.
+    /// Keeps a call that was answered in an earlier run in the journal.
     func keepAnswered(_ call: ProxiedRequest, now: Moment) {
         calls.answered.resume(call, now: now.instant)
         armJournal()
@@ -247,7 +258,8 @@ extension ProxyEngine {
         armJournal()
     }
 
-    /// The caller has acknowledged the final response, or its transaction is over without ACK.
+    /// Removes a refused call from the journal: the caller has acknowledged the final response, or the transaction has
+    /// ended without an ACK.
     func journalOver(_ server: ServerTransactionID) {
         if let call = calls.call(of: server), call.journalling == .open { journalOver(call) }
     }
@@ -258,10 +270,10 @@ extension ProxyEngine {
     }
 }
 
-/// The timers of a call: how long it waits for a device, and how long for the first response.
+/// Sets the timers of a call: for its wait for a device, and for the first response to its INVITE.
 extension ProxyEngine {
-    /// Starts the timer of a call that waits for a device. The ring timeout counts from the INVITE, and the INVITE's
-    /// Expires may shorten it. A phone that is lost after that time still gets ten seconds to come back.
+    /// Starts the timer that ends a call's wait for devices. The ring timeout is counted from the INVITE, whose Expires
+    /// may shorten it. If a phone is lost after the ring timeout, the call still waits ten seconds for it.
     func armHold(of call: ProxiedRequest, now: Moment) {
         guard call.deadline == .none, let userCall = call.userCall else { return }
         let end = userCall.holdUntil > now.instant ? userCall.holdUntil : now.instant + Self.returnTime
@@ -275,7 +287,8 @@ extension ProxyEngine {
         return min(settings.call.ringTimeout, .seconds(Int64(expires)))
     }
 
-    /// After this time without any response, a flow is taken for dead, or the phone for asleep.
+    /// How long the engine waits for a first response. After this time, the flow counts as dead, or the phone as
+    /// asleep.
     static let patience: Duration = .seconds(3)
 
     func armSilence(of call: ProxiedRequest, now: Moment) {
@@ -283,9 +296,9 @@ extension ProxyEngine {
     }
 }
 
-/// Calls that phones make through the upstream.
+/// Observes calls that phones make through the upstream.
 extension ProxyEngine {
-    /// The Warning and Retry-After of the 503 to a phone while the upstream does not answer.
+    /// The Warning and Retry-After in the 503 that a phone gets while the upstream does not answer.
     var upstreamIsAway: [AddedField] {
         [
             .warning(399, by: identity.domains.first ?? ByteString("sippushd"), "The upstream does not answer"),
@@ -293,7 +306,7 @@ extension ProxyEngine {
         ]
     }
 
-    /// A phone's call to the upstream begins. A call of an earlier run keeps its original start.
+    /// Begins a phone's call to the upstream. `earlier` is the begin of the call, if it began in an earlier run.
     func outgoingBegan(
         _ call: ProxiedRequest, _ incoming: IncomingRequest, _ next: RouteSet.Next, since earlier: UnixTime? = nil,
         now: Moment
@@ -305,13 +318,13 @@ extension ProxyEngine {
         ledger.began(call, of: caller, to: next.requestURI.text, incoming, since: date, now: now)
     }
 
-    /// The upstream has sent its first response other than 100.
+    /// Measures the time from the INVITE to the upstream's first response other than 100.
     func noteRinging(_ outgoing: OutgoingCall, now: Moment) {
         guard outgoing.heard() else { return }
         output.counters.observe(.upstreamAnswer, now.instant - outgoing.since)
     }
 
-    /// The caller of an outgoing call has got the final response.
+    /// Counts an outgoing call whose caller has got the final response.
     func outgoingEnded(_ call: ProxiedRequest) {
         guard let outgoing = call.outgoing, !outgoing.isCounted else { return }
         outgoing.counted()

@@ -14,10 +14,11 @@ import SIPTransactions
 import Telemetry
 import Timekeeping
 
-/// An INVITE for one of our users: each device of the user gets the INVITE or a push.
+/// Offers an INVITE to one of our users: each device of the user gets the INVITE or a push.
 extension ProxyEngine {
-    /// Offers an INVITE to one of our users: ordinary contacts ring immediately, sleeping devices get a push and are
-    /// waited for (R11-R18).
+    /// Offers an INVITE to the devices of a user: ordinary contacts get the INVITE, and sleeping devices get a push
+    /// while the INVITE is held (R11-R18). If `targets` is empty, the call is forwarded, see
+    /// ``offerToNobody(_:of:caller:now:)``.
     func offer(
         _ incoming: IncomingRequest, to aor: AddressOfRecord, _ targets: [ForkTarget], caller sender: Caller,
         now: Moment
@@ -27,7 +28,8 @@ extension ProxyEngine {
         let key = UserCallKey(aor: aor, callID: request.callID, fromTag: request.from.tag ?? .empty)
         let aor = key.aor
         guard !calls.isOffered(key) else {
-            // The same call came by another way (RFC 3261 section 8.2.2.2): its devices are being called already.
+            // The same INVITE arrived twice, because a proxy forked it (RFC 3261 section 8.2.2.2). The devices are
+            // being called already.
             refuse(incoming, .loopDetected, because: .loop, now: now)
             return
         }
@@ -54,7 +56,7 @@ extension ProxyEngine {
         call.journalBegan()
         output.counters.count(.call)
         log.info(
-            "call offered",
+            "a call for a user has arrived",
             [
                 .aor: .described(aor), .callID: .bytes(request.callID), .caller: .bytes(request.from.uri.text),
                 .count: .number(targets.count),
@@ -73,9 +75,10 @@ extension ProxyEngine {
         }
         journalBegun(call, at: first, now: now)
         noWakeBegan(call, now: now)
+        if targets.isEmpty { update(call, now: now) { $0.hasNoDevice() } }
     }
 
-    /// One device gets the INVITE, or a push, or both.
+    /// Sends the INVITE, a push, or both to one device.
     private func offer(
         _ userCall: UserCall, to target: ForkTarget, _ treatment: Treatment, branch: Int, of call: ProxiedRequest,
         _ incoming: IncomingRequest, _ caller: CallerIdentity, now: Moment
@@ -97,14 +100,14 @@ extension ProxyEngine {
             if userCall.mayPush { ask(target, now: now) }
         } else {
             sendToDevice(incoming, for: branch, of: call, to: target, now: now)
-            // For a device with further flows, `sendToDevice` has armed the timer already.
+            // If the device has several flows, `sendToDevice` has already armed this timer.
             if treatment == .ringAndWake, !registrar.bindings.hasFurtherFlows(target.binding) {
                 armSilence(of: call, now: now)
             }
         }
     }
 
-    /// Why no push is sent, and the provider that would carry the push.
+    /// The reason why a device gets no push, and the provider of its token.
     private func omission(
         of target: ForkTarget, _ treatment: Treatment
     ) -> (TimelineRecord.Omission, app: String) {
@@ -117,17 +120,18 @@ extension ProxyEngine {
         return (.providerOff, provider.rawValue)
     }
 
-    /// How a device is called when the INVITE comes.
+    /// How a device is called when an INVITE arrives.
     private enum Treatment {
-        /// The device gets the INVITE.
+        /// The device gets the INVITE immediately.
         case ring
         /// The device gets a push, and the INVITE is held.
         case wake
-        /// The device gets the INVITE and a push: nobody knows which reaches the phone first.
+        /// The device gets the INVITE and a push, because either may reach the phone first.
         case ringAndWake
     }
 
-    /// A push contact gets a push, unless its phone registered a moment ago (reading A9).
+    /// Decides how a device is called. A push contact gets a push, unless its phone registered within
+    /// `skip-push-within` (reading A9).
     private func treatment(of target: ForkTarget, now: Moment) -> Treatment {
         guard target.canBeWoken else { return .ring }
         guard hop(to: target).isOpen, !target.hasFailed else { return .wake }
@@ -136,13 +140,14 @@ extension ProxyEngine {
     }
 }
 
-/// Limits on held requests, and the limit on waking phones (T11).
+/// Checks the limits on held requests, and on callers who wake phones (T11).
 extension ProxyEngine {
-    /// Whether a request has room while it waits for its final response: in total, and in the shares of caller and
+    /// Whether a request may be held until its final response, by the total limits and by the shares of its caller and
     /// callee (T11.3).
     ///
-    /// If not, this method has answered the request. A caller who holds too much gets 503. A callee with too many held
-    /// requests is busy: an INVITE gets 486, another request 480. After a 503, a PBX would go round this proxy.
+    /// If the request has no room, this method has answered it. If the caller's held requests exceed a limit, the
+    /// response is 503. If the callee has too many held requests, the response to an INVITE is 486, and to any other
+    /// request 480: a PBX that got 503 would no longer send calls to this proxy.
     func admits(_ incoming: IncomingRequest, from caller: Caller, to callee: AddressOfRecord?, now: Moment)
         -> Bool
     {
@@ -163,8 +168,8 @@ extension ProxyEngine {
         return false
     }
 
-    /// Whether a request that starts no call, such as one inside a dialog, has room in its sender's share. If not, this
-    /// method has answered the request. Trusted peers and BYE always have room (T32.3).
+    /// Whether the sender's share has room for a request that starts no call, such as a request inside a dialog. If the
+    /// result is false, this method has answered the request. Trusted peers and BYE always have room (T32.3).
     func admitsBesides(_ incoming: IncomingRequest, from caller: Caller, now: Moment) -> Bool {
         guard incoming.request.method != .bye, !caller.isTrusted else { return true }
         let size = incoming.request.frame.bytes.count
@@ -176,19 +181,20 @@ extension ProxyEngine {
         return false
     }
 
-    /// The caller of a request without a proved user: the caller that a trusted peer names, or else the sender's
-    /// address.
+    /// The caller to whom a request without a password counts: the caller that a trusted peer names, or else the
+    /// sender's address.
     func caller(of request: SIPRequest, on flow: Flow, isTrusted: Bool) -> Caller {
         isTrusted ? Caller(namedIn: request, by: flow.remote.address) : Caller(flow.remote.address)
     }
 
-    /// Whether this caller may wake phones now (T11.2). Trusted peers have no limit here: a PBX limits its own callers.
+    /// Whether this caller may wake phones now (T11.2). Trusted peers have no limit on pushes here: a PBX limits its
+    /// own callers.
     func admitsPushes(of caller: Caller, from incoming: IncomingRequest, now: Moment) -> Bool {
         guard settings.call.pushesPerCaller > 0, !caller.isTrusted else { return true }
         guard !ledger.limits.admits(caller, now: now.instant) else { return true }
         if let suppressed = ledger.lines.admit(caller, now: now.instant) {
             log.warning(
-                "caller makes too many calls, nobody is woken",
+                "a caller makes too many calls, so the daemon wakes no phone for the call",
                 [
                     .caller: .bytes(incoming.request.from.uri.text), .source: .described(incoming.flow.remote),
                     .suppressed: .number(suppressed),
@@ -197,8 +203,8 @@ extension ProxyEngine {
         return false
     }
 
-    /// Starts to keep a request with a server transaction, to send it on. If no transaction is free, this method has
-    /// answered the request and returns `nil`.
+    /// Begins to proxy a request: keeps the request, and gives it a server transaction. If no transaction is free, this
+    /// method has answered the request and returns `nil`.
     func startProxying(
         _ incoming: IncomingRequest, to devices: [DeviceID?], parties: HeldShares.Parties = .nobody,
         now: Moment
@@ -213,9 +219,9 @@ extension ProxyEngine {
     }
 }
 
-/// The parsed request of a call, made again from its bytes.
+/// Parses a call's kept request again.
 extension ProxyEngine {
-    /// The call's request. Unless the call is among the latest, its bytes are parsed again.
+    /// The call's request. The latest calls keep their parsed request; for other calls, the bytes are parsed again.
     func revive(_ call: ProxiedRequest) -> IncomingRequest? {
         guard let request = call.recent ?? reread(call.request) else { return nil }
         let incoming = IncomingRequest(request, on: call.source, isTrusted: call.isTrusted).proved(by: call.sender)

@@ -12,12 +12,13 @@ import SIPTransactions
 import Telemetry
 import Timekeeping
 
-/// Responses from next hops, and transactions that fail without a response.
+/// Handles responses from next hops, and transactions that fail without a response.
 extension ProxyEngine {
     func received(_ response: SIPResponse, of client: ClientTransactionID, now: Moment) {
         switch sip.legs[client] {
         case .branch(let leg)?: received(response, of: client, leg, now: now)
         case .farewell(let farewell)?: farewellAnswered(farewell, response, of: client, now: now)
+        case .answered(let answered)?: if response.status.isSuccess { hangUp(answered, response, now: now) }
         case .question(let question)?: questionAnswered(question, response, of: client, now: now)
         case nil: break
         }
@@ -31,10 +32,11 @@ extension ProxyEngine {
         noteUpstreamHeard(leg, now: now)
         guard received.status != .trying else { return }
         if let outgoing = leg.call.outgoing { noteRinging(outgoing, now: now) }
+        noteReturned(leg, received.status, now: now)
         let response = stripped(received, of: leg)
-        // The topmost Via is ours. A response without another Via is for us alone (RFC 3261 section 16.7 item 3). But
-        // some phones send their final response to a cancelled INVITE with the Via of our CANCEL. The final response of
-        // such a phone counts, and the caller gets it with the Vias of the caller's request.
+        // The topmost Via is this proxy's own, so a response must have a second one (RFC 3261 section 16.7 item 3). But
+        // some phones answer a cancelled INVITE with the Via of the proxy's CANCEL only. This final response counts,
+        // and the caller gets it with the Vias of the INVITE.
         guard response.viaCount > 1 || response.status.isFinal else { return }
         noteForwardHeard(leg, response.status, now: now)
         let isFormer = leg.isFormer(client)
@@ -63,7 +65,7 @@ extension ProxyEngine {
         }
     }
 
-    /// A peer has sent a challenge that nobody can answer (T9.17).
+    /// Counts and logs a challenge from a peer that no phone can answer (T9.17).
     private func noteUnanswerable(_ response: SIPResponse, of leg: BranchLeg, now: Moment) {
         output.counters.count(.challengeUnanswerable)
         guard let suppressed = access.refusals.challengedUnanswerably(now: now.instant) else { return }
@@ -75,7 +77,7 @@ extension ProxyEngine {
         }
         let peer = leg.call.fork.branches[leg.branch].flow?.remote
         log.notice(
-            "a peer asks phones for a password in a realm of this daemon, which no phone can answer: give the peer its own realm, or let it trust this daemon",
+            "a peer challenges phones in a realm of this daemon, which no phone can answer: give the peer its own realm, or let it trust this daemon",
             [
                 .target: peer.map { .described($0) } ?? .text("unknown"),
                 .method: .bytes(response.cseq.method.name), .realm: .bytes(realm ?? .empty),
@@ -84,7 +86,7 @@ extension ProxyEngine {
             ])
     }
 
-    /// A call was answered: remembers which phones are in the dialog.
+    /// Remembers which phone has answered a call, so that a later INVITE with Replaces finds the phone.
     private func noteDialog(_ response: SIPResponse, _ leg: BranchLeg) {
         if let device = leg.call.fork.branches[leg.branch].addressee, let tag = response.to.tag {
             dialogs.devices.note(device, callID: response.callID, tag: tag)
@@ -96,7 +98,7 @@ extension ProxyEngine {
         dialogs.devices.note(device, callID: response.callID, tag: tag)
     }
 
-    /// The response without identity fields that its sender may not set, or that the caller may not see (T9.7).
+    /// The response without identity header fields that its sender may not set, or that the caller may not see (T9.7).
     private func stripped(_ response: SIPResponse, of leg: BranchLeg) -> SIPResponse {
         guard let flow = leg.call.fork.branches[leg.branch].flow, isTrusted(flow) else {
             return response.without(settings.stripped)
@@ -107,16 +109,17 @@ extension ProxyEngine {
         return response.without(Self.privateIdentity)
     }
 
-    /// The header field that `Privacy: id` keeps inside the trust domain (RFC 3325 section 7).
+    /// Removes P-Asserted-Identity, which `Privacy: id` keeps inside the trust domain (RFC 3325 section 7).
     private static let privateIdentity = HeaderFilter([.pAssertedIdentity], names: [])
 
     // MARK: No response
 
-    /// A next hop did not respond, or could not be reached.
+    /// Handles a request to a next hop that did not respond, or could not be reached.
     func legFailed(_ client: ClientTransactionID, with status: Status, now: Moment) {
         switch sip.legs[client] {
         case .branch(let leg)?: legFailed(client, leg, with: status, now: now)
         case .farewell?: farewellEnded(client, now: now)
+        case .answered?: break
         case .question?: questionFailed(client, wasSent: status == .requestTimeout, now: now)
         case nil: break
         }
@@ -147,7 +150,7 @@ extension ProxyEngine {
 
     func questionAnswered(_ question: Question, _ response: SIPResponse, of client: ClientTransactionID, now: Moment) {
         switch question {
-        // The response is also a sign of life on its flow: `noteLife` releases the held calls.
+        // The held calls are released by `noteLife`, because this response is a sign of life on its flow.
         case .phone: if response.status.isFinal { output.counters.count(.phoneAnswered) }
         case .upstream(let place):
             if response.status.isFinal { _ = sip.legs.endQuestion(client) }
@@ -158,7 +161,7 @@ extension ProxyEngine {
         }
     }
 
-    /// The transaction got no response in time, or no connection could be opened.
+    /// Handles an OPTIONS from this proxy that got no response in time, or whose connection could not be opened.
     func questionFailed(_ client: ClientTransactionID, wasSent: Bool, now: Moment) {
         switch sip.legs.endQuestion(client) {
         case .upstream(let place)?: upstreamIsSilent(at: place, wasSent: wasSent, now: now)
@@ -169,7 +172,8 @@ extension ProxyEngine {
 }
 
 extension ProxyEngine {
-    /// Timer C of a branch has fired (RFC 3261 section 16.8): the phone gets a CANCEL, and the branch ends with 408.
+    /// Handles an INVITE that rang until Timer C fired (RFC 3261 section 16.8): the phone gets a CANCEL, and the branch
+    /// ends with 408.
     func legRangTooLong(_ client: ClientTransactionID, now: Moment) {
         guard let leg = sip.legs.branch(client) else { return }
         if leg.isFormer(client) {

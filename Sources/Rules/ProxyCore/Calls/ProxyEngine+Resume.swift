@@ -14,10 +14,10 @@ import Telemetry
 package import Timekeeping
 import Waking
 
-/// Continues calls of an earlier run: the server transaction, the branches, the hold and the pushes.
+/// Continues calls of an earlier run, with their server transactions, branches, waits and pushes.
 extension ProxyEngine {
-    /// Takes a call from the journal at start-up, after the bindings are restored and before ``restored(now:)``. A call
-    /// that cannot continue leaves the journal as a missed call.
+    /// Continues a call that the journal has from an earlier run. The shell calls this method after it has restored the
+    /// bindings and before ``restored(now:)``. A call that cannot continue becomes a missed call.
     package func restore(_ stored: StoredCall, now: Moment) {
         let request = functions.reread(stored.request)
         if let request, request.method == .invite {
@@ -32,7 +32,7 @@ extension ProxyEngine {
         guard let listener = identity.listener(stored.source.listener),
             listener.transport == stored.source.transport
         else { return false }
-        // The connection has ended with the earlier run.
+        // The caller's connection ended with the earlier run.
         let incoming = IncomingRequest(request, on: stored.source.closed, isTrusted: stored.isTrusted)
             .proved(by: stored.sender)
         guard
@@ -72,8 +72,8 @@ extension ProxyEngine {
         return caller(of: request, on: stored.source, isTrusted: stored.isTrusted)
     }
 
-    /// Where responses go until the caller connects again. For a trusted peer the daemon opens a connection to the
-    /// address in the Via. A phone has to connect itself, since its Via may name any port.
+    /// The flow for responses until the caller connects again. For a trusted peer, the daemon opens a connection to the
+    /// address in the Via. For a phone it opens none, because the phone's Via may name any port.
     private func wayBack(to incoming: IncomingRequest) -> Flow {
         guard incoming.flow.transport == .tcp, incoming.isTrusted else { return incoming.responseFlow }
         let endpoint = Endpoint(incoming.flow.remote.address, incoming.request.via.port ?? 5060)
@@ -81,7 +81,8 @@ extension ProxyEngine {
         return Flow(transport: .tcp, listener: incoming.flow.listener, connection: 0, remote: endpoint)
     }
 
-    /// The calling phone's binding. When the phone connects again, it gets the responses.
+    /// The binding of the phone that made the call. If this phone connects again, it gets the responses on its new
+    /// flow.
     private func phone(of incoming: IncomingRequest) -> DeviceID? {
         guard !incoming.isTrusted, let user = identity.callingUser(of: incoming) else { return nil }
         return registrar.bindings.device(of: user) { $0.remote == incoming.flow.remote }
@@ -90,7 +91,7 @@ extension ProxyEngine {
     private func resume(_ call: ProxiedRequest, _ stored: StoredCall, _ incoming: IncomingRequest, now: Moment) {
         guard let server = call.server else { return }
         log.info(
-            "call goes on after a restart",
+            "a call continues after the daemon's restart",
             [
                 .aor: .text(stored.userCall?.aor.description ?? ""), .callID: .bytes(incoming.request.callID),
                 .count: .number(stored.branches.count),
@@ -105,7 +106,7 @@ extension ProxyEngine {
             outgoingBegan(call, incoming, next, since: stored.receivedAt, now: now)
         }
         if !stored.final.isEmpty {
-            // The caller may not have got the final response yet.
+            // The caller may not have received the final response.
             withTransactions {
                 $0.respond(server, status: stored.final.status, bytes: stored.final.array, now: now.instant, into: &$1)
             }
@@ -121,7 +122,7 @@ extension ProxyEngine {
         update(call, now: now) { $0.resumed() }
     }
 
-    /// Continues a call to one of our users: lists its devices, and resumes its timeline records.
+    /// Lists a resumed call under the devices that it waits for, and resumes its timeline records.
     private func resume(_ userCall: UserCall, of call: ProxiedRequest, _ stored: StoredCall, now: Moment) {
         for index in call.fork.branches.indices where !call.fork.branches[index].isEnded {
             list(index, of: call)
@@ -129,8 +130,8 @@ extension ProxyEngine {
         }
     }
 
-    /// Makes the call a missed call of its devices again, because an active call has no row in the store. For an
-    /// answered or refused call, the store already has the result.
+    /// Adds a resumed call to the missed calls of its devices until it is answered, because the store has no row for an
+    /// active call. For an answered or refused call, the store already has the result.
     private func restoreMissedCall(_ stored: StoredCall, _ request: SIPRequest, now: Moment) {
         guard let userCall = stored.userCall, stored.final.isEmpty,
             !Fork(resuming: stored).isAnsweredOrForwarded
@@ -147,7 +148,7 @@ extension ProxyEngine {
     private func noteResumed(
         _ index: Int, of call: ProxiedRequest, _ stored: StoredCall.Branch, _ userCall: UserCall, now: Moment
     ) {
-        // A push that is sent again gets a new record.
+        // A branch whose push is sent again gets a new timeline record instead.
         guard let device = stored.device, !mayPushAgain(stored, userCall) else { return }
         ledger.resumed(
             index, of: call, userCall, device, stored.code,
@@ -155,7 +156,8 @@ extension ProxyEngine {
             now: now)
     }
 
-    /// Whether to send the push again, with the same code, because the push may not have reached the provider.
+    /// Whether a push of the earlier run is sent again, with the same code, because it may not have reached the
+    /// provider.
     private func mayPushAgain(_ stored: StoredCall.Branch, _ userCall: UserCall) -> Bool {
         stored.stage == .waiting && stored.code != nil && !stored.wasWoken && userCall.mayPush
     }
@@ -175,11 +177,11 @@ extension ProxyEngine {
             take(up: sent, index, of: call, incoming, .sendingAgain, now: now)
             if call.dialogRequest != nil || call.userCall != nil { armSilence(of: call, now: now) }
         case (.called, let sent?) where goesToUpstreamByTLS(sent.flow, of: call):
-            // The server's certificate has to name the upstream, so the name is looked up.
+            // The server's certificate must contain the upstream's name, so this name is looked up.
             if let upstream = settings.upstream { lookUp(upstream, toSend: .again(sent), for: index, of: call) }
         case _ where call.fork.isClosing: branchFailed(index, of: call, with: .requestTerminated, now: now)
         case (_, let sent?):
-            // The phone may have the INVITE, and answer on the next connection that it opens.
+            // The phone may have received the INVITE, and may answer on its next connection.
             take(up: sent, index, of: call, incoming, .silent, now: now)
             wait(index, of: call, stored, incoming, now: now)
         case (_, nil):
@@ -188,7 +190,7 @@ extension ProxyEngine {
         }
     }
 
-    /// Resumes INVITEs that went to earlier flows of the phone. Only a 2xx to one of them counts.
+    /// Resumes INVITEs that the earlier run sent on former flows of the phone. Only a 2xx to such an INVITE counts.
     private func takeUpFormer(
         _ stored: StoredCall.Branch, _ index: Int, of call: ProxiedRequest, _ incoming: IncomingRequest, now: Moment
     ) {
@@ -201,8 +203,8 @@ extension ProxyEngine {
         }
     }
 
-    /// Whether the flow can still be used. Connections have ended with the earlier run. UDP needs none, and a flow with the
-    /// connection number 0 opens a new one.
+    /// Whether a flow of the earlier run can still be used. All connections of that run are closed. A UDP flow needs no
+    /// connection, and a flow with the connection number 0 opens a new one.
     private func isWayOpen(_ flow: Flow, of call: ProxiedRequest) -> Bool {
         !flow.transport.isReliable || flow.transport == .tcp && flow.connection == 0
             || goesToUpstreamByTLS(flow, of: call) && settings.upstream?.numeric != nil
@@ -213,7 +215,7 @@ extension ProxyEngine {
             && settings.upstream != nil
     }
 
-    /// The upstream was looked up again, because an earlier run sent the INVITE there over TLS.
+    /// Sends the INVITE to the upstream after a new look-up, because the earlier run sent the INVITE over TLS.
     func sendAgain(
         _ sent: StoredCall.SentINVITE, _ index: Int, of call: ProxiedRequest, _ incoming: IncomingRequest,
         to hops: [ResolvedHop], now: Moment
@@ -227,8 +229,8 @@ extension ProxyEngine {
         take(up: sent, index, of: call, incoming, .sendingAgain, now: now)
     }
 
-    /// Sends the INVITE again exactly as it was sent before. A phone that has the INVITE repeats its last response. For
-    /// a phone that never got it, this is the first INVITE.
+    /// Sends the INVITE again exactly as it was sent before. A phone that already has this INVITE repeats its last
+    /// response. A phone that never received the first INVITE treats the repeated one as new.
     private func take(
         up sent: StoredCall.SentINVITE, _ index: Int, of call: ProxiedRequest, _ incoming: IncomingRequest,
         _ resumption: TransactionTable.Resumption, now: Moment
@@ -256,7 +258,7 @@ extension ProxyEngine {
         }
     }
 
-    /// The request as it was sent before, except for the dialog tokens, which are those of this run.
+    /// The INVITE exactly as the earlier run sent it, except for the dialog tokens, which this run seals.
     private func again(
         _ sent: StoredCall.SentINVITE, of call: ProxiedRequest, to branch: ForkBranch, _ incoming: IncomingRequest,
         now: Moment
@@ -281,14 +283,14 @@ extension ProxyEngine {
         return incoming.request.forwarded(edits)
     }
 
-    /// The branch's ``ForkTarget/way``, if the phone is still registered there.
+    /// The ``ForkTarget/routeHash`` of the way on which the earlier run sent the INVITE.
     private func routeHash(of sent: StoredCall.SentINVITE, to branch: ForkBranch, now: Moment) -> Int {
         let target = branch.addressee.flatMap { registrar.bindings.forkTarget($0, now: now.instant) }
         if let target, !target.path.isEmpty, target.path == sent.routes { return target.routeHash }
         return sent.flow.hashValue
     }
 
-    /// The branch waits for its phone. If the phone had the INVITE, its connection has ended.
+    /// Lets a resumed branch wait for its phone, whose connection has ended.
     private func wait(
         _ index: Int, of call: ProxiedRequest, _ stored: StoredCall.Branch, _ incoming: IncomingRequest, now: Moment
     ) {
@@ -319,7 +321,7 @@ extension ProxyEngine {
 
     // MARK: Calls to the upstream and in dialogs
 
-    /// The state for an INVITE inside a dialog; `nil` if no push can wake its phone.
+    /// The INVITE with its dialog, for an INVITE inside a dialog; `nil` if no push can wake its phone.
     private func dialogRequest(_ incoming: IncomingRequest, _ stored: StoredCall, now: Moment) -> DialogRequest? {
         guard case .dialog(let pass, let next) = route(of: incoming.request),
             let request = dialogRequest(
@@ -330,7 +332,7 @@ extension ProxyEngine {
         return request
     }
 
-    /// Sends a resumed INVITE to the upstream or inside its dialog, by the route that a new INVITE would take.
+    /// Sends a resumed INVITE to the upstream or inside its dialog, on the same route as a new INVITE.
     private func goOn(_ call: ProxiedRequest, _ stored: StoredCall.Branch, _ incoming: IncomingRequest, now: Moment) {
         switch (route(of: incoming.request), call.dialogRequest) {
         case (.dialog, let request?):
@@ -354,7 +356,7 @@ extension ProxyEngine {
 }
 
 extension ByteString {
-    /// The status of a response that this program wrote.
+    /// The status code in the bytes of a response that the daemon has written.
     fileprivate var status: Status {
         count > 12 ? Status(code: self[8..<11].decimal(as: UInt16.self) ?? 500) : .serverError
     }

@@ -14,8 +14,8 @@ import Telemetry
 package import Timekeeping
 import Waking
 
-/// Requests inside dialogs that were made through this proxy. They go from one side of the dialog to the other, and
-/// nowhere else (T20).
+/// Handles requests inside dialogs that began through this proxy. Each request is sent only from one side of its dialog
+/// to the other (T20).
 extension ProxyEngine {
     func dialogRequestReceived(_ incoming: IncomingRequest, _ pass: DialogPass, _ next: RouteSet.Next, now: Moment) {
         guard isAlive(pass, now: now) else {
@@ -24,8 +24,8 @@ extension ProxyEngine {
         }
         guard admits(incoming, pass, now: now) else { return }
         if let breach = breach(of: incoming, pass) {
-            // The sender has proved itself, so a transaction is begun, where its ACK ends. Without one, the ACK would
-            // go to the other side.
+            // The sender has proved its identity, so a server transaction begins. Without this transaction, the ACK of
+            // the refusal would be sent to the other side.
             guard let incoming = startTransaction(incoming, now: now) else { return }
             return refuse(incoming, by: breach, now: now)
         }
@@ -48,7 +48,8 @@ extension ProxyEngine {
         forward(incoming, from: caller, next, on: hop, pass, now: now)
     }
 
-    /// The caller in whose share a request inside a dialog counts: the user on the side that sent it.
+    /// The caller to whose share of the limits a request inside a dialog counts: the user on the side that sent the
+    /// request.
     func caller(of incoming: IncomingRequest, _ pass: DialogPass) -> Caller {
         if case .phone(let device) = pass.sender.party, let aor = registrar.bindings.binding(device)?.aor {
             return Caller(user: aor)
@@ -63,8 +64,8 @@ extension ProxyEngine {
         return incoming.isTrusted ? nil : RequestRules.insideDialogs(incoming.request)
     }
 
-    /// An ACK for a 2xx is routed like any request, but without a transaction (RFC 3261 sections 16.10 and 17). An
-    /// ACK is dropped where another request would be refused.
+    /// Routes an ACK for a 2xx like other requests, but without a transaction (RFC 3261 sections 16.10 and 17). Where
+    /// another request would be refused, the ACK is dropped.
     func ackReceived(_ incoming: IncomingRequest, now: Moment) {
         let request = incoming.request
         guard request.maxForwards != 0,
@@ -75,7 +76,7 @@ extension ProxyEngine {
             let listener = identity.listener(flow.listener),
             let number = sip.transactions.makeClientTransaction()
         else { return }
-        // The number makes the Via unique. No transaction is started with it.
+        // The transaction id makes the Via unique. No transaction begins with this id.
         defer { sip.transactions.discard(number) }
         var edits = RequestEdits(
             requestURI: withoutGRUU(next, pass, now: now).requestURI.text,
@@ -111,18 +112,18 @@ extension ProxyEngine {
 
     // MARK: How long (T20.5)
 
-    /// Restores from the store how long an earlier run renewed a dialog.
+    /// Restores the expiry of a dialog that was renewed in an earlier run.
     package func restoreDialog(_ digest: UInt64, until: UnixTime, now: Moment) {
         dialogs.renewals.renew(digest, until: until, now: now.date)
     }
 }
 
-/// Wakes phones that fall asleep inside a dialog (RFC 8599 section 6). A request to such a phone wakes it by a push,
-/// and waits until the phone registers.
+/// Wakes phones that fall asleep inside a dialog (RFC 8599 section 6). A request for a sleeping phone sends a push, and
+/// waits until the phone registers.
 ///
-/// Our own dialog token names the phone, so the phone need not write `pn-purr` into its Contact.
+/// The proxy's own dialog token names the phone, so the phone need not write `pn-purr` into its Contact.
 extension ProxyEngine {
-    /// The request, if it is for a phone that a push can wake; `nil` for any other phone.
+    /// The request with its dialog, if it is for a phone that a push can wake; otherwise `nil`.
     func dialogRequest(
         _ incoming: IncomingRequest, _ pass: DialogPass, _ next: RouteSet.Next, from caller: Caller
     ) -> DialogRequest? {
@@ -134,7 +135,7 @@ extension ProxyEngine {
             isBye: incoming.request.method == .bye)
     }
 
-    /// Sends a request to the phone at the other end of its dialog, or wakes the phone.
+    /// Sends a request to the phone on the other side of its dialog, or wakes the phone.
     func sendInDialog(_ incoming: IncomingRequest, _ request: DialogRequest, now: Moment) {
         if let refusal = refusal(of: request) {
             output.counters.count(.shareUsedUp)
@@ -150,8 +151,9 @@ extension ProxyEngine {
         send(incoming, request, of: call, now: now)
     }
 
-    /// Refuses a request if too many wait for its phone. A peer in a dialog could otherwise fill the memory and leave
-    /// no room for others (T27.2, T32.3). A BYE always has room, but each side of a dialog may have only one waiting.
+    /// The status to refuse a request with, if too many requests wait for its phone; otherwise `nil`. Without this
+    /// limit, a peer in a dialog could fill the memory and leave no room for others (T27.2, T32.3). A BYE always has
+    /// room, but only one BYE of each side of a dialog may wait.
     private func refusal(of request: DialogRequest) -> Status? {
         var taken = FairShare.Taken(all: 0, untrusted: 0, own: 0)
         for case let other? in wakes.calls(of: request.device).lazy.map(\.dialogRequest) {
@@ -173,9 +175,9 @@ extension ProxyEngine {
     /// Sends the request on the phone's flow, or lets it wait for the phone.
     ///
     /// - Parameters:
-    ///   - incoming: the request.
-    ///   - request: its dialog, phone and caller.
-    ///   - call: the call that carries the request.
+    ///   - incoming: the request to send.
+    ///   - request: the dialog, phone and caller of the request.
+    ///   - call: the call to which the request belongs.
     ///   - code: the code of a push that an earlier run may have sent for the request.
     ///   - now: both clocks.
     func send(
@@ -201,7 +203,7 @@ extension ProxyEngine {
         transmit(incoming, edits, for: 0, of: call, on: flow, device: nil, alternatives: [], now: now)
     }
 
-    /// The phone is back, so the request goes to the phone's present flow.
+    /// Sends the request on the present flow of its phone, which has registered.
     func deliver(_ request: DialogRequest, of call: ProxiedRequest, to target: ForkTarget, now: Moment) {
         let flow = target.path.isEmpty ? target.flow : dialogHop(request.pass, request.next, now: now)
         guard let flow, let incoming = revive(call) else {
@@ -209,16 +211,16 @@ extension ProxyEngine {
         }
         call.fork.aimed(0, routeHash: target.routeHash)
         ledger.drop(0, of: call, now: now, into: &output.actions)
-        log.info("request inside a dialog goes to its phone", [.device: .described(target.id)])
+        log.info("a request inside a dialog was sent to its phone", [.device: .described(target.id)])
         transmit(incoming, request, of: call, on: flow, now: now)
     }
 
     // MARK: Waiting
 
-    /// The connection on which the request was sent has ended.
+    /// Handles the end of the connection on which a request inside a dialog was sent.
     ///
-    /// - Returns: false if the request is not inside a dialog, or no longer waits for an answer, or its phone cannot
-    ///   be woken.
+    /// - Returns: true if the request now waits for its phone. False if the request is not inside a dialog, no longer
+    ///   waits for an answer, or is for a phone that cannot be woken.
     func dialogFlowClosed(_ client: ClientTransactionID, _ leg: BranchLeg, now: Moment) -> Bool {
         guard let request = leg.call.dialogRequest, leg.call.fork.acceptsBranches,
             leg.call.fork.branches[leg.branch].isUnderWay(by: client),
@@ -234,7 +236,7 @@ extension ProxyEngine {
         return true
     }
 
-    /// The phone has no flow. The request waits for the phone, as long as its sender's transaction allows (RFC 4320).
+    /// Lets the request wait for a phone that has no flow. The wait ends when the sender's transaction ends (RFC 4320).
     private func waitInDialog(
         _ call: ProxiedRequest, _ request: DialogRequest, again code: PushCode? = nil, now: Moment
     ) {
@@ -252,20 +254,20 @@ extension ProxyEngine {
         wakeInDialog(target, call, request, again: code, now: now)
     }
 
-    /// Sends one silent push for a request, within the limit for notifications. `old` is the code of a push that an
-    /// earlier run may have sent.
+    /// Sends one silent push for a request, if the limit for notifications allows it. `old` is the code of a push that
+    /// an earlier run may have sent.
     func wakeInDialog(
         _ target: ForkTarget, _ call: ProxiedRequest, _ request: DialogRequest, again old: PushCode? = nil, now: Moment
     ) {
         guard !request.hasWoken, let token = target.pushToken, let aor = registrar.bindings.binding(target.binding)?.aor
         else { return }
         request.wokePhone()
-        // One push is enough for several requests: the phone that comes for the first request gets them all.
+        // One push is enough for several requests: a phone that registers gets all requests that wait.
         let others = wakes.calls(of: request.device)
         guard !others.contains(where: { $0 !== call && $0.dialogRequest?.hasWoken == true }) else { return }
         guard old != nil || mayNotify(target.id, for: request.caller, now: now) else {
             log.info(
-                "phone is not woken inside a dialog, there were too many pushes",
+                "no push for a request inside a dialog: the phone has reached its limit of pushes",
                 [.aor: .described(aor), .device: .described(target.id)])
             return
         }
@@ -275,7 +277,8 @@ extension ProxyEngine {
         notification.destinationType = ByteString("dialog")
         notification.destinationContent = revive(call)?.request.callID.compacted() ?? .empty
         log.info(
-            "phone is woken inside a dialog", [.aor: .described(aor), .device: .described(target.id)])
+            "the daemon wakes a phone for a request inside a dialog",
+            [.aor: .described(aor), .device: .described(target.id)])
         let place = output.actions.count
         let push = notify(
             notification, old ?? ledger.newCode(), by: token, target, of: aor, as: .call(call, branch: 0), now: now)

@@ -10,11 +10,12 @@ import SIPGrammar
 import SIPTransactions
 import Timekeeping
 
-/// Knows the two sides of a dialog, and whether a request comes from the side that its tag names (T20.2, T20.4).
+/// Identifies the two sides of a dialog, and checks that a request comes from the side that its tag names (T20.2,
+/// T20.4).
 extension ProxyEngine {
     // MARK: When the dialog is made
 
-    /// The sealed dialog token for our Record-Route.
+    /// Makes the sealed dialog token for our Record-Route.
     func dialogToken(_ incoming: IncomingRequest, to flow: Flow, device: DeviceID?, now: Moment) -> [UInt8] {
         let callee = device.map { DialogSide(.phone($0), on: flow) } ?? DialogSide(.upstream, on: flow)
         let caller = callersSide(incoming)
@@ -35,13 +36,14 @@ extension ProxyEngine {
         return DialogSide(.caller(incoming.sender.map { hash(of: $0) } ?? 0), on: incoming.flow)
     }
 
-    /// The binding of the phone that calls. It finds the phone again if the phone moves during the call.
+    /// The binding of the phone that makes the call. If the phone moves during the call, its new flow is found by this
+    /// binding.
     func callersBinding(_ incoming: IncomingRequest) -> DeviceID? {
         identity.callingUser(of: incoming).flatMap { aor in registrar.bindings.device(of: aor) { $0 == incoming.flow } }
     }
 
-    /// Six bytes that name an AOR in a token. Nobody can choose a user name that has the same bytes as another,
-    /// because the hash is cryptographic and the token is sealed.
+    /// A 48-bit hash of an AOR, which stands for the user in a dialog token. The hash is cryptographic and the token is
+    /// sealed, so nobody can choose a user name with the hash of another user.
     private func hash(of aor: AddressOfRecord) -> UInt64 {
         var text = aor.user.array
         text.append("@")
@@ -52,8 +54,8 @@ extension ProxyEngine {
 
     // MARK: When it is used
 
-    /// Whether a request may pass. If not, it was answered: with 407 if a password can prove the sender, else with
-    /// 403.
+    /// Whether a request inside a dialog may pass. If the result is false, this method has answered the request: with
+    /// 407 if a password can prove the sender, otherwise with 403.
     func admits(_ incoming: IncomingRequest, _ pass: DialogPass, now: Moment) -> Bool {
         if isAtHome(incoming.flow, pass, now: now) { return true }
         guard settings.authenticates, let owner = owner(of: pass.sender, asking: incoming) else {
@@ -77,7 +79,7 @@ extension ProxyEngine {
         return false
     }
 
-    /// Whether the flow of a request is a known flow of its side of the dialog.
+    /// Whether a request came on a flow that is known to belong to its side of the dialog.
     func isAtHome(_ flow: Flow, _ pass: DialogPass, now: Moment) -> Bool {
         let side = pass.sender
         switch side.party {
@@ -87,9 +89,9 @@ extension ProxyEngine {
             if isSame(flow, side.flow) || isProved(flow, pass) { return true }
             guard let present = registrar.bindings.flow(of: id) else { return false }
             if isSame(flow, present) { return true }
-            // Behind a trusted edge, the edge answers for the phone, whatever port the edge sends from.
+            // A trusted edge vouches for the phone behind it, from whatever port the edge sends.
             if isTrusted(present) { return isTrusted(flow) }
-            // On any other flow where its user is registered, the user has been proved as well.
+            // If the user of this side is registered on another flow, the user has shown the password on that flow.
             guard let binding = registrar.bindings.binding(id) else { return false }
             return registrar.bindings.bindings(for: binding.aor, now: now.instant).contains { isSame(flow, $0.flow) }
         case .caller: return isSame(flow, side.flow) || isProved(flow, pass)
@@ -100,8 +102,8 @@ extension ProxyEngine {
         dialogs.provedPlaces[pass].map { isSame(flow, $0) } ?? false
     }
 
-    /// Whether two flows are the same: one source over UDP, or one open connection. Connection numbers are never
-    /// reused.
+    /// Whether two flows are the same: over UDP, the same remote endpoint; otherwise, the same open connection. The
+    /// daemon never reuses a connection number.
     func isSame(_ flow: Flow, _ other: Flow) -> Bool {
         guard flow.transport == other.transport, flow.remote == other.remote else { return false }
         return !flow.transport.isReliable || (flow.isConnection && flow.connection == other.connection)
@@ -109,10 +111,10 @@ extension ProxyEngine {
 
     // MARK: The name in From
 
-    /// Whether From is the sender's name from when the dialog was made (T20.7), or the user that the sender has
-    /// registered as.
+    /// Whether From has the sender's name from the beginning of the dialog (T20.7), or names the user that the sender
+    /// has registered.
     ///
-    /// A BYE, PRACK, ACK or CANCEL shows nobody a name, and passes with any From.
+    /// A BYE, PRACK, ACK or CANCEL passes with any From, because a phone does not show the From of these requests.
     func keepsItsName(_ incoming: IncomingRequest, _ pass: DialogPass) -> Bool {
         let request = incoming.request
         guard Self.showsName(request.method), let names = pass.token.names else { return true }
@@ -120,7 +122,7 @@ extension ProxyEngine {
         guard !pass.isFromCaller, case .phone(let id) = pass.sender.party,
             let home = identity.home(of: request.from.uri)
         else { return false }
-        // The callee was called by another name, and writes its own (RFC 4916).
+        // The INVITE called the callee by another name, but the callee writes its own name into From (RFC 4916).
         return registrar.bindings.binding(id)?.aor == AddressOfRecord(request.from.uri, home: home)
     }
 
@@ -131,8 +133,8 @@ extension ProxyEngine {
         }
     }
 
-    /// Where the From that is sent on begins, or 0 for all of it. It begins behind the display name if the callee
-    /// writes a name that is not from the dialog's beginning (T20.7).
+    /// The index in From at which the forwarded value begins. The value is 0 for the whole From. If the callee has
+    /// changed its display name since the dialog began, the index is after that name, which is cut off (T20.7).
     func fromStart(of request: SIPRequest) -> Int {
         guard request.to.tag != nil, request.from.displayName != nil, Self.showsName(request.method),
             case .dialog(let pass, _) = route(of: request), !pass.isFromCaller, !pass.isFromPeer,
@@ -143,7 +145,7 @@ extension ProxyEngine {
 
     // MARK: The trusted side
 
-    /// Whether the flow comes from a trusted address or from the upstream.
+    /// Whether the flow's remote endpoint is trusted or is the upstream.
     func isPeer(_ flow: Flow) -> Bool {
         isTrusted(flow) || network.upstream.isSource(flow.remote, settings)
     }
@@ -152,12 +154,13 @@ extension ProxyEngine {
 
     private struct Owner {
         let home: ByteString
-        /// `nil` if only the hash is known.
+        /// The user's name; `nil` if only the hash of the AOR is known.
         let user: ByteString?
         let isTheOne: (AddressOfRecord) -> Bool
     }
 
-    /// The user whose password proves that a request comes from this side of the dialog; `nil` if no password can.
+    /// The user whose password proves that a request comes from this side of the dialog; `nil` if a password cannot
+    /// prove it.
     private func owner(of side: DialogSide, asking incoming: IncomingRequest) -> Owner? {
         switch side.party {
         case .peer, .upstream: return nil
@@ -173,9 +176,9 @@ extension ProxyEngine {
     }
 }
 
-/// Finds the flow for a request inside a dialog.
+/// Finds the flow on which a request inside a dialog is sent.
 extension ProxyEngine {
-    /// The flow to the side that the request is for; `nil` if none exists now.
+    /// The flow to the receiver of a request inside a dialog; `nil` if no such flow exists now.
     func dialogHop(_ pass: DialogPass, _ next: RouteSet.Next, now: Moment) -> Flow? {
         guard let flow = dialogFlow(pass, next, now: now), flow.transport.isSecure || !next.isSecure else { return nil }
         return flow
@@ -189,17 +192,17 @@ extension ProxyEngine {
                 return isTrusted(flow) ? place(next, insteadOf: flow, pass, now: now) : flow
             }
             let present = registrar.bindings.flow(of: binding)
-            // The binding's flow shows whether the dialog's connection has ended since.
+            // The binding's present flow shows whether the connection of the dialog has ended in the meantime.
             let first = present == side.flow.closed ? nil : side.flow
             guard let flow = [present, first].lazy.compactMap({ $0 }).first(where: { leadsToPhone($0) }) else {
                 return returnFlow(to: binding, now: now)
             }
-            // Behind a trusted edge, the edge says where the phone is.
+            // For a phone behind a trusted edge, the edge's Contact or Record-Route says where the phone is.
             return isTrusted(flow) ? place(next, insteadOf: flow, pass, now: now) : flow
         case .caller: return leadsToPhone(side.flow) ? side.flow : nil
         case .peer, .upstream:
             if let place = place(next, insteadOf: side.flow, pass, now: now), !place.isClosed { return named(place) }
-            // The connection of this side belonged to an earlier run of the program.
+            // The connection of this side ended with an earlier run of the program.
             guard let (transport, endpoint) = settings.upstream?.numeric,
                 let listener = identity.listener(for: transport, to: endpoint.address, preferring: nil)
             else { return nil }
@@ -207,8 +210,8 @@ extension ProxyEngine {
         }
     }
 
-    /// If a phone has several flows, returns the flow on which the dialog was made while it exists. Otherwise returns
-    /// the best flow that leads to the phone.
+    /// The flow on which to reach a phone that has several flows: the flow on which the dialog was made while it
+    /// exists, otherwise the best flow that leads to the phone.
     func bestFlow(of binding: DeviceID, for first: Flow, now: Moment) -> Flow? {
         let flows = registrar.bindings.flows(of: binding, now: now.instant).compactMap {
             registrar.bindings.flow(of: $0)
@@ -216,8 +219,8 @@ extension ProxyEngine {
         return flows.contains(first) ? first : flows.first { leadsToPhone($0) }
     }
 
-    /// Adds the upstream's name to a flow that leads to the upstream, so that the upstream's certificate can be
-    /// checked. A dialog token has only the address.
+    /// Adds the upstream's host name to a flow that leads to the upstream. The host name is needed to check the
+    /// upstream's certificate, and a dialog token has only the address.
     func named(_ flow: Flow) -> Flow {
         guard flow.transport == .tls, !flow.isConnection, network.upstream.places.contains(flow.remote) else {
             return flow
@@ -227,7 +230,8 @@ extension ProxyEngine {
             server: network.upstream.server)
     }
 
-    /// The flow on which a registered phone without pushes is called back after its connection has ended (T9.2).
+    /// The flow on which the proxy calls back a registered phone without pushes, after the phone's connection has ended
+    /// (T9.2).
     func returnFlow(to binding: DeviceID, now: Moment) -> Flow? {
         guard let target = registrar.bindings.forkTarget(binding, now: now.instant),
             case .connection(let place) = hop(to: target),
@@ -237,21 +241,21 @@ extension ProxyEngine {
         return Flow(transport: place.transport, listener: listener.number, connection: 0, remote: place.endpoint)
     }
 
-    /// Whether the flow leads to a phone. No connection is ever opened to an address that a phone came from, because
-    /// nobody listens there.
+    /// Whether the proxy may send on this flow to a phone. The proxy never opens a connection to the source address of
+    /// a phone, because nobody listens there.
     func leadsToPhone(_ flow: Flow) -> Bool { !flow.transport.isReliable || flow.isConnection }
 
-    /// The flow to the place that a peer names for its in-dialog requests in Contact or Record-Route. The place is
-    /// used only if it is trusted and not this proxy. Otherwise, and for host names, the address that the dialog came
-    /// from is used.
+    /// The flow to the address that a peer names in Contact or Record-Route for its requests inside the dialog. The
+    /// proxy uses this address only if it is trusted and is not this proxy. Otherwise, and for host names, the proxy
+    /// uses the address from which the dialog came.
     ///
-    /// The transport in the peer's URI is used. If the URI names none, a peer that came over a connection is reached
-    /// over one.
+    /// The transport is the one in the peer's URI. If the URI names no transport, a peer that came over a connection is
+    /// reached over a connection.
     func place(_ next: RouteSet.Next, insteadOf flow: Flow, _ pass: DialogPass, now: Moment) -> Flow? {
         guard let hop = NextHop(next.target)?.staying(on: flow.transport), let (named, endpoint) = hop.numeric else {
             return flow
         }
-        // An ACK cannot be retried, so UDP is chosen first if TCP failed lately.
+        // An ACK cannot be retried by its sender. Therefore UDP is preferred if a TCP connection failed lately.
         let isRefused = named == .tcp && network.lookups.withoutTCP.contains(endpoint, now: now.instant)
         let transport = isRefused && hop.transport == .tcp ? .udp : named
         guard isTrusted(endpoint), transport != flow.transport || endpoint != flow.remote,
@@ -262,8 +266,8 @@ extension ProxyEngine {
         return Flow(transport: transport, listener: listener.number, connection: 0, remote: endpoint)
     }
 
-    /// Whether a large request may go over TCP: to a peer, unless UDP was asked for. A phone is reached on its flow
-    /// only.
+    /// Whether a large request to a peer may be sent over TCP: yes, unless the peer asked for UDP. A phone is reached
+    /// only on its own flow, so the value is false for phones.
     func mayUseTCP(_ pass: DialogPass, _ next: RouteSet.Next) -> Bool {
         switch pass.receiver.party {
         case .phone, .caller: false
@@ -271,8 +275,8 @@ extension ProxyEngine {
         }
     }
 
-    /// The UDP hop to try when a TCP connection to a peer fails (RFC 3261 section 18.1.1). It is offered if the
-    /// dialog was made over UDP, or if the peer's URI asks for no transport.
+    /// The UDP hop to try when a TCP connection to a peer fails (RFC 3261 section 18.1.1). UDP is tried if the dialog
+    /// began over UDP, or if the peer's URI names no transport.
     func insteadOfConnection(_ hop: Flow, _ pass: DialogPass, _ next: RouteSet.Next) -> [ResolvedHop] {
         let side = pass.receiver
         guard hop.transport == .tcp, !hop.isConnection, side.party == .peer || side.party == .upstream else {
@@ -301,7 +305,7 @@ extension ProxyEngine {
 
     /// Opens the token for the request that brings it; `nil` if the token is not ours, or was made for another call.
     func pass(_ text: ByteString, of request: SIPRequest) -> DialogPass? {
-        // Outside a dialog, the token means nothing, no matter who sends it (T20.3).
+        // Outside a dialog, the token has no effect, no matter who sends the token (T20.3).
         guard let toTag = request.to.tag, !toTag.isEmpty else { return nil }
         let fromTag = request.from.tag ?? .empty
         if let opened = functions.seal.open(text, request.callID, fromTag) {
@@ -320,7 +324,7 @@ extension ProxyEngine {
         now.date <= dialogs.renewals.end(of: pass.digest, made: pass.token.made, lifetime: settings.call.dialogLifetime)
     }
 
-    /// A request in the second half of a dialog's life makes the dialog live as long as a new one.
+    /// Extends the life of a dialog: a request in the second half of its life gives the dialog a full new life.
     func renew(_ pass: DialogPass, now: Moment) {
         let lifetime = settings.call.dialogLifetime
         let end = dialogs.renewals.end(of: pass.digest, made: pass.token.made, lifetime: lifetime)

@@ -10,22 +10,23 @@ package import SIPGrammar
 import Telemetry
 package import Timekeeping
 
-/// Refusals under overload, by ``Admission``.
+/// Refuses requests while the daemon is overloaded, as ``Admission`` decides.
 extension ProxyEngine {
     // MARK: Measurements
 
-    /// A message was read, `wait` after its arrival at the machine.
+    /// Notes how long a message waited between its arrival at the machine and its reading.
     package func looked(after wait: Duration, now: Instant) { access.admission.looked(after: wait, now: now) }
 
-    /// Messages were lost because they were not read in time.
+    /// Notes that the kernel dropped messages because the daemon did not read them in time.
     package func messagesLost(now: Instant) { access.admission.lost(now: now) }
 
-    /// Changes were persisted, `wait` after their commit was ordered.
+    /// Notes how long the store took to persist changes after their commit was ordered.
     package func stored(after wait: Duration, now: Instant) { access.admission.stored(after: wait, now: now) }
 
     // MARK: Decisions
 
-    /// Decides about a request over HTTP. The result is the Retry-After in seconds, or `nil` if the request is served.
+    /// Decides whether an HTTP request is refused because of the load. Returns the Retry-After in seconds, or `nil` if
+    /// the request is served.
     package func refusesService(now: Instant) -> Int? {
         guard access.admission.isUnderPressure else { return nil }
         let lot = UInt32(truncatingIfNeeded: functions.random())
@@ -34,8 +35,8 @@ extension ProxyEngine {
         return Self.retryTime(lot)
     }
 
-    /// Refuses a request without a transaction if the load demands it, and returns whether it did. Callers ask only
-    /// under pressure.
+    /// Refuses a request without a transaction, if the load demands it. If the result is true, this method has refused
+    /// the request. The caller of this method checks ``isUnderPressure`` first.
     func isRefusedForLoad(_ incoming: IncomingRequest, now: Moment) -> Bool {
         let request = incoming.request
         guard let kind = kind(of: request) else { return false }
@@ -51,11 +52,11 @@ extension ProxyEngine {
         return true
     }
 
-    /// Whether any work is refused now. Only then is a message looked at before it is parsed.
+    /// Whether the load is so high that any kind of work is refused. If false, the shell parses messages without a
+    /// check.
     package var isUnderPressure: Bool { access.admission.isUnderPressure }
 
-    /// The refusal of an unparsed REGISTER that came over UDP. `nil` if the REGISTER is admitted, and so will be
-    /// parsed.
+    /// The response that refuses an unparsed REGISTER from UDP; `nil` if the REGISTER is admitted and must be parsed.
     package func refusal(
         of glance: RegisterGlance, in bytes: Span<UInt8>, from source: Endpoint, now: Instant
     ) -> [UInt8]? {
@@ -70,8 +71,8 @@ extension ProxyEngine {
         return glance.refusal(in: bytes, retryAfter: Self.retryTime(high), tag: high, source: source)
     }
 
-    /// The lot of a request, from its Call-ID and the time. A REGISTER is judged before and after parsing, with the
-    /// same lot each time.
+    /// The number that decides whether a request is refused: a hash of its Call-ID and the time. A REGISTER is checked
+    /// before and after it is parsed, and has the same number in both checks.
     private static func lot(of callID: ByteString, now: Instant) -> UInt64 {
         var hasher = Hasher()
         callID.hash(into: &hasher)
@@ -79,7 +80,7 @@ extension ProxyEngine {
         return UInt64(bitPattern: Int64(hasher.finalize()))
     }
 
-    /// The kind of work that a request is. `nil` if the request is never refused.
+    /// The kind of work that a request causes; `nil` for a request that is never refused because of the load.
     private func kind(of request: SIPRequest) -> Admission.Kind? {
         switch request.method {
         case .invite: request.to.tag == nil ? .newCall : nil
@@ -90,13 +91,13 @@ extension ProxyEngine {
 
     private func kind(ofRegisterFor uri: SIPURI) -> Admission.Kind? {
         guard let home = identity.home(of: uri), let aor = AddressOfRecord(uri, home: home) else { return .newDevice }
-        // A call waits for one of the user's phones, and this REGISTER may come from that phone.
+        // A call waits for a phone of this user, and the REGISTER may come from this phone.
         if calls.shares[callee: aor.shareNumber].calls > 0 { return nil }
         return registrar.bindings.isKnown(aor) ? .refresh : .newDevice
     }
 
-    /// A Retry-After between 5 and 120 seconds, evenly distributed. Senders that were refused together then retry at
-    /// different times.
+    /// A Retry-After between 5 and 120 seconds, evenly distributed, so that refused senders do not all retry at the
+    /// same time.
     private static func retryTime(_ lot: UInt32) -> Int { 5 + Int(lot % 116) }
 
     // MARK: The log
@@ -104,19 +105,22 @@ extension ProxyEngine {
     private func noteRefusal(now: Instant) {
         guard access.admission.refused(after: output.counters[.rejectedOverload], now: now) else { return }
         _ = output.timers.schedule(.reliefDue, at: now + Self.shortestOverload)
-        log.warning("overloaded, new work is refused", [.duration: .duration(access.admission.limit)])
+        log.warning("the daemon is overloaded and refuses new requests", [.duration: .duration(access.admission.limit)])
     }
 
-    /// Logs the end of the overload when nothing is refused any more.
+    /// Logs the end of an overload, when no request is refused any more.
     func reliefDue(now: Instant) {
         switch access.admission.mayBeRelieved(at: output.counters[.rejectedOverload], now: now) {
         case .notBegun: break
         case .notYet: _ = output.timers.schedule(.reliefDue, at: now + Self.shortestOverload)
         case .relieved(let after, let refused):
-            log.notice("no longer overloaded", [.duration: .duration(after), .count: .number(refused)])
+            log.notice(
+                "the daemon is no longer overloaded and accepts new requests",
+                [.duration: .duration(after), .count: .number(refused)])
         }
     }
 
-    /// The minimum time between the two log lines, so that a short overload does not fill the log.
+    /// The minimum time between the log lines for the start and the end of an overload, so that a short overload does
+    /// not fill the log.
     private static let shortestOverload: Duration = .seconds(2)
 }

@@ -14,11 +14,12 @@ import Telemetry
 import Timekeeping
 import Waking
 
-/// Requests outside dialogs, other than calls, for our users' phones, awake or asleep (RFC 8599 section 5.6.2).
+/// Delivers requests outside dialogs, other than INVITE, to our users' phones, awake or asleep (RFC 8599 section
+/// 5.6.2).
 ///
 /// A phone that can be reached gets its messages immediately, one after the other. A phone that sleeps or does not
-/// answer is woken by one push for all its messages, and gets them in order when it returns. The sender gets a
-/// phone's answer, or 480 before its transaction times out (RFC 4320), or 202 when the message is stored.
+/// answer is woken by one push for all its messages, and gets them in order when it registers. The sender gets the
+/// phone's response, or 480 before its transaction times out (RFC 4320), or 202 when the message is stored.
 extension ProxyEngine {
     /// Handles a request for one of our users.
     func messageReceived(
@@ -69,15 +70,15 @@ extension ProxyEngine {
         }
     }
 
-    /// Whether a fresh UDP contact may have lost its phone. If so, the phone is woken while the request is tried. A
-    /// phone that was here a moment ago is not woken.
+    /// Whether a phone with a UDP contact may be unreachable, because it registered some time ago and has sent nothing
+    /// lately. If the result is true, a push wakes the phone while the proxy also tries to send the request.
     private func mayBeGone(_ target: ForkTarget, now: Moment) -> Bool {
         target.canBeWoken && !target.flow.transport.isReliable && target.path.isEmpty && !isTrusted(target.flow)
             && now.date - target.registeredAt >= settings.call.skipPushWithin && !network.flows.isLive(target, now: now)
     }
 
-    /// The account in whose limits a request counts (T25.2), as the store names it. A PBX names its callers, and each
-    /// of them is an account.
+    /// The sender to whose limits a request counts (T25.2), in the form that the store uses. For a PBX, it is the
+    /// caller that the PBX names.
     private static func account(of incoming: IncomingRequest) -> ByteString {
         if incoming.isTrusted { return CallerIdentity(incoming.request, format: .uri).number }
         if let user = incoming.sender { return ByteString("\(user)") }
@@ -88,7 +89,7 @@ extension ProxyEngine {
         _ incoming: IncomingRequest, _ refusal: HeldMessages.Refusal, to aor: AddressOfRecord, now: Moment
     ) {
         log.warning(
-            "too many messages wait, one is refused",
+            "a MESSAGE was refused, because too many messages wait for delivery",
             [
                 .aor: .described(aor), .caller: .bytes(incoming.request.from.uri.text),
                 .source: .described(incoming.flow.remote),
@@ -101,7 +102,8 @@ extension ProxyEngine {
 
     // MARK: Waiting
 
-    /// A message's timer fired: its phones are silent, its sender must get an answer, or its row has expired.
+    /// Handles the timer of a message: its phones are silent, its sender must get a response, or its row in the store
+    /// has expired.
     func messageDue(_ id: UInt64, now: Moment) {
         guard let message = messages[id] else { return }
         _ = message.stopsWaiting()
@@ -113,10 +115,10 @@ extension ProxyEngine {
         }
     }
 
-    /// Phones that could be reached have not answered, so they count as asleep. A phone that was just tried on
-    /// another of its flows gets more time.
+    /// Handles phones that got a message and have not answered: they count as asleep. A phone that got the message a
+    /// moment ago, on another of its flows, has more time to answer.
     private func phonesAreSilent(_ message: HeldMessage, now: Moment) {
-        // A woken phone needs time to return, so trying other flows must leave that much time.
+        // A woken phone needs time to register, so tries on the phone's other flows must end before that time begins.
         let spare = message.holdUntil - now.instant - Self.wakingTakes
         var next: Instant?
         for recipient in message.recipients {
@@ -140,7 +142,7 @@ extension ProxyEngine {
 
     private static let wakingTakes: Duration = .seconds(10)
 
-    /// No phone has accepted the message in time.
+    /// Ends a message that no phone has accepted in time.
     func giveUp(_ message: HeldMessage, now: Moment) {
         let devices = message.recipients.map(\.device)
         if message.server != nil { output.counters.count(.messageGivenUp) }
@@ -151,7 +153,7 @@ extension ProxyEngine {
 
     // MARK: The store
 
-    /// The store has persisted a message, or failed to.
+    /// Handles the result of a commit: the store has persisted a message, or has failed to persist it.
     func messageCommitted(_ ticket: CommitTicket, succeeded: Bool, now: Moment) {
         guard let message = messages.committed(ticket, succeeded: succeeded) else { return }
         guard messages[message.id] != nil else { return answerRefusal(of: message, now: now) }
@@ -161,7 +163,7 @@ extension ProxyEngine {
         }
         output.counters.count(.messageStored)
         log.info(
-            "message stored",
+            "a message was stored until its phone registers",
             [
                 .aor: .described(message.aor), .callID: .bytes(message.key.callID),
                 .count: .number(messages.queue(of: message.aor).count),
@@ -170,7 +172,8 @@ extension ProxyEngine {
         arm(message, at: now.instant + (message.expiresAt - now.date))
     }
 
-    /// After a start, stored messages wait again. Phones whose push may have been lost with the last run are woken.
+    /// Lets messages in the store wait again after a start. If the push for a phone may have been lost with the earlier
+    /// run, the phone is woken.
     func restoreMessages(now: Moment) {
         for row in messages.takeStored() {
             guard row.expiresAt > now.date, let request = functions.reread(row.request) else {
@@ -197,7 +200,7 @@ extension ProxyEngine {
         }
     }
 
-    /// The caller in whose share a stored message of an earlier run counts.
+    /// The caller to whose share a stored message of an earlier run counts.
     private func caller(of row: StoredMessage, _ request: SIPRequest) -> Caller {
         guard !isTrusted(row.source), let user = AddressOfRecord(uriText: ByteString("sip:\(row.sender)")),
             row.sender.contains(UInt8(ascii: "@"))
@@ -209,7 +212,7 @@ extension ProxyEngine {
 // MARK: - To the phones
 
 extension ProxyEngine {
-    /// Sends a device the oldest message that it has not got, unless a delivery to the device is in flight.
+    /// Sends a device its oldest waiting message, unless another delivery to the device is in flight.
     private func sendNext(to device: DeviceID, of aor: AddressOfRecord, now: Moment) {
         guard !wakes.isAsleep(device),
             let target = registrar.bindings.forkTarget(device, now: now.instant), hop(to: target).isOpen,
@@ -222,8 +225,8 @@ extension ProxyEngine {
         sendToDevice(incoming, for: 0, of: call, to: target, now: now)
     }
 
-    /// Handles an order of the fork that delivers a message: the delivery succeeded, was refused, or must be retried
-    /// later.
+    /// Handles the end of a delivery, as the order of its fork says: the delivery succeeded, was refused, or must be
+    /// retried later.
     func deliveryEnded(_ ended: EndedDelivery, now: Moment) {
         let (delivery, call, order) = (ended.delivery, ended.call, ended.order)
         guard let message = messages[delivery.message], let recipient = message.recipient(delivery.device),
@@ -245,7 +248,7 @@ extension ProxyEngine {
         }
     }
 
-    /// Whether the phone, or an edge in front of it, may accept the message later.
+    /// Whether a refusal with this status is temporary, so that the phone may accept the message later.
     private static func isForNow(_ status: Status) -> Bool {
         switch status.code {
         case 408, 430, 480, 500, 502, 503, 504: true
@@ -257,7 +260,7 @@ extension ProxyEngine {
         if message.hasWaited {
             output.counters.count(.messageDelivered)
             log.info(
-                "message delivered",
+                "a stored message was delivered to its phone",
                 [
                     .aor: .described(message.aor), .callID: .bytes(message.key.callID), .device: .described(device),
                     .duration: .duration(now.date - message.receivedAt),
@@ -275,20 +278,20 @@ extension ProxyEngine {
 
     private func refused(_ message: HeldMessage, _ response: SIPResponse, by device: DeviceID, now: Moment) {
         messages.refused(message, by: response)
-        // A phone may decline for all phones of its user (RFC 3261 section 16.7).
+        // A 6xx of one phone declines for all phones of its user (RFC 3261 section 16.7).
         if response.status.statusClass == 6, message.keeping == .passing { answerRefusal(of: message, now: now) }
         close(message, for: device, now: now)
         sendNext(to: device, of: message.aor, now: now)
     }
 
-    /// A delivery failed: the phone sleeps after all, or is gone.
+    /// Handles a failed delivery to a phone that sleeps although it seemed awake, or that was removed.
     private func cameBack(_ message: HeldMessage, from device: DeviceID, isSilent: Bool, now: Moment) {
         let isEnough = messages.came(back: message, from: device)
         guard !isEnough, let target = registrar.bindings.forkTarget(device, now: now.instant), target.canBeWoken
         else {
             if isEnough {
                 log.warning(
-                    "message is given up, its phone never answers it",
+                    "a stored message was dropped, because its phone never responds to the MESSAGE",
                     [.aor: .described(message.aor), .device: .described(device)])
             }
             close(message, for: device, now: now)
@@ -305,8 +308,8 @@ extension ProxyEngine {
 
     // MARK: Devices that come and go
 
-    /// The device has registered, or showed life on the flow that it registered on. It gets the messages that wait
-    /// for it.
+    /// Sends a device the messages that wait for it. The device has registered, or has shown life on its registered
+    /// flow.
     func messagesReturn(to device: DeviceID, of aor: AddressOfRecord, now: Moment) {
         guard let target = registrar.bindings.forkTarget(device, now: now.instant), hop(to: target).isOpen else {
             return
@@ -314,7 +317,8 @@ extension ProxyEngine {
         let wasAsleep = wakes.messagesGo(to: device)
         var changes = messages.returned(device, of: aor, isPush: target.canBeWoken)
         if !target.canBeWoken, registrar.bindings.hasReportedDevice(aor) {
-            // The user's phone was only reported with its token, and registers without a token.
+            // A reported device may be the same phone: its push token came over HTTP, and the phone registers without a
+            // token.
             changes += messages.takenOver(by: device, of: aor) { reported in
                 registrar.bindings.forkTarget(reported, now: now.instant)?.isReachable == false
             }
@@ -329,7 +333,8 @@ extension ProxyEngine {
         sendNext(to: device, of: aor, now: now)
     }
 
-    /// The device is gone. A message for this device alone is refused, or kept for the next device that registers.
+    /// Handles the removal of a device. A message for only this device is refused, or kept for the next device that
+    /// registers.
     func messagesLose(_ device: DeviceID, of aor: AddressOfRecord, now: Moment) {
         for message in messages.queue(of: aor) { lose(message, device, now: now) }
     }

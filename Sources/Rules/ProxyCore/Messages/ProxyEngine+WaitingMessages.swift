@@ -14,9 +14,10 @@ import Telemetry
 import Timekeeping
 import Waking
 
-/// A message that waits: its timer, the push for its phones, its row in the store, the answer to its sender, and its end.
+/// Handles a message that waits: its timer, the push for its phones, its row in the store, the response to its sender,
+/// and its end.
 extension ProxyEngine {
-    /// Some phone sleeps. It is woken, and the message is stored or waits.
+    /// Wakes the phones of a message, and stores the message or lets it wait until a phone registers.
     func waitForPhones(_ message: HeldMessage, now: Moment) {
         wakePhones(for: message, now: now)
         guard messages[message.id] != nil, message.keeping == .passing else { return }
@@ -34,20 +35,20 @@ extension ProxyEngine {
         message.waits(until: output.timers.schedule(.messageDue(message.id), at: instant))
     }
 
-    /// The device did not take a message. The device gets its next message when it returns.
+    /// Notes that the device did not accept a message, so that it gets no message before it registers again.
     func fellAsleep(_ device: DeviceID, of aor: AddressOfRecord) {
         wakes.fellAsleep(device)
         messages.fellAsleep(device, of: aor)
     }
 
-    /// Forgets that the device sleeps if no message waits for the device any more.
+    /// Notes that the device no longer counts as asleep, if no message waits for it any more.
     func letGo(_ device: DeviceID, of aor: AddressOfRecord) {
         if !wakes.isEmpty, !messages.hasMessage(for: device, of: aor) { wakes.messagesGo(to: device) }
     }
 
     // MARK: Waking
 
-    /// Sends one push for all messages that wait for the phone, within the limit for notifications (T25.3).
+    /// Sends one push for all messages that wait for the device, if the limit for notifications allows it (T25.3).
     func wake(_ device: DeviceID, for message: HeldMessage, now: Moment) {
         guard message.wakes, let target = registrar.bindings.forkTarget(device, now: now.instant),
             let token = target.pushToken, message.recipient(device) != nil, wakes.takesWake(device)
@@ -58,7 +59,7 @@ extension ProxyEngine {
         else {
             wakes.wakeFailed(device)
             log.info(
-                "phone is not woken for a message, there were too many pushes",
+                "no push for a message: the phone has reached its limit of pushes",
                 [.aor: .described(message.aor), .device: .described(device)])
             return
         }
@@ -69,7 +70,7 @@ extension ProxyEngine {
         notify(words, ledger.newCode(), by: token, target, of: message.aor, as: .message, now: now)
     }
 
-    /// The provider's final outcome for a push about messages.
+    /// Handles the provider's final outcome for a push about messages.
     func messagePushFinished(_ push: AskedPush, _ outcome: PushOutcome, now: Moment) {
         guard !outcome.isAccepted else { return }
         wakes.wakeFailed(push.device)
@@ -81,7 +82,7 @@ extension ProxyEngine {
 
     // MARK: The store
 
-    /// Stores the message. Its sender gets 202 when the message is on disk.
+    /// Stores a message. Its sender gets 202 when the message is on disk.
     func store(_ message: HeldMessage, now: Moment) {
         if let deadline = message.stopsWaiting() { output.timers.cancel(deadline) }
         let isDated = functions.reread(message.request)?.frame.contains(.date) ?? true
@@ -90,7 +91,8 @@ extension ProxyEngine {
         act(.commit([.message(.insert(message.row))], ticket))
     }
 
-    /// Adds a Date, so that a phone that gets the message days later can show when it was sent (RFC 3428 section 9).
+    /// Adds a Date header field to a request. A phone that gets the message days later can show when it was sent (RFC
+    /// 3428 section 9).
     private static func dated(_ request: ByteString, _ date: UnixTime) -> ByteString {
         guard let end = request.firstIndex(of: UInt8(ascii: "\n")) else { return request }
         var out: [UInt8] = []
@@ -110,7 +112,7 @@ extension ProxyEngine {
         respond(server, status, incoming.response(status, toTag: sip.tags.next(), fields: fields), now: now)
     }
 
-    /// Answers the sender with a phone's refusal, or with 480.
+    /// Sends the message's sender the refusal of a phone, or 480.
     func answerRefusal(of message: HeldMessage, now: Moment) {
         if let refusal = message.refusal {
             relayToSender(refusal, of: message, now: now)
@@ -133,7 +135,7 @@ extension ProxyEngine {
 
     // MARK: The end
 
-    /// The device has got the message, or will not get it.
+    /// Ends a message for one device, which has got the message or will not get it.
     func close(_ message: HeldMessage, for device: DeviceID, now: Moment) {
         messages.done(message, with: device)
         letGo(device, of: message.aor)
@@ -149,13 +151,13 @@ extension ProxyEngine {
     func expire(_ message: HeldMessage, now: Moment) {
         output.counters.count(.messageExpired)
         log.info(
-            "message expired",
+            "a stored message expired before its phone registered",
             [.aor: .described(message.aor), .callID: .bytes(message.key.callID)])
         act(.record([.message(.delete(message.id))]))
         forget(message, now: now)
     }
 
-    /// Ends all deliveries of the message and removes it.
+    /// Ends all deliveries of the message, and removes the message.
     func forget(_ message: HeldMessage, now: Moment) {
         for recipient in message.recipients { recipient.delivery.map { stop($0, now: now) } }
         if let deadline = message.stopsWaiting() { output.timers.cancel(deadline) }
@@ -163,7 +165,7 @@ extension ProxyEngine {
         for recipient in message.recipients { letGo(recipient.device, of: message.aor) }
     }
 
-    /// Ends a delivery. The request is no longer resent, and its answer is ignored.
+    /// Ends the transaction that delivers a message: the request is no longer resent, and a late response is ignored.
     func stop(_ call: ProxiedRequest, now: Moment) {
         call.turned(into: .plain)
         if let client = call.fork.branches.first?.client {

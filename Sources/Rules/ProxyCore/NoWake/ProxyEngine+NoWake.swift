@@ -12,9 +12,22 @@ import Telemetry
 import Timekeeping
 import Waking
 
-/// Calls for which no phone wakes: their final responses, and forwards through the upstream.
+/// Ends or forwards calls for which no phone wakes.
 extension ProxyEngine {
-    /// Whether an INVITE is a forwarded call that comes back to the user who forwarded it.
+    /// Handles an INVITE for a user without any contact: the INVITE is forwarded through the upstream, or refused.
+    func offerToNobody(_ incoming: IncomingRequest, of aor: AddressOfRecord, caller: Caller, now: Moment) {
+        guard !comesBack(incoming, to: aor) else { return refuse(incoming, .loopDetected, because: .loop, now: now) }
+        let plan = noWakePlan(for: aor, isTrusted: incoming.isTrusted) { incoming.request }
+        guard plan.forwards else {
+            return refuse(incoming, plan.status, because: .noContact, fields: plan.fields, now: now)
+        }
+        guard Breadth.share(of: incoming.request, among: 1) > 0 else {
+            return refuse(incoming, .maxBreadthExceeded, because: .loop, now: now)
+        }
+        offer(incoming, to: aor, [], caller: caller, now: now)
+    }
+
+    /// Whether an INVITE is a forwarded call that has come back to the user for whom it was forwarded.
     func comesBack(_ incoming: IncomingRequest, to aor: AddressOfRecord) -> Bool {
         guard incoming.isTrusted, incoming.request.frame.contains(.diversion),
             settings.call.noWake.settings(for: aor).action == .forward
@@ -22,7 +35,8 @@ extension ProxyEngine {
         return Diversions(incoming.request.frame).comesBack(to: aor)
     }
 
-    /// The call has begun: the fork learns whether a forward follows, and the phones' records bound the wait.
+    /// Prepares a new call for the case that no phone wakes. The fork is told whether it may forward the call, and a
+    /// timer ends the wait as early as the phones' wake records allow.
     func noWakeBegan(_ call: ProxiedRequest, now: Moment) {
         let noWake = settings.call.noWake
         guard !noWake.isUsual, let userCall = call.userCall, !call.isForgotten else { return }
@@ -37,18 +51,21 @@ extension ProxyEngine {
 
     // MARK: A forward
 
-    /// No phone has come: the INVITE goes to the destination of the settings through the upstream.
+    /// Forwards a call for which no phone has registered: the INVITE is sent through the upstream to the URI in the
+    /// settings.
     func forward(_ call: ProxiedRequest, now: Moment) {
         guard case .forward(let uri, _) = noWakePlan(of: call), let upstream = settings.upstream,
             let userCall = call.userCall, let incoming = revive(call)
         else { return update(call, now: now) { $0.forwardImpossible() } }
         output.counters.count(.callForwarded)
         log.info(
-            "call forwarded",
+            "no phone woke, so the call is forwarded",
             [
                 .aor: .described(userCall.aor), .callID: .bytes(userCall.key.callID), .target: .bytes(uri),
             ])
+        let hasDevices = call.hasDevices
         let branch = call.fork.forwarded()
+        if !hasDevices { ledger.began(branch, of: call, userCall, .nobody, .noContact, app: "", now: now) }
         output.timers.cancel(call.deadline)
         call.waits(
             until: output.timers.schedule(.holdDeadline(place: call.place), at: now.instant + settings.call.ringTimeout)
@@ -60,28 +77,31 @@ extension ProxyEngine {
         journal(call)
     }
 
-    /// The field is the first of its kind, since the first names the mailbox (RFC 5806 section 4.1).
+    /// Adds a Diversion header field before the existing ones, because the first field names the mailbox (RFC 5806
+    /// section 4.1).
     func addDiversion(_ edits: inout RequestEdits, _ incoming: IncomingRequest, of userCall: UserCall) {
         let earlier = incoming.request.frame.values(of: .diversion).map { AddedField("Diversion", $0) }
         edits.removed.append(.diversion)
         edits.added += [Diversions.field(for: userCall.aor)] + earlier
     }
 
-    /// A forward's destination has responded. If it rings or has answered, the phones are given up.
+    /// Handles a response from the destination of a forward. If the destination rings or has answered, the call stops
+    /// waiting for the phones.
     func noteForwardHeard(_ leg: BranchLeg, _ status: Status, now: Moment) {
         let call = leg.call
         guard call.fork.isForwardPending, call.fork.isForward(leg.branch), (180..<300).contains(status.code) else {
             return
         }
         output.timers.cancel(call.stopsWaiting())
+        ledger.ended(leg.branch, of: call, .forwarded, now: now, into: &output.actions)
         for branch in call.fork.branches.indices where call.fork.branches[branch].isWaiting {
             missed(branch, of: call, now: now)
             ledger.ended(branch, of: call, .forwarded, now: now, into: &output.actions)
         }
     }
 
-    /// A call of an earlier run goes on. The destination of its forward has the time that a new forward has. A call that was
-    /// not forwarded yet may be forwarded at the end of its wait.
+    /// Resumes a forward that an earlier run began. The destination of a resumed forward gets as much time to ring as
+    /// in a new forward. A call that was not forwarded yet may be forwarded at the end of its wait.
     func forwardResumed(_ call: ProxiedRequest, now: Moment) {
         guard call.fork.isForwardPending else {
             guard !settings.call.noWake.isUsual, !call.fork.hasForward, call.userCall != nil else { return }
@@ -94,12 +114,12 @@ extension ProxyEngine {
         )
     }
 
-    /// A phone has come after all: the forward is cancelled.
+    /// Cancels the forward of a call, if its destination does not ring yet, because a phone has registered.
     func withdrawForward(of call: ProxiedRequest, now: Moment) {
         if call.fork.isForwardPending { update(call, now: now) { $0.forwardWithdrawn() } }
     }
 
-    /// The forward's destination neither rings nor answers.
+    /// Ends a forward whose destination neither rings nor answers in time.
     func forwardTimedOut(_ call: ProxiedRequest, now: Moment) {
         for branch in call.fork.branches.indices where call.fork.branches[branch].isWaiting {
             missed(branch, of: call, now: now)
@@ -110,7 +130,8 @@ extension ProxyEngine {
 
     // MARK: 180 after the push
 
-    /// A provider has accepted a push for the call.
+    /// Handles a provider's acceptance of a push for the call: the settings may demand a 180 to the caller, and the
+    /// device's wake record counts the push.
     func pushAccepted(_ branch: Int, of call: ProxiedRequest, now: Moment) {
         let noWake = settings.call.noWake
         guard !noWake.isUsual, let userCall = call.userCall, call.fork.acceptsBranches,
@@ -123,8 +144,8 @@ extension ProxyEngine {
         if wakes.records.bound(of: device) == .notWaited { endWait(branch, of: call, now: now) }
     }
 
-    /// The caller hears ringing before a phone rings. A caller who requires reliable provisional responses does not: this
-    /// one has no dialog in which a PRACK could come.
+    /// Sends the caller 180 because a push was accepted, although no phone rings yet. If the caller requires reliable
+    /// provisional responses, no 180 is sent, because no dialog exists in which a PRACK could come.
     private func ringForPush(_ call: ProxiedRequest, now: Moment) {
         guard !call.marks.contains(.rungForPush), !call.fork.branches.contains(where: \.deviceKnows),
             let server = call.server, let incoming = revive(call), !requiresReliability(incoming.request)
@@ -141,6 +162,15 @@ extension ProxyEngine {
 
     // MARK: Phones' own records
 
+    /// Notes in the wake record that a phone is awake, because it has responded to a branch. A 408, 430 or 503 proves
+    /// nothing, because an edge may have sent it.
+    func noteReturned(_ leg: BranchLeg, _ status: Status, now: Moment) {
+        guard status != .requestTimeout, status != .flowFailed, status != .serviceUnavailable,
+            let device = leg.call.fork.branches[leg.branch].device
+        else { return }
+        wakes.records.returned(device, now: now.instant)
+    }
+
     private func armWakeBound(of call: ProxiedRequest, now: Moment) {
         guard let userCall = call.userCall else { return }
         let ends = call.fork.branches.compactMap { wakeBound($0, userCall, now: now) }
@@ -148,19 +178,20 @@ extension ProxyEngine {
         _ = output.timers.schedule(.wakeBound(place: call.place, call.id), at: max(first, now.instant))
     }
 
-    /// When the wait for a branch ends by the record of its device; `nil` if the record says nothing.
+    /// The time at which the wait for a branch ends, according to its device's wake record; `nil` if the record sets no
+    /// limit.
     private func wakeBound(_ branch: ForkBranch, _ userCall: UserCall, now: Moment) -> Instant? {
         guard branch.isWaiting, !branch.hasMoved, let device = branch.device else { return nil }
         let began = now.instant + (userCall.receivedAt - now.date)
         return switch wakes.records.bound(of: device) {
         case .none: nil
         case .after(let duration): began + duration
-        // Its push should have left by then, so that the phone can show that it works again.
+        // The wait is long enough to send the push, so that the phone can still show that it wakes.
         case .notWaited: began + WakeRecords.shortest
         }
     }
 
-    /// The records of one or several phones say that the call need not wait for them any longer.
+    /// Ends the wait for phones whose wake records say that the call need not wait any longer.
     func wakeBoundReached(_ call: ProxiedRequest, now: Moment) {
         guard let userCall = call.userCall, call.fork.acceptsBranches, !call.fork.isForwardPending else { return }
         for branch in call.fork.branches.indices {
@@ -176,7 +207,7 @@ extension ProxyEngine {
     private func endWait(_ branch: Int, of call: ProxiedRequest, now: Moment) {
         guard call.fork.branches[branch].isWaiting else { return }
         call.saw(.timeOver)
-        // The phone is waited for as long as the forward has not rung.
+        // The branch keeps waiting for its phone until the destination of the forward rings.
         if call.fork.forwardsAfter(branch) { return update(call, now: now) { $0.waitIsOver(branch) } }
         output.counters.count(.heldTimedOut)
         let isNotWaited = call.fork.branches[branch].device.map { wakes.records.bound(of: $0) } == .notWaited

@@ -16,17 +16,17 @@ package import Telemetry
 package import Timekeeping
 import Waking
 
-/// Queries and commands of operators.
+/// Answers operators' queries, and carries out their commands.
 extension ProxyEngine {
     /// All calls that are held or ring, oldest first.
     package var heldCalls: [StoredCall] { heldCalls(after: .beginning, limit: .max).elements }
 
-    /// One page of the calls that are held or ring, oldest first. There may be hundreds of thousands. A page reads the
-    /// numbers of all calls, but only the calls that it shows in full.
+    /// One page of the calls that are held or ring, oldest first. The whole list may have hundreds of thousands of
+    /// calls. For a page, the ids of all calls are compared, but only the calls on the page are copied.
     ///
     /// - Parameters:
     ///   - cursor: `next` of the previous page.
-    ///   - limit: the maximum number of calls on the page. A page may have fewer although more calls follow.
+    ///   - limit: the maximum number of calls on the page. A page may have fewer calls although more calls follow.
     /// - Returns: the page.
     package func heldCalls(after cursor: PageCursor, limit: Int) -> Page<StoredCall> {
         let page = calls.page(after: cursor.number, limit: limit)
@@ -43,20 +43,21 @@ extension ProxyEngine {
         calls.offered(where: isAsked).compactMap(StoredCall.init).sorted { $0.id < $1.id }
     }
 
-    /// The calls that an operator names by `text`: the number of a held or ringing call, its reference, or its Call-ID.
+    /// The held or ringing calls that an operator names by a text: the call's id, its ``CallRef``, or its Call-ID.
     ///
-    /// - Returns: the calls. A Call-ID may name several, if it was offered to several users.
+    /// - Returns: the calls. A Call-ID may name several calls, if the INVITE was offered to several users.
     package func heldCalls(named text: String) -> [StoredCall] {
         if let id = UInt64(text), let call = calls[ForkID(id)].flatMap(StoredCall.init) { return [call] }
         let (callID, ref) = (ByteString(text), CallRef(text))
         return heldCalls { key, call in key.callID == callID || (ref != nil && call.userCall?.ref == ref) }
     }
 
-    /// Ends a held or ringing call for an operator. Devices that were not notified of the call get it as a missed call.
+    /// Ends a held or ringing call for an operator. The call becomes a missed call for devices that did not learn of
+    /// it.
     ///
     /// - Parameters:
     ///   - id: see ``StoredCall/id``.
-    ///   - status: for the caller; 480, 486, 600 or 603.
+    ///   - status: the final response to the caller: 480, 486, 600 or 603.
     ///   - now: the time by both clocks.
     /// - Returns: whether the call existed.
     func end(_ id: UInt64, with status: Status, now: Moment) -> Bool {
@@ -68,15 +69,15 @@ extension ProxyEngine {
     /// The number of INVITEs without a final response, in both directions.
     package var callsUnderWay: Int { calls.shares.all.calls }
 
-    /// The daemon is shutting down. New calls get 503 from now on; everything else is served.
+    /// Begins the shutdown of the daemon: new calls get 503 from now on, and all other requests are served.
     package func drainBegins() { access.admission.drainBegins() }
 
-    /// The devices of a user that a call would find now.
+    /// The devices of a user to which a call would be sent if it arrived now.
     package func targets(of aor: AddressOfRecord, now: Moment) -> [ForkTarget] {
         registrar.bindings.forkTargets(for: aor, now: now.instant)
     }
 
-    /// The User-Agent of a phone's last REGISTER. `nil` if the store already has that value.
+    /// The User-Agent of a phone's last REGISTER, if the store does not have that value yet; otherwise `nil`.
     package func userAgentSaidLately(by device: DeviceID) -> ByteString? { registrar.refreshedLately.agent(of: device) }
 
     package var isDraining: Bool { access.admission.isDraining }
@@ -84,12 +85,13 @@ extension ProxyEngine {
     /// The providers that are switched on.
     package var enabledProviders: Set<PushProvider> { registrar.enabledProviders }
 
-    /// Adds a user to the directory. The caller has persisted the user before.
+    /// Adds a user to the directory. The caller of this method must persist the user first.
     package func userAdded(_ user: DigestUser) { registrar.users.add(user) }
 
     package func userRemoved(name: ByteString, realm: ByteString) { registrar.users.remove(name: name, realm: realm) }
 
-    /// Applies the settings that may change at run time. The caller has checked that the other settings are unchanged.
+    /// Applies changed settings that may change at run time. The caller of this method has checked that no other
+    /// setting has changed.
     package func settingsChanged(_ changed: ProxySettings) {
         if settings.call.ringLiveFlowWithin != changed.call.ringLiveFlowWithin {
             network.flows.watchActivity(changed)
@@ -106,10 +108,10 @@ extension ProxyEngine {
         if !changed.call.noWake.learns { wakes.records.forgetAll() }
     }
 
-    /// Whether a device that may sleep is awake, for operators.
+    /// Whether a device is awake or asleep, as operators see it.
     package enum DeviceState: String, Sendable {
         case awake, asleep
-        /// The device registered over UDP, which does not show whether the device still listens.
+        /// The device registered over UDP, so nobody knows whether it still listens.
         case unknown
     }
 
@@ -119,7 +121,7 @@ extension ProxyEngine {
     }
 }
 
-/// Look-ups of devices by their tokens. Tokens have no index, because no call needs one.
+/// Finds devices by their push tokens. Tokens have no index, because calls never look up a device by its token.
 extension ProxyEngine {
     /// A device that was found by its token.
     package struct FoundDevice: Hashable, Sendable {
@@ -129,7 +131,7 @@ extension ProxyEngine {
         package let registeredAt: UnixTime
     }
 
-    /// The name of the app in the settings that serves a token's pushes.
+    /// The name of the app that the settings assign to a push token.
     package func appName(of token: PushToken) -> String? {
         let apps = ledger.dispatcher.directory
         return apps.app(for: token).flatMap { apps[$0]?.name }
@@ -137,7 +139,7 @@ extension ProxyEngine {
 
     package func isKnown(_ device: DeviceID) -> Bool { registrar.bindings.flow(of: device) != nil }
 
-    /// The current token of a device. `nil` if the device is gone or has no token.
+    /// The device with its current push token; `nil` if the device was removed or has no token.
     package func device(_ id: DeviceID, now: Moment) -> FoundDevice? {
         guard let target = registrar.bindings.forkTarget(id, now: now.instant), let token = target.pushToken else {
             return nil
@@ -145,12 +147,11 @@ extension ProxyEngine {
         return FoundDevice(id: id, token: token, registeredAt: target.registeredAt)
     }
 
-    /// One step of the search for devices with certain tokens. The search has steps so that calls are served in
-    /// between.
+    /// One step of the search for devices with certain push tokens. The steps let the engine serve calls in between.
     ///
     /// - Parameters:
     ///   - providers: the providers whose devices are searched.
-    ///   - words: for each token, a part of the token that needs no escapes in a URI, in any case.
+    ///   - words: for each token, a part of the token that needs no escapes in a URI; upper and lower case are equal.
     ///   - cursor: where this step begins.
     ///   - limit: the work of this step, see ``BindingTable/forEachDevice(of:with:from:limit:_:)``.
     /// - Returns: the candidate devices, and where the next step begins; `nil` after the last step.
@@ -168,7 +169,7 @@ extension ProxyEngine {
     }
 }
 
-/// Queries for the HTTP services by which apps report devices.
+/// Answers queries of the HTTP services by which apps report devices.
 extension ProxyEngine {
     /// The AOR of a user in one of our domains.
     ///
@@ -181,14 +182,15 @@ extension ProxyEngine {
         return !user.isEmpty && identity.domains.contains(host) ? AddressOfRecord(user: user, host: host) : nil
     }
 
-    /// Whether this is the user's password in clear text. The check takes equally long for unknown users.
+    /// Whether a clear-text password is the user's. The check takes equally long for unknown users, so its time does
+    /// not show whether a user exists.
     package func isPassword(_ password: ByteString, of aor: AddressOfRecord) -> Bool {
         access.digest.isPassword(
             password, of: aor.user, realm: access.digest.realm(for: aor.host), users: registrar.users)
     }
 }
 
-/// Read access to the tables of the engine's machines. Only the machines change their tables.
+/// Gives read access to the tables of the engine's parts. Only the part that owns a table changes it.
 extension ProxyEngine {
     package var bindings: BindingTable { _read { yield registrar.bindings } }
     package var users: UserDirectory { _read { yield registrar.users } }
@@ -197,7 +199,7 @@ extension ProxyEngine {
     package var timeline: PushTimeline { _read { yield ledger.timeline } }
 }
 
-/// Lists of waiting messages, for operators.
+/// Lists the messages that wait for phones, for operators.
 extension ProxyEngine {
     /// The waiting messages of one user, oldest first.
     package func waitingMessages(of aor: AddressOfRecord) -> [StoredMessage] { messages.queue(of: aor).map(\.row) }
@@ -211,9 +213,9 @@ extension ProxyEngine {
     package func waitingMessage(_ id: UInt64) -> StoredMessage? { messages[id]?.row }
 }
 
-/// The engine's counters and table sizes, for operators.
+/// Reports the engine's counters and table sizes, for operators.
 extension ProxyEngine {
-    /// The counters, and the current sizes of the tables. Reading them walks through no table.
+    /// The counters, and the current sizes of the tables. All sizes are known without a search.
     package var figures: CounterSet {
         var figures = counters
         figures.set(.bindings, to: registrar.bindings.count)
@@ -230,7 +232,7 @@ extension ProxyEngine {
         return figures
     }
 
-    /// A report of each app's pushes, in the order of the settings.
+    /// The report about each app's pushes, in the order of the settings.
     package var pushReports: [(app: PushApp, report: PushAppReport)] { ledger.dispatcher.reports }
 
     func count(_ verdict: DigestAuthenticator.Verdict) {

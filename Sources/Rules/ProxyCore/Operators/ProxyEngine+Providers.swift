@@ -8,9 +8,9 @@ import Registration
 import Telemetry
 import Timekeeping
 
-/// Push providers that an operator switches on, pauses and switches off.
+/// Switches push providers on, off or to a pause, as an operator orders.
 extension ProxyEngine {
-    /// The providers that have credentials, switched on or off.
+    /// The providers for which the settings have credentials, whether switched on or off.
     package var configuredProviders: Set<PushProvider> { settings.configuredProviders }
 
     package func state(of provider: PushProvider) -> ProviderState {
@@ -23,14 +23,15 @@ extension ProxyEngine {
         registrar.bindings.pushToken(of: device).map(\.provider).flatMap { ledger.isPaused($0) ? $0 : nil }
     }
 
-    /// Why some calls fail, or phones are not woken; `nil` if no such reason is known.
+    /// A known problem that makes calls fail or keeps phones asleep, in words; `nil` if no problem is known.
     package var trouble: String? {
         let paused = settings.configuredProviders.filter { state(of: $0) == .paused }.map(\.rawValue).sorted()
         let troubles = [upstreamTrouble].compactMap(\.self) + paused.map { "push provider \($0) is paused" }
         return troubles.isEmpty ? nil : troubles.joined(separator: "; ")
     }
 
-    /// Sets the state of a provider (R8c, R9). The caller has persisted the state before.
+    /// Sets the state of a provider, as an operator has ordered (R8c, R9). The caller of this method must persist the
+    /// state first.
     func switchProvider(_ provider: PushProvider, to state: ProviderState, now: Moment) {
         let former = self.state(of: provider)
         guard settings.configuredProviders.contains(provider), former != state else { return }
@@ -41,7 +42,7 @@ extension ProxyEngine {
             registrar.switchedOn(provider)
         }
         log.notice(
-            "push provider switched",
+            "an operator changed the state of a push provider",
             [.provider: .text(provider.rawValue), .outcome: .text(state.rawValue), .count: .number(ended.count)])
         if state == .paused {
             ledger.pause(provider, now: now, into: &output.actions)
@@ -52,7 +53,8 @@ extension ProxyEngine {
         forget(ended, of: provider, now: now)
     }
 
-    /// Removes contacts that ended with their provider. Each leaves a record, which says why the user has no device.
+    /// Removes contacts because their provider was switched off. Each removed contact leaves a timeline record, which
+    /// says why the user has no device.
     private func forget(_ ended: [BindingTable.Ended], of provider: PushProvider, now: Moment) {
         guard !ended.isEmpty else { return }
         act(.record(ended.map { .binding(.delete($0.id)) }))
@@ -65,7 +67,8 @@ extension ProxyEngine {
         for binding in ended { deviceRemoved(binding.id, of: binding.aor, because: .providerOff, now: now) }
     }
 
-    /// A switch leaves at most so many records, so that the records of calls stay.
+    /// The maximum number of timeline records that one switch writes, so that it does not displace the records of
+    /// calls.
     private static let mostRecords = 100_000
 }
 

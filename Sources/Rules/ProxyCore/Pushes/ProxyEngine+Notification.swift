@@ -13,15 +13,16 @@ package enum NotificationRecipient: Hashable, Sendable {
     case device(DeviceID)
 }
 
-/// The result of an order for a notification.
+/// The result of an application server's order for a notification.
 package struct NotificationReceipt: Hashable, Sendable {
-    /// The code of all pushes of this order, because the same push goes to many devices.
+    /// The code of the order's pushes. All pushes of one order have the same code, because the same text is sent to
+    /// many devices.
     package let code: PushCode
-    /// The number of pushes that were handed to the dispatcher.
+    /// The number of pushes that are sent to providers.
     package var sent = 0
-    /// The reasons why devices get no push, one for each such device.
+    /// Why devices get no push: one reason for each such device.
     package var skipped: [TimelineRecord.Omission] = []
-    /// Recipients who have no device here.
+    /// The recipients of the order that have no device here.
     package var absent: [NotificationRecipient] = []
 
     init(_ code: PushCode) { self.code = code }
@@ -29,25 +30,25 @@ package struct NotificationReceipt: Hashable, Sendable {
 
 /// Why an order for a notification was refused for all its devices.
 package enum NotificationRefusal: Error, Hashable, Sendable {
-    /// A provider does not accept the content. The text explains why.
+    /// A provider does not accept the content of the notification. The associated text explains why.
     case payload(String)
-    /// The order needs more pushes than the queue has room for now.
+    /// The push queue has no room for all pushes of the order.
     case noRoom
 }
 
-/// Pushes that announce no call. They hold no request, and only their sender waits for them.
+/// Sends notifications: pushes that announce no call. No request is held for them, and only their sender waits for the
+/// result.
 extension ProxyEngine {
-    /// An application server orders a notification. It goes to all devices that can get it. If the provider of one
-    /// device would refuse the content, no device gets it.
-    ///
-    /// The order does not survive the end of the process.
+    /// Sends a notification, as an application server has ordered, to all recipients that can get it. If the provider
+    /// of one device would refuse the content, no device gets the notification. A restart of the daemon loses pushes
+    /// that were not sent yet.
     ///
     /// - Parameters:
     ///   - notification: the content.
-    ///   - recipients: the users and devices that shall get it.
+    ///   - recipients: the users and devices that get the notification.
     ///   - now: both clocks.
-    /// - Returns: how many pushes are sent, and who gets none.
-    /// - Throws: the reason, if no device gets the notification.
+    /// - Returns: how many pushes are sent, and which recipients get none.
+    /// - Throws: the reason why no device gets the notification.
     package func notificationOrdered(
         _ notification: PushNotification, for recipients: [NotificationRecipient], now: Moment
     ) throws(NotificationRefusal) -> NotificationReceipt {
@@ -70,8 +71,7 @@ extension ProxyEngine {
                     omissions.append((target, aor, .providerPaused))
                     continue
                 }
-                // The sketch has the highest badge that the push could have, so that its length is not
-                // underestimated.
+                // The size of the push is checked with the highest possible badge, so that the real push is not longer.
                 let badge = ledger.unread.count(of: target.id) + 1
                 let sketch = request(
                     notification, receipt.code, PushID(rawValue: 0), to: token, of: target, badge: badge, now: now)
@@ -110,7 +110,8 @@ extension ProxyEngine {
         }
     }
 
-    /// Whether a device may be woken for something that is no call. `caller` is `nil` for an application server.
+    /// Whether the limits allow a push to a device for something other than a call. For an application server, `caller`
+    /// is `nil`.
     func mayNotify(_ device: DeviceID, for caller: Caller?, now: Moment) -> Bool {
         ledger.limits.mayNotify(device, for: caller, now: now.instant)
     }
@@ -122,7 +123,7 @@ extension ProxyEngine {
         PushRequest(
             id: id, code: code, device: target.id, token: token,
             message: .notification(notification), badge: notification.badge ?? badge,
-            // A push that the provider must not store still needs some time to be sent.
+            // Even a push that the provider must not store needs some time to be sent.
             deadline: max(notification.expiresAt, now.date + Self.shortestTry))
     }
 

@@ -11,9 +11,9 @@ import Telemetry
 package import Timekeeping
 import Waking
 
-/// Handles outcomes and reports of pushes from providers, apps and operators, where they concern calls and contacts.
+/// Handles the results of pushes for calls and contacts, and apps' reports about pushes.
 extension ProxyEngine {
-    /// The provider's final outcome for a push, after all retries.
+    /// Handles the provider's final outcome for a push, after all retries.
     func pushEnded(_ push: AskedPush, _ outcome: PushOutcome, now: Moment) {
         switch push.purpose {
         case .dryRun(let ticket): act(.dryRunEnded(ticket, canBePushed: outcome.showsGoodToken))
@@ -42,15 +42,16 @@ extension ProxyEngine {
             call.saw(.pushFailed)
         }
         guard !noteToken(outcome, of: push.device, aor: push.aor, now: now), !outcome.isAccepted else { return }
-        // The call waits for a phone whose provider is paused.
+        // If the provider is paused, the call waits for the phone without a push.
         guard !push.isPaused else { return }
-        // A phone whose flow was lost a moment ago may come back without a push.
+        // A phone whose flow was lost a moment ago may register again without a push.
         guard call.fork.branches[branch].isWaiting, !call.fork.branches[branch].hasMoved else { return }
         ledger.ended(branch, of: call, .pushFailed, now: now, into: &output.actions)
         branchFailed(branch, of: call, with: .temporarilyUnavailable, now: now)
     }
 
-    /// The provider answered a push that its call no longer needed: the call went on without the push, or was over.
+    /// Handles the outcome of a push that was dropped: its call ended, or continued without the push, before the
+    /// provider answered.
     private func droppedPushFinished(_ push: AskedPush, _ outcome: PushOutcome, now: Moment) {
         guard !noteToken(dated(outcome, by: push), of: push.device, aor: push.aor, now: now), outcome.isAccepted else {
             return
@@ -59,8 +60,8 @@ extension ProxyEngine {
         if let end = push.end { tell(end, to: push.device, of: push.aor, now: now) }
     }
 
-    /// Dates a dead token if its provider gives no time, with the arrival of the call. A phone that registered after
-    /// that keeps its contact.
+    /// Adds a time of death to the outcome of a dead token, if the provider gave none: the time at which the call
+    /// arrived. A phone that registered after this time keeps its contact.
     private func dated(_ outcome: PushOutcome, by push: AskedPush) -> PushOutcome {
         guard outcome == .tokenDead(since: nil), case .call(let call, _) = push.purpose, let userCall = call.userCall
         else {
@@ -80,7 +81,8 @@ extension ProxyEngine {
 
     // MARK: Tokens
 
-    /// Applies the outcome to the token itself. Returns true if the device was removed because its token is dead.
+    /// Removes the device or changes its token, as the outcome demands. Returns true if the device was removed because
+    /// its token is dead.
     private func noteToken(_ outcome: PushOutcome, of device: DeviceID, aor: AddressOfRecord, now: Moment) -> Bool {
         switch outcome {
         case .tokenDead(let since):
@@ -108,23 +110,24 @@ extension ProxyEngine {
 
     // MARK: Reports of apps
 
-    /// The place that keeps an app's report about a push.
+    /// Where an app's report about a push is stored.
     package enum MarkPlace: Hashable, Sendable {
-        /// Nowhere, because the device is unknown.
+        /// The report is not stored, because the device is unknown.
         case unknownDevice
-        /// In the open record, which the store gets as a whole when it ends.
+        /// The push's open timeline record keeps the report. The store gets the record when the record ends.
         case record
-        /// In the stored row, if it exists, because the push is over.
+        /// The push is over, so the report is added to the push's row in the store, if the row exists.
         case row
     }
 
-    /// An app reports a mark for a push, such as read. A report that comes twice, or out of order, changes nothing.
+    /// Notes an app's report about a push, for example that the user has read it. Repeated and late reports have no
+    /// effect.
     package func pushMarked(_ code: PushCode, _ mark: PushMark, by device: DeviceID, now: Moment) -> MarkPlace {
         guard isKnown(device) else { return .unknownDevice }
         return ledger.marked(code, mark, by: device, at: now.date) ? .record : .row
     }
 
-    /// An app reports that its user has read all pushes. The caller of this method also updates the stored rows.
+    /// Notes an app's report that its user has read all pushes. The caller of this method also updates the stored rows.
     ///
     /// - Returns: false if the device is unknown.
     package func allPushesRead(by device: DeviceID, now: Moment) -> Bool {
@@ -133,27 +136,28 @@ extension ProxyEngine {
         return true
     }
 
-    /// Restores an unread push from the store at start-up. Pushes come in the order in which they were sent, after
-    /// the bindings.
+    /// Restores an unread push from the store at start-up. Call this function in the order in which the pushes were
+    /// sent, after all bindings are restored.
     package func restoreUnread(_ code: PushCode, _ matter: UnreadPushes.Matter, of device: DeviceID, at date: UnixTime)
     {
         if isKnown(device) { _ = ledger.unread.asked(code, matter, by: device, at: date) }
     }
 
-    /// The daemon stops: open timeline records are written, and contacts that were refreshed lately.
+    /// Writes the open timeline records, and the contacts that were refreshed lately. The shell calls this method when
+    /// the daemon stops.
     package func stopped(now: Moment) {
         ledger.stopped(now: now, into: &output.actions)
         act(.refresh(registrar.refreshedRows(limit: Self.lastRows, now: now).rows))
     }
 
-    /// How many contacts are written at the end, which takes some tenths of a second. For other contacts, a restart
-    /// loses little.
+    /// The maximum number of contacts that are written when the daemon stops, which takes some tenths of a second. If
+    /// more contacts were refreshed, little is lost: the store has older rows of these contacts.
     private static let lastRows = 10_000
 }
 
-/// Lists of missed calls, for phones that return.
+/// Sends lists of missed calls to phones that have registered again.
 extension ProxyEngine {
-    /// Sends a returning device the list of calls that it missed.
+    /// Sends a device that has registered again the list of calls that it missed.
     func reportMissedCalls(to device: DeviceID, of aor: AddressOfRecord, now: Moment) {
         guard ledger.buckets.hasMissedCalls(device, of: aor),
             let target = registrar.bindings.forkTarget(device, now: now.instant), let token = target.pushToken,
@@ -167,12 +171,12 @@ extension ProxyEngine {
             to: target, token, of: aor, life: settings.missedCallsLife, now: now, into: &output.actions)
     }
 
-    /// Schedules the lists that were due when the last run ended.
+    /// Schedules the lists of missed calls that an earlier run had not sent.
     func restoreMissedCalls(now: Moment) {
         ledger.restored(now: now, into: &output.actions) { isBack($0, since: $1, now: now) }
     }
 
-    /// A provider takes pushes again: lists that it would have got meanwhile are sent.
+    /// Sends lists of missed calls that were held back while a provider accepted no pushes.
     func sendOwedLists(now: Moment) {
         ledger.sendOwed(now: now) { isBack($0, since: $1, now: now) }
     }
@@ -181,8 +185,8 @@ extension ProxyEngine {
         registrar.bindings.forkTarget(device, now: now.instant).map { $0.registeredAt > date } ?? false
     }
 
-    /// An operator deleted missed calls of a user. Calls that are still being offered are never deleted this way. The
-    /// rows of the calls must be deleted before this call.
+    /// Forgets missed calls of a user, because an operator has deleted them. The caller of this method must delete the
+    /// rows from the store first, but must not delete the rows of calls that still ring or wait.
     ///
     /// - Parameters:
     ///   - calls: the entries as they were when their rows were deleted.
@@ -193,12 +197,13 @@ extension ProxyEngine {
     }
 }
 
-/// Silent pushes that show whether a provider accepts a token.
+/// Checks push tokens by silent pushes (dry runs).
 extension ProxyEngine {
-    /// How long a push may take with all its retries. A token must not wait longer for a provider that is down.
+    /// The time limit for a silent push with all its retries. After this time, a check ends even if the provider is
+    /// down.
     private static let dryRunPatience: Duration = .seconds(30)
 
-    /// Checks whether a token can be pushed. The answer is ``ProxyAction/dryRunEnded(_:canBePushed:)``.
+    /// Checks whether a push can be sent to a token. The check ends with ``ProxyAction/dryRunEnded(_:canBePushed:)``.
     package func dryRunAsked(_ token: PushToken, _ ticket: DryRunTicket, now: Moment) {
         if token.provider == .apns || token.provider == .apnsDevelopment, (try? APNsToken(token)) == nil {
             return act(.dryRunEnded(ticket, canBePushed: false))
@@ -214,12 +219,13 @@ extension ProxyEngine {
 }
 
 extension PushOutcome {
-    /// Whether the token is good: the provider accepted the silent push, or could not send it because the token is
-    /// only for calls.
+    /// Whether the outcome shows a good token: the provider accepted the silent push, or the token is only for calls
+    /// and so cannot get one.
     var showsGoodToken: Bool {
         switch self {
         case .accepted, .acceptedWithNewToken: true
-        // This is a PushKit token. It gets no silent push, because Apple ends apps whose VoIP push is no call.
+        // The token is a PushKit token. A silent push to a PushKit token is not allowed: Apple ends apps whose VoIP
+        // push announces no call.
         case .noSuitableToken: true
         case .tokenDead, .retry, .renewCredential, .credentialsRefused, .foreignToken, .noConnection, .payloadRefused:
             false
@@ -227,15 +233,16 @@ extension PushOutcome {
     }
 }
 
-/// Pushes that make phones refresh their contacts (RFC 8599 section 5.5), if a setting asks for them.
+/// Sends pushes that make phones refresh their contacts (RFC 8599 section 5.5), if `registrar.refresh-push` is set.
 ///
-/// A walk visits all bindings within a minute, a few each second. Phones that registered at the same time are
-/// therefore woken one after the other. Bindings that are not due need no timer.
+/// The engine visits all bindings within a minute, some of them each second. Phones that registered at the same time
+/// are thus woken one after the other, and no binding needs a timer.
 extension ProxyEngine {
     private static let walkTime = 60
     private static let walkPause: Duration = .seconds(1)
 
-    /// Starts the walk, if the setting asks for it. Called at the start, and when settings have changed.
+    /// Starts the search for contacts that expire soon, if `registrar.refresh-push` is set. The engine calls this
+    /// function at the start, and when settings have changed.
     func armRefreshPushes(now: Moment) {
         guard settings.registrar.refreshPushLead > .zero, registrar.walkStarts() else { return }
         _ = output.timers.schedule(.refreshWalkDue, at: now.instant + Self.walkPause)
@@ -259,7 +266,8 @@ extension ProxyEngine {
         else { return }
         ledger.limits.notified(device, for: nil, now: now.instant)
         output.counters.count(.refreshPush)
-        log.debug("phone is woken to refresh its contact", [.aor: .described(aor), .device: .described(device)])
+        log.debug(
+            "a push asks the phone to refresh its registration", [.aor: .described(aor), .device: .described(device)])
         var notification = PushNotification(expiresAt: now.date + settings.registrar.refreshPushLead)
         notification.isSilent = true
         notification.destinationType = ByteString("registration")
@@ -273,7 +281,7 @@ package struct DeadTokenFindings: Hashable, Sendable {
     package var dropped = 0
     /// The number of contacts that stay because they registered after their token died.
     package var newer = 0
-    /// The dead tokens that some contact has.
+    /// The dead tokens that at least one contact has.
     package var matched: [ByteString] = []
     /// Where the next step begins; `nil` when all bindings were searched.
     package var next: BindingCursor?
@@ -283,15 +291,16 @@ package struct DeadTokenFindings: Hashable, Sendable {
 
 /// Removes contacts whose push tokens are dead, as a provider's answer or Apple's feedback service reports.
 extension ProxyEngine {
-    /// Drops the contact of a device whose token is dead. Branches that wait for the device end. Its missed calls go
-    /// to the user's other devices.
+    /// Removes the contact of a device whose token is dead. The branches that wait for this device are ended. The
+    /// device's missed calls are kept for the user's other devices.
     func dropDevice(
         _ device: DeviceID, of aor: AddressOfRecord, _ token: PushToken?, since: UnixTime?,
         source: DeadToken.Source, now: Moment
     ) {
         output.counters.count(.tokenDropped)
         log.notice(
-            "contact removed, its push token is dead", [.aor: .described(aor), .device: .described(device)])
+            "a contact was removed, because its push token is dead",
+            [.aor: .described(aor), .device: .described(device)])
         var changes = removeFlows(of: device, with: token, now: now)
         if let change = registrar.bindings.remove(device) { changes.append(.binding(change)) }
         if !changes.isEmpty {
@@ -310,7 +319,7 @@ extension ProxyEngine {
         deviceRemoved(device, of: aor, because: .tokenDead, now: now)
     }
 
-    /// Removes the other flows of a device that named the same dead token.
+    /// Removes the bindings of a device's other flows that have the same dead token.
     private func removeFlows(of device: DeviceID, with token: PushToken?, now: Moment) -> [EngineChange] {
         registrar.bindings.flows(of: device, now: now.instant).compactMap { flow in
             guard flow != device, registrar.bindings.pushToken(of: flow) == token else { return nil }
@@ -318,11 +327,12 @@ extension ProxyEngine {
         }
     }
 
-    /// Drops contacts whose tokens Apple's feedback service reports as dead. There is no index by token, since
-    /// nothing else needs one. All bindings are searched in steps, so that calls go on meanwhile.
+    /// Removes contacts whose tokens Apple's feedback service reports as dead: one step of a search through all
+    /// bindings. The steps let the engine serve calls in between. Tokens have no index, because only this search would
+    /// use it.
     ///
     /// - Parameters:
-    ///   - dead: the dead tokens in lower-case hexadecimal, each with the Unix second since which it is dead.
+    ///   - dead: the dead tokens in lower-case hexadecimal, each with the Unix time in seconds of its death.
     ///   - cursor: where this step begins.
     ///   - limit: the number of contacts to read in this step.
     ///   - now: both clocks.

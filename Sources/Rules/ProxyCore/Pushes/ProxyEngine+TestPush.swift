@@ -10,40 +10,41 @@ package import Timekeeping
 package enum TestPushTarget: Hashable, Sendable {
     /// All devices of a user.
     case user(AddressOfRecord)
-    /// A token, of a device that may be unknown here.
+    /// The device with this push token, even if no user here has registered it.
     case token(PushToken)
 }
 
-/// The pushes of one order.
+/// The pushes that one order for a test push causes.
 package struct TestPushPlan: Sendable {
     package struct Push: Sendable {
         package let device: DeviceID
-        /// The provider and the first characters of the token.
+        /// The provider and the first characters of the push token.
         package let token: String
         package let app: String
-        /// The request; `nil` if none is sent.
+        /// The request to the provider, without secrets; `nil` if no request is sent.
         package let request: RedactedRequest?
-        /// Why the device gets no push; `nil` if it gets one.
+        /// Why the device gets no push; `nil` if the device gets a push.
         package let omission: TimelineRecord.Omission?
     }
 
     package let code: PushCode
     package fileprivate(set) var pushes: [Push] = []
 
-    /// How many pushes are sent.
+    /// The number of pushes that are sent.
     package var sent: Int { pushes.count { $0.omission == nil } }
 }
 
-/// Pushes that an operator orders to see what the provider says. They show a text on the phone, count against the
-/// device's limit of notifications, and have records in the timeline.
+/// Test pushes: an operator sends one to see how the push provider answers. A test push shows a text on the phone,
+/// counts toward the device's limit of notifications, and has a record in the timeline.
 extension ProxyEngine {
-    /// Sends a test push. Each push that is sent ends with ``ProxyAction/testPushEnded(_:_:)``.
+    /// Sends a test push to each device of the target. Each push that is sent ends with
+    /// ``ProxyAction/testPushEnded(_:_:)``.
     ///
     /// - Parameters:
     ///   - target: the recipient.
     ///   - ticket: identifies the order.
     ///   - now: both clocks.
-    /// - Returns: the pushes; `nil` if there are more than the queue takes now.
+    /// - Returns: the pushes; `nil` if the queue has no room for all of them.
     package func testPushOrdered(_ target: TestPushTarget, _ ticket: TestPushTicket, now: Moment) -> TestPushPlan? {
         var plan = TestPushPlan(code: ledger.newCode())
         let notification = Self.testNotification(now: now)
@@ -68,7 +69,7 @@ extension ProxyEngine {
         return plan
     }
 
-    /// Sends one push, unless the token carries none or `admits` says no.
+    /// Sends one test push, unless the push token cannot carry a notification or `admits` returns false.
     private func test(
         _ notification: PushNotification, _ device: DeviceID, _ token: PushToken?, of aor: AddressOfRecord,
         _ ticket: TestPushTicket, _ plan: inout TestPushPlan, now: Moment, admits: (inout PushLedger) -> Bool
@@ -122,6 +123,6 @@ extension ProxyEngine {
 }
 
 extension TestPushPlan {
-    /// The word in records for who ordered a test push.
+    /// The word in timeline records that names the sender of a test push.
     package static let orderer = ByteString("push test")
 }

@@ -8,13 +8,14 @@ import SIPGrammar
 import Telemetry
 package import Timekeeping
 
-/// Checks passwords from digests and from HTTP. Wrong passwords of both are counted together (T8).
+/// Checks passwords in SIP digests and in HTTP requests. Wrong passwords of both kinds count toward the same limits
+/// (T8).
 extension ProxyEngine {
-    /// How long a source must wait before its password is checked.
+    /// How long to wait before the next password from this source or for this user is checked.
     ///
     /// - Parameters:
-    ///   - source: the address that shows the password; `nil` for a trusted peer, which speaks for many.
-    ///   - user: the user whose password is shown; `nil` for a key or another secret that is no user's.
+    ///   - source: the address that shows the password; `nil` for a trusted peer, which sends for many users.
+    ///   - user: the user whose password is shown; `nil` for a key or another secret that belongs to no user.
     ///   - now: both clocks.
     /// - Returns: the time to wait; `nil` if the password is checked now.
     package func loginWait(from source: IPAddress?, for user: AddressOfRecord?, now: Moment) -> Duration? {
@@ -27,13 +28,13 @@ extension ProxyEngine {
         return wait
     }
 
-    /// The password, or the key, was wrong.
+    /// Counts a wrong password or key.
     package func loginFailed(from source: IPAddress?, for user: AddressOfRecord?, now: Moment) {
         output.counters.count(.loginFailed)
         access.sources.logins.failed(attempt(from: source, for: user), now: now.instant)
     }
 
-    /// The password was right.
+    /// Notes a right password.
     package func loginSucceeded(from source: IPAddress?, for user: AddressOfRecord) {
         access.sources.logins.succeeded(LoginLimit.Attempt(from: source, for: user))
     }
@@ -43,14 +44,14 @@ extension ProxyEngine {
         return LoginLimit.Attempt(from: source, for: user, isAtHome: isHome(source, of: user))
     }
 
-    /// Whether the user has a contact at this address.
+    /// Whether the user has a contact at the source address.
     private func isHome(_ source: IPAddress, of user: AddressOfRecord) -> Bool {
         registrar.bindings.device(of: user) { $0.remote.address.source == source.source } != nil
     }
 
     // MARK: Digests
 
-    /// Checks the digest credentials of a request, within the limits on wrong passwords.
+    /// Checks the digest credentials of a request, unless too many wrong passwords came before.
     func checkCredentials(
         of incoming: IncomingRequest, as role: DigestAuthenticator.Role, home: ByteString, owner: ByteString?,
         now: Moment
@@ -75,8 +76,9 @@ extension ProxyEngine {
         return verdict
     }
 
-    /// How long a digest must wait before it is checked. A phone on the flow that it registered on never waits: it
-    /// has shown its password there, and nobody else can use that flow.
+    /// How long to wait before the digest of this request is checked; `nil` if it is checked now. A phone never waits
+    /// on the flow of its own registration: the phone has shown its password on that flow, and nobody else can use the
+    /// flow.
     private func digestWait(
         _ incoming: IncomingRequest, _ user: AddressOfRecord, _ logins: LoginLimit, now: Moment
     ) -> Duration? {
@@ -100,8 +102,8 @@ extension ProxyEngine {
         incoming.isTrusted ? .trusted : .source(incoming.flow.remote.address)
     }
 
-    /// Tells the shell that a stream has proved itself, so that the stream is kept. Telling this again costs less
-    /// than remembering it.
+    /// Tells the shell that the peer of a connection has proved its identity, so that the connection is kept. One
+    /// connection may be reported several times, because this costs less than to remember the earlier reports.
     func noteProved(_ flow: Flow, by user: AddressOfRecord? = nil) {
         if flow.connection != 0 { act(.flowProved(flow, account: user?.hashValue)) }
     }

@@ -14,7 +14,7 @@ import Telemetry
 import Timekeeping
 import Waking
 
-/// Handles REGISTERs, and devices that services report or remove.
+/// Handles REGISTERs, and devices that clients report or remove over HTTP.
 extension ProxyEngine {
     /// Handles a REGISTER (RFC 3261 section 10.3): authenticate, plan, commit, then answer. REGISTERs of one AOR are
     /// handled one after the other.
@@ -63,8 +63,9 @@ extension ProxyEngine {
 
     // MARK: Limits (T17.6)
 
-    /// Whether a REGISTER is looked at. If not, it was answered. REGISTERs without a password have a stricter limit of
-    /// their own, so an attacker with forged sources cannot shut out phones that show one.
+    /// Whether the limits allow a REGISTER to be processed. If the result is false, this method has answered the
+    /// REGISTER. REGISTERs without a password have a stricter limit. Thus an attacker with forged source addresses
+    /// cannot exclude phones that show a password.
     private func mayRegister(_ incoming: IncomingRequest, now: Moment) -> Bool {
         guard !incoming.isTrusted else { return true }
         let showsPassword = !settings.authenticates || incoming.request.frame.contains(.authorization)
@@ -77,7 +78,7 @@ extension ProxyEngine {
         return false
     }
 
-    /// Counts a REGISTER. Returns true if it exceeded the limit and was refused.
+    /// Counts a REGISTER. Returns true if the REGISTER exceeded the limit and was refused.
     private func isLimited(_ incoming: IncomingRequest, isProved: Bool, now: Moment) -> Bool {
         guard !incoming.isTrusted,
             let wait = access.sources.registers.came(on: incoming.flow, isProved: isProved, now: now.instant)
@@ -90,7 +91,7 @@ extension ProxyEngine {
         output.counters.count(.registerLimited)
         output.counters.count(.registerRefused)
         access.sources.registers.tell(log, of: incoming.flow, now: now.instant)
-        // The pauses are spread, so that refused phones do not come back together.
+        // A random time is added, so that refused phones do not all retry at the same time.
         let spread = Duration.milliseconds(Int64(functions.random() % 10_000))
         refuse(incoming, .serviceUnavailable, fields: [Self.retryAfter(wait + spread)], now: now)
     }
@@ -116,7 +117,8 @@ extension ProxyEngine {
         }
     }
 
-    /// Devices have sent a REGISTER. The changes of the REGISTER are not persisted yet.
+    /// Writes into the timeline that woken devices have sent a REGISTER. At this time the changes of the REGISTER are
+    /// not persisted yet.
     private func noteReturn(of bindings: some Collection<DeviceID>, now: Moment) {
         guard !wakes.isEmpty, ledger.timeline.isOn else { return }
         for binding in bindings {
@@ -135,13 +137,15 @@ extension ProxyEngine {
         } else {
             refuse(queue.current, retryAfter: 10, now: now)
         }
-        // The waiting work begins in order. The first work that needs a commit makes the rest wait again.
+        // The work that waited for this AOR begins in its order. If one piece of work needs a commit, the rest waits
+        // again.
         for work in queue.waiting { begin(work, for: aor, now: now) }
     }
 
     // MARK: Complete
 
-    /// Makes a plan take effect. Its changes are on disk, or it has none.
+    /// Makes the changes of a plan effective, and ends the work. The plan's changes are on disk now, or the plan has
+    /// none.
     private func complete(_ work: RegistrarWork, _ plan: RegisterPlan, for aor: AddressOfRecord, now: Moment) {
         registrar.complete(plan)
         countNew(plan.facts)
@@ -149,7 +153,9 @@ extension ProxyEngine {
         case .register(let incoming): completeRegister(incoming, plan, for: aor, now: now)
         case .report(_, let ticket), .removal(_, let ticket):
             for fact in plan.facts {
-                log.info("device reported", [.aor: .described(aor), .outcome: .text("\(fact)")])
+                log.info(
+                    "an app or application server reported a device or push token",
+                    [.aor: .described(aor), .outcome: .text("\(fact)")])
                 if case .tokenReplaced(let device) = fact { wakes.records.forget(device) }
             }
             for device in plan.removed { deviceRemoved(device, of: aor, now: now) }
@@ -200,17 +206,17 @@ extension ProxyEngine {
             _ = output.timers.schedule(.bookkeepingDue, at: now.instant + Self.bookkeepingDelay)
         }
         output.counters.count(.registerAccepted)
-        // Without authentication, a contact is the only proof that a phone can give.
+        // If phones do not authenticate, a registered contact is the only proof that a phone can give.
         if !settings.authenticates { noteProved(incoming.flow) }
     }
 
-    /// Logs once that push tokens come unprotected, so that others can read them.
+    /// Logs, once after each start, that a phone sent its push token over the internet without TLS.
     private func noteToken(of aor: AddressOfRecord, _ incoming: IncomingRequest) {
         guard registrar.unprotectedTokens.contactAccepted(on: incoming.flow, isTrusted: incoming.isTrusted) else {
             return
         }
         log.notice(
-            "push tokens come from the internet without TLS, so others can read them",
+            "a phone registered a push token over the internet without TLS, so others can read the token",
             [
                 .aor: .described(aor), .source: .described(incoming.flow.remote),
                 .transport: .text(incoming.flow.transport.viaName),
@@ -225,23 +231,23 @@ extension ProxyEngine {
         respond(server, .ok, incoming.response(.ok, toTag: sip.tags.next(), reserving: 896, fields), now: now)
     }
 
-    /// Logs what a REGISTER changed. A plain refresh is logged at level debug only.
+    /// Logs what a REGISTER changed. A plain refresh is logged only at the level debug.
     private func note(_ facts: [RegistrationFact], for aor: AddressOfRecord, on flow: Flow) {
         guard log.isEnabled(.info) else { return }
         if facts.isEmpty {
-            log.debug("refreshed", [.aor: .described(aor), .source: .described(flow.remote)])
+            log.debug("a phone refreshed its registration", [.aor: .described(aor), .source: .described(flow.remote)])
         }
         for fact in facts {
             let story: LogValue = .text("\(fact)")
             log.info(
-                "the contacts of a user changed",
+                "a REGISTER changed the contacts of a user",
                 [.aor: .described(aor), .source: .described(flow.remote), .outcome: story])
         }
     }
 
     // MARK: Refuse
 
-    /// Refuses work that cannot be done now and may be retried.
+    /// Refuses work because the registrar is busy or the store failed. The client may retry it later.
     private func refuse(_ work: RegistrarWork, retryAfter seconds: Int, now: Moment) {
         switch work {
         case .register(let incoming):
@@ -252,7 +258,7 @@ extension ProxyEngine {
         }
     }
 
-    /// Refuses work that is not allowed.
+    /// Refuses work that the registrar's rules or limits do not allow.
     private func reject(
         _ work: RegistrarWork, of aor: AddressOfRecord, _ status: Status, _ fields: [AddedField],
         because problem: TokenProblem?, now: Moment
@@ -270,7 +276,7 @@ extension ProxyEngine {
         }
     }
 
-    /// The reason for a status of the registrar, as the log names it.
+    /// The reason for a refusal by the registrar, in words for log lines.
     private static func reason(_ status: Status) -> StaticString {
         switch status {
         case .forbidden: "more contacts than max-contacts, or a contact that may not be"
@@ -281,16 +287,16 @@ extension ProxyEngine {
         }
     }
 
-    /// Refuses a REGISTER whose Path comes from an untrusted address. A Path says where requests are sent, and only
-    /// an edge may say that (T9.3).
+    /// Refuses a REGISTER whose Path comes from an untrusted address (T9.3). Requests to the phone follow the Path, so
+    /// only a trusted edge may add one.
     private func refusePath(_ incoming: IncomingRequest, for aor: AddressOfRecord, now: Moment) {
         let warning = AddedField.warning(399, by: aor.host, "Path from an address that is not trusted")
         refuseRegister(
             incoming, of: aor, .forbidden, fields: [warning], because: "its Path is not of a trusted address", now: now)
     }
 
-    /// A registered phone sends REGISTERs without credentials every day, and these are not logged. For an
-    /// unregistered phone, a line says that it was challenged, in case it never answers.
+    /// Logs the challenge of a REGISTER, if the phone showed a wrong password or is not registered yet. A registered
+    /// phone sends REGISTERs without credentials every day, so challenges of such phones are not logged.
     private func noteChallenge(
         _ incoming: IncomingRequest, of aor: AddressOfRecord, _ reason: DigestAuthenticator.Reason, now: Moment
     ) {
@@ -309,7 +315,6 @@ extension ProxyEngine {
         }
     }
 
-    /// Refuses a REGISTER and logs the reason.
     private func refuseRegister(
         _ incoming: IncomingRequest, of aor: AddressOfRecord?, _ status: Status, fields: [AddedField] = [],
         because reason: StaticString, now: Moment
@@ -319,7 +324,7 @@ extension ProxyEngine {
         refuse(incoming, status, fields: fields, now: now)
     }
 
-    /// Logs and records a refused REGISTER. The limits keep lines and records few, because anybody can cause
+    /// Logs and records a refused REGISTER. The number of log lines and records is limited, because anybody can cause
     /// refusals.
     private func tellRefused(
         _ incoming: IncomingRequest, of aor: AddressOfRecord?, _ status: Status, _ refusal: Refusal,
@@ -341,18 +346,18 @@ extension ProxyEngine {
         ]
     }
 
-    /// Logs how many stored contacts cannot be woken any more, and how to cure that.
+    /// Logs how many stored contacts have push tokens that the settings no longer accept, and how to cure that.
     func noteUnfitContacts() {
         for (problem, count) in registrar.takeUnfit() {
             log.warning(
-                "contacts in the store are kept and not woken: their tokens are not taken any more",
+                "stored contacts are not woken, because the settings no longer accept their push tokens",
                 [.count: .number(count), .reason: .text("\(problem.sentence)"), .advice: .text("\(problem.cure)")])
         }
     }
 
     // MARK: Timers
 
-    /// Drops ordinary bindings that have expired.
+    /// Drops contacts without push tokens that have expired.
     func removeExpiredBindings(now: Moment) {
         let ended = registrar.bindings.removeExpired(limit: Self.expiryBatch, now: now.instant)
         guard !ended.isEmpty else { return }
@@ -360,10 +365,11 @@ extension ProxyEngine {
         for binding in ended { deviceRemoved(binding.id, of: binding.aor, now: now) }
     }
 
-    /// How many bindings are examined at a time, so that many that expire together do not hold up calls.
+    /// The number of bindings that are examined in one step, so that calls need not wait when many bindings expire
+    /// together.
     private static let expiryBatch = 500
 
-    /// Writes some of the refreshed bindings. The other ones are written soon after.
+    /// Writes one batch of refreshed bindings to the store. If more bindings remain, a timer is set for the next batch.
     func bookkeepingDue(now: Moment) {
         let (rows, hasMore) = registrar.refreshedRows(limit: Self.bookkeepingBatch, now: now)
         act(.refresh(rows))

@@ -13,21 +13,22 @@ import SIPTransactions
 import Telemetry
 import Timekeeping
 
-/// Responses that the daemon itself makes.
+/// Creates and sends the daemon's own responses.
 extension ProxyEngine {
-    /// Sends a final response of the daemon. The response is stateless if the request has no transaction.
+    /// Sends a final response that the daemon itself chose. If the request has no server transaction, the response is
+    /// sent without one.
     func refuse(_ incoming: IncomingRequest, _ status: Status, fields: [AddedField] = [], now: Moment) {
         guard let server = incoming.server else { return sendStateless(incoming, status, fields: fields) }
         respond(server, status, incoming.response(status, toTag: sip.tags.next(), fields: fields), now: now)
     }
 
-    /// Chooses the daemon's own final response to a request that was forwarded or could not be forwarded.
+    /// The daemon's own final response to a request that was forwarded or could not be forwarded.
     ///
     /// - Parameters:
     ///   - status: the status for a request outside a dialog.
     ///   - request: the request, outside or inside a dialog.
-    ///   - response: the response of another server that the new one replaces, or `nil`. The Reason header fields of
-    ///     that response are kept, since they say why the call failed (RFC 6432).
+    ///   - response: the response of another server that the daemon's response replaces, or `nil`. The new response
+    ///     keeps the Reason header fields of the replaced response, since they say why the call failed (RFC 6432).
     ///   - wasWoken: whether a push woke the phone for this request.
     /// - Returns: the status and the fields to add.
     func ownAnswer(
@@ -48,10 +49,11 @@ extension ProxyEngine {
         withTransactions { $0.respond(server, status: status, bytes: bytes, now: now.instant, into: &$1) }
     }
 
-    /// Sends a stateless final response. Each copy of the request gets the same response, and no timer resends it.
+    /// Sends a final response without a transaction. No timer resends the response, and each copy of the request gets
+    /// the same response.
     ///
-    /// The response is shortened if it exceeds the limit for unproved senders (T4.1): fields are dropped from the
-    /// front. A challenge keeps one field, or is not sent.
+    /// A response to a sender that has not authenticated must be short (T4.1): header fields are dropped, the first
+    /// ones first, until it is short enough. A challenge that would lose all its challenge fields is not sent.
     func sendStateless(_ incoming: IncomingRequest, _ status: Status, fields: [AddedField] = []) {
         guard incoming.request.method != .ack else { return }
         let tag = sip.tags.stateless(for: incoming.request)
@@ -68,17 +70,17 @@ extension ProxyEngine {
         act(.send(bytes, on: incoming.responseFlow))
     }
 
-    /// Sends 100 to an INVITE immediately. Another request gets 100 only if there is no answer within 3.5 s (RFC 4320
-    /// section 4.1), and its transaction keeps that time.
+    /// Sends 100 to an INVITE immediately, and to any other request only if no response is sent within 3.5 s (RFC 4320
+    /// section 4.1). The transaction of the request measures this time.
     func sendTrying(_ incoming: IncomingRequest, now: Moment) {
         guard let server = incoming.server else { return }
         func bytes() -> [UInt8] { incoming.response(.trying, toTag: nil, fields: []) }
         guard incoming.request.method != .invite else { return respond(server, .trying, bytes(), now: now) }
-        // If a call keeps the request, the 100 is built only when it is due, which is rare.
+        // If a call keeps the request, the 100 is built only when it must be sent, which is rare.
         hold(calls.call(of: server) == nil ? bytes() : [], for: server, now: now)
     }
 
-    /// A request other than INVITE has waited long enough, so its 100 is sent now.
+    /// Sends 100 to a request other than INVITE that has had no response for 3.5 seconds.
     func provisionalDue(_ server: ServerTransactionID, now: Moment) {
         guard let incoming = calls.call(of: server).flatMap(revive) else { return }
         hold(incoming.response(.trying, toTag: nil, fields: []), for: server, now: now)
@@ -92,12 +94,12 @@ extension ProxyEngine {
 
     static func retryAfter(seconds: Int) -> AddedField { AddedField("Retry-After", ByteString("\(seconds)")) }
 
-    /// Retry-After in whole seconds, rounded up so that nobody retries too early.
+    /// A Retry-After header field in whole seconds, rounded up so that clients do not retry too early.
     static func retryAfter(_ wait: Duration) -> AddedField {
         retryAfter(seconds: Int(clamping: wait.components.seconds + 1))
     }
 
-    /// The Warning for a `sips:` request if there is no protected hop (RFC 5630 section 4).
+    /// The Warning for a `sips:` request that cannot be sent over TLS on every hop (RFC 5630 section 4).
     var sipsNotAllowed: AddedField {
         .warning(380, by: identity.domains.first ?? ByteString("sippushd"), "SIPS Not Allowed")
     }
@@ -126,8 +128,8 @@ extension ProxyEngine {
     }
 }
 
-/// Reports of refused requests. Each refusal may give a log line at the default level; a refused call also gives a
-/// counter and a timeline record.
+/// Reports refused requests. A refusal may cause a log line at the default level. The refusal of a call also increases
+/// a counter and leaves a timeline record.
 extension ProxyEngine {
     /// Refuses a request and reports the refusal.
     func refuse(
@@ -138,7 +140,7 @@ extension ProxyEngine {
         refuse(incoming, status, fields: fields, now: now)
     }
 
-    /// Reports the refusal of a request. An ACK or CANCEL is not reported.
+    /// Reports the refusal of a request, unless the request is an ACK or CANCEL.
     func noteRefused(
         _ incoming: IncomingRequest, _ status: Status, because refusal: Refusal, now: Moment
     ) {
@@ -156,6 +158,14 @@ extension ProxyEngine {
         noteRefused(
             RefusedCall(request), request.method, from: incoming.flow.remote, status, because: refusal, share,
             isRecorded: isCall, now: now)
+    }
+
+    /// Reports the refusal of an INVITE that could not be parsed.
+    func noteMalformed(_ frame: MessageFrame, _ status: Status, on flow: Flow, now: Moment) {
+        guard frame.isINVITE else { return }
+        noteRefused(
+            RefusedCall(malformed: frame), .invite, from: flow.remote, status, because: .unfit,
+            isTrusted(flow) ? .trusted : .stranger, isRecorded: true, now: now)
     }
 
     private func noteRefused(
@@ -185,7 +195,8 @@ extension ProxyEngine {
 
     /// Records the refusal of a REGISTER. The caller of this method writes the log line.
     ///
-    /// - Returns: the number of suppressed lines before this one; `nil` suppresses this line, too.
+    /// - Returns: the number of log lines that were suppressed since the last one; `nil` if this line is suppressed
+    ///   too.
     func noteRefusedRegister(
         _ incoming: IncomingRequest, of aor: AddressOfRecord?, _ status: Status, because refusal: Refusal,
         _ reason: StaticString, now: Moment
@@ -218,8 +229,8 @@ extension ProxyEngine {
 
     // MARK: Who was asked for a password
 
-    /// The sender of an INVITE got a challenge because the INVITE had no password. A phone that registered from the
-    /// same endpoint is challenged each time, so nothing is recorded for it.
+    /// Remembers that the sender of an INVITE was challenged because the INVITE had no password. If a phone has
+    /// registered from the same endpoint, its challenges are not recorded, because it is challenged each time.
     func noteAsked(_ incoming: IncomingRequest, now: Moment) {
         let request = incoming.request
         guard request.method == .invite, !isPhoneOfOurs(incoming) else { return }
@@ -228,7 +239,7 @@ extension ProxyEngine {
         if let due { _ = output.timers.schedule(.refusalsDue, at: due) }
     }
 
-    /// Whether the user in From has registered from the endpoint that the request comes from.
+    /// Whether the user in From has registered from the source address of the request.
     private func isPhoneOfOurs(_ incoming: IncomingRequest) -> Bool {
         guard let home = identity.home(of: incoming.request.from.uri),
             let user = AddressOfRecord(incoming.request.from.uri, home: home)
@@ -237,7 +248,7 @@ extension ProxyEngine {
         return registrar.bindings.device(of: user) { $0.remote == source } != nil
     }
 
-    /// Reports the calls whose senders showed no password in time as refused.
+    /// Reports calls as refused whose senders were challenged and have not shown a password in time.
     func refusalsDue(now: Moment) {
         let (silent, next) = access.refusals.silent(now: now.instant)
         for asked in silent {
@@ -249,9 +260,9 @@ extension ProxyEngine {
     }
 }
 
-/// Refusals by ``RequestRules``, and other checks of requests before they are forwarded.
+/// Applies ``RequestRules`` and further checks to requests before they are forwarded.
 extension ProxyEngine {
-    /// Refuses a request. The sender gets the reason as a Warning, and the operator gets a log line.
+    /// Refuses a request that breaks a rule. A Warning tells the sender the reason, and a log line tells the operator.
     func refuse(_ incoming: IncomingRequest, by breach: RequestRules.Breach, now: Moment) {
         refuse(incoming, breach.status, because: breach.refusal, fields: [warning(breach.warning)], now: now)
     }
@@ -261,10 +272,11 @@ extension ProxyEngine {
         .warning(399, by: identity.domains.first ?? ByteString("sippushd"), text)
     }
 
-    /// The warning where a peer has sent a challenge that no phone can answer (T9.17).
+    /// The text of the Warning after a peer has sent a challenge that no phone can answer (T9.17).
     static let unanswerable = "The next server asks for a password in a realm of this proxy"
 
-    /// Whether the content of a request allows to serve it. If not, the request was answered here.
+    /// Whether the daemon can serve the request, by its content. If the result is false, this method has answered the
+    /// request.
     func isFit(_ incoming: IncomingRequest, isForUs: Bool, now: Moment) -> Bool {
         if let refusal = RequestValidation.check(
             incoming.request, fromTrusted: incoming.isTrusted, isForUs: isForUs,
@@ -283,7 +295,7 @@ extension ProxyEngine {
         return true
     }
 
-    /// Whether an OPTIONS is for this daemon: the OPTIONS is addressed to us, or its Max-Forwards is 0 (RFC 3261
+    /// Whether an OPTIONS is for this daemon: the OPTIONS names this daemon, or its Max-Forwards is 0 (RFC 3261
     /// sections 11 and 16.3 item 3).
     func isQuestionToUs(_ request: SIPRequest) -> Bool {
         guard request.method == .options else { return false }
@@ -292,7 +304,7 @@ extension ProxyEngine {
 }
 
 extension RequestValidation.Refusal {
-    /// The reason in the log and in the record of a refused call.
+    /// The reason of a refusal, as the log and the timeline record of the call say it.
     fileprivate var cause: PushDelivery.Refusal {
         switch status {
         case .tooManyHops, .loopDetected: .loop
@@ -302,7 +314,7 @@ extension RequestValidation.Refusal {
 }
 
 extension Refusal {
-    /// Whether the counter of this refusal counts other requests than INVITE, too.
+    /// Whether refusals of this kind are also counted for requests other than INVITE.
     fileprivate var isOfAnyMethod: Bool {
         switch self {
         case .needsTrust, .command, .otherName, .needsDialog: true
@@ -313,7 +325,7 @@ extension Refusal {
         }
     }
 
-    /// The reason in log lines.
+    /// The reason of a refusal, in words for log lines.
     var words: String {
         switch self {
         case .foreignDomain: "the domain is none of domains"
@@ -371,4 +383,9 @@ extension Counter {
         case .unfit: self = .callUnfit
         }
     }
+}
+
+extension MessageFrame {
+    /// Whether the start line is that of an INVITE.
+    fileprivate var isINVITE: Bool { bytes.hasPrefix("INVITE ") }
 }

@@ -12,10 +12,11 @@ import SIPTransactions
 import Telemetry
 import Timekeeping
 
-/// Changes to forwarded requests: Via, Record-Route and removed fields (RFC 3261 section 16.6 items 5 to 8).
+/// Changes the header fields of forwarded requests: Via, Record-Route and fields to remove (RFC 3261 section 16.6 items
+/// 5 to 8).
 extension ProxyEngine {
     /// Removes fields that must not leave this daemon: identity fields of an untrusted sender (T9.7), credentials for
-    /// our own realms (T9.8), and a display name that the dialog did not begin with (T20.7).
+    /// our own realms (T9.8), and a display name that has changed since the dialog began (T20.7).
     func strip(_ edits: inout RequestEdits, of incoming: IncomingRequest) {
         edits.strip(incoming, settings, realms: identity.realms)
         edits.fromStart = fromStart(of: incoming.request)
@@ -43,8 +44,8 @@ extension ProxyEngine {
         }
     }
 
-    /// One Record-Route value, or two if the sides use different listeners. Each side then reaches us by its own
-    /// transport.
+    /// The Record-Route values to add: one, or two if the sides of the dialog use different listeners. With two values,
+    /// each side reaches this daemon over its own transport.
     func recordRoutes(
         _ incoming: IncomingRequest, _ edits: RequestEdits, to flow: Flow, device: DeviceID?, now: Moment
     ) -> [ByteString] {
@@ -65,7 +66,7 @@ extension ProxyEngine {
             value.append(listener.sentBy)
             if listener.transport != .udp {
                 value.append(";transport=")
-                // RFC 7118 uses `ws` for WebSocket over TLS, too.
+                // WebSocket over TLS also has the URI parameter `ws` (RFC 7118).
                 value.append(text: (listener.transport == .wss ? .ws : listener.transport).parameterName)
             }
             value.append(";lr>")
@@ -73,8 +74,8 @@ extension ProxyEngine {
     }
 }
 
-/// The hops that requests to devices may use (rules T9.1 to T9.4). A Contact only names a device, and does not decide
-/// where we send.
+/// Chooses the hops for requests to devices (rules T9.1 to T9.4). A Contact identifies a device, but does not decide
+/// where requests are sent.
 extension ProxyEngine {
     func hop(to target: ForkTarget) -> DeviceHop {
         let isOfTrusted = isTrusted(target.flow)
@@ -94,9 +95,9 @@ extension ProxyEngine {
         return target.canBeWoken ? .asleep : .unreachable
     }
 
-    /// The hop to a phone without pushes whose TCP connection is closed: the phone's source address with the port of
-    /// its Contact. TLS is not used, because a phone has no certificate. `nil` if that endpoint is our own, or belongs
-    /// to a trusted peer behind the same address.
+    /// The hop to a phone without push token whose TCP connection is closed: the phone's source address with the port
+    /// of its Contact. The hop does not use TLS, because a phone has no certificate. Returns `nil` if that endpoint is
+    /// our own, or belongs to a trusted peer behind the same address.
     private func returnHop(to target: ForkTarget, isOfTrusted: Bool) -> ResolvedHop? {
         let endpoint = Endpoint(target.flow.remote.address, target.port)
         guard target.port != 0, target.flow.transport == .tcp, !identity.isOurs(target.flow.transport, endpoint),
@@ -106,12 +107,12 @@ extension ProxyEngine {
     }
 }
 
-/// Requests that name one device of a user by a GRUU (RFC 5627) or a `pn-purr` (RFC 8599).
+/// Finds the device of a user that a request names by a GRUU (RFC 5627) or a `pn-purr` (RFC 8599).
 extension ProxyEngine {
     /// The user or device that a Request-URI in one of our domains names.
     enum Addressee {
         case user(AddressOfRecord)
-        /// One device of a user. `nil` if that device has no contact now.
+        /// One device of a user; `nil` if this device has no contact now.
         case device(DeviceID?, of: AddressOfRecord)
         case nobody
     }
@@ -131,8 +132,8 @@ extension ProxyEngine {
         }
     }
 
-    /// The device that a `pn-purr` in the Request-URI names (RFC 8599 section 6). We gave the device that value when it
-    /// registered.
+    /// The device that a `pn-purr` in the Request-URI names (RFC 8599 section 6). The daemon gave this value to the
+    /// device when it registered.
     func deviceNamed(byPURR uri: SIPURI) -> (device: DeviceID, aor: AddressOfRecord)? {
         guard let purr = uri.parameters.value(of: "pn-purr"), let device = functions.seal.openPURR(purr),
             let aor = registrar.bindings.binding(device)?.aor
@@ -140,14 +141,14 @@ extension ProxyEngine {
         return (registrar.bindings.device(of: device), aor)
     }
 
-    /// Whether the device still registers with this Call-ID. A client that registers with another Call-ID loses its
-    /// temporary GRUUs (RFC 5627 section 3.2).
+    /// Whether the device still registers with the Call-ID that a temporary GRUU stands for. A client that registers
+    /// with another Call-ID loses its temporary GRUUs (RFC 5627 section 3.2).
     private func isRegistered(_ device: DeviceID, _ callID: UInt32) -> Bool {
         registrar.bindings.callIDNumber(of: device).map { $0 & DialogSeal.callIDMask } == callID
     }
 
-    /// Replaces a phone's GRUU in the Request-URI by the phone's contact. Requests inside a dialog carry the GRUU if
-    /// the phone used it as its Contact.
+    /// Replaces a phone's GRUU in the Request-URI by the phone's contact. A phone may use its GRUU as Contact of a
+    /// dialog, so requests inside that dialog contain the GRUU.
     func withoutGRUU(_ next: RouteSet.Next, _ pass: DialogPass, now: Moment) -> RouteSet.Next {
         guard case .phone(let device) = pass.receiver.party, GRUU(next.requestURI) != nil,
             let home = identity.home(of: next.requestURI),
@@ -162,6 +163,6 @@ extension ProxyEngine {
     }
 }
 extension ByteString {
-    /// Whether the URI has the scheme `sips`, which asks for protected hops.
+    /// Whether the URI has the scheme `sips`, which demands TLS on every hop.
     var isSIPS: Bool { count > 4 && self[4] == UInt8(ascii: ":") && self[3] | 0x20 == UInt8(ascii: "s") }
 }

@@ -13,8 +13,8 @@ import Timekeeping
 
 /// Forwards requests to devices and to next hops, with the changes of RFC 3261 section 16.6.
 extension ProxyEngine {
-    /// Sends a request to a user's device by the way that its registration gave (T9.1 to T9.4). If a trusted peer put a
-    /// further Route into the request, the request follows that Route (RFC 3261 section 16.6 item 6).
+    /// Sends a request to a user's device by the way on which the device registered (T9.1 to T9.4). If a trusted peer
+    /// put a further Route into the request, the request follows that Route instead (RFC 3261 section 16.6 item 6).
     func sendToDevice(
         _ incoming: IncomingRequest, for branch: Int, of call: ProxiedRequest, to target: ForkTarget, now: Moment
     ) {
@@ -44,7 +44,8 @@ extension ProxyEngine {
         }
     }
 
-    /// The Route values after our own in a trusted peer's request. The Route of any other sender is ignored (T9.5).
+    /// The Route values after this daemon's own value, in a request of a trusted peer. The daemon ignores the Route of
+    /// any other sender (T9.5).
     func furtherRoute(of incoming: IncomingRequest) -> RouteSet.Next? {
         guard incoming.isTrusted, incoming.request.frame.contains(.route),
             case .initial(var next) = route(of: incoming.request)
@@ -55,7 +56,7 @@ extension ProxyEngine {
         return next.routes.isEmpty ? nil : next
     }
 
-    /// Sends a request to a next hop. A host name is looked up first.
+    /// Sends a request to a next hop. If the hop has a host name, the name is looked up first.
     func sendToHop(
         _ incoming: IncomingRequest, _ edits: RequestEdits, for branch: Int, of call: ProxiedRequest, to hop: NextHop,
         now: Moment
@@ -74,7 +75,7 @@ extension ProxyEngine {
         call.fork.resolving(branch, lookUp(hop, for: .branch(branch, of: call, request, hop)))
     }
 
-    /// The look-up of a next hop has ended. The request goes to one of the hop's addresses.
+    /// Sends the request to one of the addresses that the look-up of its next hop has found.
     func found(
         _ hops: [ResolvedHop], of hop: NextHop, for branch: Int, of call: ProxiedRequest, _ incoming: IncomingRequest,
         _ edits: RequestEdits, now: Moment
@@ -83,8 +84,8 @@ extension ProxyEngine {
         transmit(incoming, edits, for: branch, of: call, to: named, device: nil, now: now)
     }
 
-    /// Sends the request to the first address that we have a listener for. The other addresses are tried if that
-    /// address does not answer.
+    /// Sends the request to the first address for which a listener exists. If this address does not answer, the other
+    /// addresses are tried.
     func transmit(
         _ incoming: IncomingRequest, _ edits: RequestEdits, for branch: Int, of call: ProxiedRequest,
         to hops: [ResolvedHop],
@@ -133,7 +134,8 @@ extension ProxyEngine {
             remote: wished.remote, server: wished.server)
         let request = incoming.request
         var edits = given
-        // The `alias` parameter allows the peer to send its own requests by this new connection (RFC 5923).
+        // The `alias` parameter allows the peer to send its own requests over the connection that this request opens
+        // (RFC 5923).
         let offersReuse = device == nil && flow.connection == 0 && flow.transport.isReliable
         edits.via = via(for: client, listener: listener, incoming, offersReuse: offersReuse)
         edits.maxForwards = (request.maxForwards ?? 71) &- (request.maxForwards == 0 ? 0 : 1)
@@ -160,11 +162,13 @@ extension ProxyEngine {
         if call.outgoing != nil { network.upstream.health.called(client, at: flow.remote, now: now.instant) }
     }
 
-    /// The size in bytes that a datagram may have on any path. Larger requests use TCP (RFC 3261 section 18.1.1).
+    /// The maximum size in bytes of a datagram that passes on any path. Larger requests use TCP (RFC 3261 section
+    /// 18.1.1).
     private static let longestDatagram = 1300
 
-    /// The hops for a large request, in order: TCP at the addresses for which DNS lists TCP, or else TCP at the same
-    /// place, and UDP at last. `nil` if all these places have refused TCP lately.
+    /// The hops to try, in order, for a request that is too large for UDP. TCP is tried at the addresses that DNS lists
+    /// for TCP, or else at the address for UDP. UDP is the last hop. Returns `nil` if all these addresses have refused
+    /// TCP lately.
     private func hops(insteadOf flow: Flow, _ alternatives: [ResolvedHop], now: Moment) -> [ResolvedHop]? {
         guard flow.transport == .udp else { return nil }
         let named = alternatives.filter { $0.transport == .tcp }
@@ -182,10 +186,10 @@ extension ProxyEngine {
     // MARK: Record-Route
 }
 
-/// Retries of failed requests at another address of the same hop (RFC 3263 section 4.3).
+/// Sends failed requests again, to another address of the same next hop (RFC 3263 section 4.3).
 extension ProxyEngine {
-    /// A large request failed over TCP and will be sent by UDP. The place is remembered, so that later large requests
-    /// use UDP immediately.
+    /// Remembers that an address refused TCP for a large request, so that later large requests to this address use UDP
+    /// immediately.
     func noteRefusal(of leg: BranchLeg, now: Moment) {
         guard leg.detour?.hops.contains(where: { $0.transport == .udp && $0.isFixed }) == true,
             let flow = leg.call.fork.branches[leg.branch].flow, flow.transport == .tcp
@@ -195,14 +199,16 @@ extension ProxyEngine {
 
     /// The addresses that a failed request may try next.
     enum Failover {
-        /// The request could not be sent. Another transport to the same place is allowed (RFC 3261 section 18.1.1).
+        /// The request could not be sent, so it may be sent to any address of the hop, also by another transport to the
+        /// same address (RFC 3261 section 18.1.1).
         case anyWay
-        /// The request was sent, and got 503 or no response. The server has the request and must not get a second copy,
-        /// so only another server is allowed (RFC 3263 section 4.3).
+        /// The request was sent, and got 503 or no response. The next try must be at another server, because this
+        /// server may have the request and must not get a second copy (RFC 3263 section 4.3).
         case otherServers
     }
 
-    /// Sends the request to the next address of the same hop, in a new transaction. False if no address is left.
+    /// Sends a failed request to the next address of its hop, in a new transaction. Returns false if no address is
+    /// left.
     func retry(_ client: ClientTransactionID, _ leg: BranchLeg, _ failover: Failover, now: Moment) -> Bool {
         guard leg.call.fork.acceptsBranches else { return false }
         var leg = leg
@@ -212,7 +218,7 @@ extension ProxyEngine {
         return true
     }
 
-    /// Sends the request of a leg to the next of the leg's addresses. False if no address is left.
+    /// Sends the request of a leg to the next of the leg's addresses. Returns false if no address is left.
     func sendElsewhere(_ leg: BranchLeg, now: Moment) -> Bool {
         guard let detour = leg.detour, let incoming = revive(leg.call) else { return false }
         transmit(
@@ -221,15 +227,15 @@ extension ProxyEngine {
     }
 }
 
-/// OPTIONS that the daemon itself sends. Their transactions belong to no call.
+/// Sends OPTIONS of the daemon's own, to phones and to the upstream.
 extension ProxyEngine {
-    /// Sends an OPTIONS of the daemon.
+    /// Sends an OPTIONS that belongs to no call.
     ///
     /// - Parameters:
     ///   - question: the question that the response answers.
     ///   - target: the URI of the receiver.
     ///   - host: the daemon's host in From and Call-ID.
-    ///   - contact: the daemon's host and port for Contact; `nil` leaves Contact out.
+    ///   - contact: the daemon's host and port for Contact; `nil` sends no Contact.
     ///   - flow: the flow to send on.
     ///   - listener: the listener that Via names.
     ///   - now: the time by both clocks.
@@ -247,7 +253,7 @@ extension ProxyEngine {
         return true
     }
 
-    /// Whether an OPTIONS to a phone is pending on this flow.
+    /// Whether an OPTIONS to a phone waits for its response on this flow.
     func isAsked(by flow: Flow) -> Bool {
         sip.transactions.clients(on: flow).contains { if case .phone? = sip.legs.question($0) { true } else { false } }
     }

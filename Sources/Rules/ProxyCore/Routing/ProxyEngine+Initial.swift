@@ -14,7 +14,7 @@ import SIPTransactions
 import Telemetry
 import Timekeeping
 
-/// Requests outside dialogs. The sender decides where a request may go.
+/// Routes requests outside dialogs. The possible destinations depend on whether the sender is trusted.
 extension ProxyEngine {
     /// Handles a request that belongs to no dialog of this daemon.
     func initialRequestReceived(_ incoming: IncomingRequest, _ next: RouteSet.Next, now: Moment) {
@@ -57,7 +57,8 @@ extension ProxyEngine {
         }
     }
 
-    /// The proved identity of an untrusted sender. `nil` if the request was answered instead (407, 403 or 503).
+    /// The caller to whose limits the request of an untrusted sender counts, after its password was checked. If the
+    /// result is `nil`, this method has answered the request with 407, 403 or 503.
     private func authenticateSender(_ incoming: inout IncomingRequest, now: Moment) -> Caller? {
         guard settings.authenticates else {
             return caller(of: incoming.request, on: incoming.flow, isTrusted: false)
@@ -74,7 +75,7 @@ extension ProxyEngine {
         }
         switch verdict {
         case .authenticated(let user), .forbidden(let user):
-            // From alone proves nothing (T9.6). It must name the authenticated user, or be anonymous.
+            // From alone proves no identity (T9.6). From must name the authenticated user, or be anonymous.
             let proved = AddressOfRecord(user: user.name, host: home)
             let isOwn = identity.home(of: from) != nil && AddressOfRecord(from, home: home) == proved
             incoming = incoming.proved(by: proved)
@@ -91,8 +92,8 @@ extension ProxyEngine {
         return nil
     }
 
-    /// The domain of an anonymous caller, from P-Preferred-Identity (RFC 3325 section 6). With several domains, only
-    /// that field says in which realm to challenge.
+    /// The domain of an anonymous caller, from P-Preferred-Identity (RFC 3325 section 6). If the daemon has several
+    /// domains, only this field says in which realm to challenge the caller.
     private func preferredHome(_ incoming: IncomingRequest) -> ByteString? {
         guard identity.domains.count > 1,
             let value = incoming.request.frame.firstValue(of: .pPreferredIdentity),
@@ -132,13 +133,13 @@ extension ProxyEngine {
         _ incoming: IncomingRequest, _ next: RouteSet.Next, of call: ProxiedRequest, upstream: NextHop, now: Moment
     ) {
         var edits = RequestEdits(requestURI: next.requestURI.text, via: .empty, maxForwards: 70)
-        // A phone's own Route could lead the request past the PBX (T9.5).
+        // The phone's own Route is not used, because it could lead past the PBX (T9.5).
         edits.routes = []
         edits.added = identity(of: incoming)
         sendToHop(incoming, edits, for: 0, of: call, to: upstream, now: now)
     }
 
-    /// The P-Asserted-Identity for the upstream (RFC 3325): the user whose password the request carried.
+    /// The P-Asserted-Identity for the upstream (RFC 3325): the user whose password came with the request.
     func identity(of incoming: IncomingRequest) -> [AddedField] {
         incoming.sender.map { [AddedField("P-Asserted-Identity", $0.assertedIdentity)] } ?? []
     }
@@ -166,8 +167,11 @@ extension ProxyEngine {
             refuse(.notFound, because: .unknownUser)
             return
         }
+        if contacts.isEmpty, incoming.request.method == .invite {
+            return offerToNobody(incoming, of: aor, caller: caller, now: now)
+        }
         if let only = only ?? deviceReplaced(by: incoming.request, of: aor) { contacts.removeAll { $0.id != only } }
-        // Only `sips:` contacts serve a `sips:` address (RFC 5630 section 5.3), and only over protected hops (T9.9).
+        // A `sips:` request is sent only to `sips:` contacts (RFC 5630 section 5.3), and only over TLS hops (T9.9).
         let isSecure = next.requestURI.scheme == .sips
         let hasContacts = !contacts.isEmpty
         contacts.removeAll { $0.isSecure ? !hop(to: $0).isReachable : isSecure }
@@ -191,7 +195,7 @@ extension ProxyEngine {
         }
     }
 
-    /// The user's phone whose dialog the Replaces of this INVITE takes over.
+    /// The phone of the user whose dialog is to be replaced, as the Replaces header field of this INVITE says.
     private func deviceReplaced(by request: SIPRequest, of aor: AddressOfRecord) -> DeviceID? {
         guard request.method == .invite, let value = request.frame.firstValue(of: .replaces),
             let device = dialogs.devices.device(replacedBy: value), registrar.bindings.binding(device)?.aor == aor
@@ -199,19 +203,19 @@ extension ProxyEngine {
         return registrar.bindings.device(of: device)
     }
 
-    /// Whether the user exists: the user has a contact or a password. Without authentication, a user whose contact
-    /// expired lately exists, too.
+    /// Whether the user exists: the user has a contact or a password. If phones do not authenticate, a user whose
+    /// contact expired lately also counts.
     package func isKnown(_ aor: AddressOfRecord) -> Bool {
         registrar.bindings.isKnown(aor) || !settings.authenticates && registrar.bindings.wasKnown(aor)
             || registrar.users.user(named: aor.user, realm: access.digest.realm(for: aor.host)) != nil
     }
 
-    /// Forwards a request other than INVITE to the devices that can be reached now. Sleeping devices do not get the
-    /// request.
+    /// Forwards a request other than INVITE to the devices that can be reached without a push. Devices that sleep do
+    /// not get the request.
     private func forkAtOnce(
         _ incoming: IncomingRequest, to aor: AddressOfRecord, _ targets: [ForkTarget], caller: Caller, now: Moment
     ) {
-        // A trusted peer's further Route is followed even if the phone's own flow is gone.
+        // If a trusted peer's Route leads further, the request follows it even if the phone's own flow has ended.
         let goesFurther = furtherRoute(of: incoming) != nil
         let reachable = targets.filter { $0.isFresh && (goesFurther || hop(to: $0).isOpen) }
         guard !reachable.isEmpty else {

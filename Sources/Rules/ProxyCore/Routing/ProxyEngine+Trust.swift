@@ -11,25 +11,27 @@ import SIPTransactions
 import Telemetry
 import Timekeeping
 
-/// Trust in PBXs, edges and other peers: by their address, or by the name that their certificate proves.
+/// Decides whether a peer such as a PBX or an edge is trusted: by its address, or by the name that its certificate
+/// proves.
 extension ProxyEngine {
-    /// Whether the flow's peer is trusted by its address or its certificate. Over WebSocket only the certificate
-    /// counts: the address may be that of a reverse proxy, which forwards requests of any web page.
+    /// Whether the flow's peer is trusted, by its address or its certificate. Over WebSocket only a certificate counts:
+    /// the address may belong to a reverse proxy, which forwards requests from any web page.
     package func isTrusted(_ flow: Flow) -> Bool {
         if !flow.transport.isWebSocket, isTrusted(flow.remote) { return true }
         guard let names = network.flows.names(on: flow) else { return false }
         return settings.trusted.contains { peer in names.contains { peer.matches(name: $0) } }
     }
 
-    /// Whether the address alone makes the peer trusted.
+    /// Whether a peer is trusted because of its address alone.
     package func isTrusted(_ source: Endpoint) -> Bool {
-        // A loop over indices: this method runs a dozen times per call, and a loop over the elements would retain the
-        // list and each element.
+        // This code runs a dozen times for each call. A loop over indices avoids that the list and each element are
+        // retained.
         for index in settings.trusted.indices where settings.trusted[index].matches(source) { return true }
         return false
     }
 
-    /// The peer of a connection has proved these names by its certificate (RFC 5922). The names are in lower case.
+    /// Notes the host names that a connection's peer has proved by its certificate (RFC 5922). The names must be in
+    /// lower case.
     ///
     /// - Returns: whether the peer is trusted.
     package func namesProved(_ names: [String], on flow: Flow) -> Bool {
@@ -37,10 +39,11 @@ extension ProxyEngine {
         return isTrusted(flow)
     }
 
-    /// A trusted peer allows us to send our requests by the connection that the peer opened (RFC 5923). The peer's Via
-    /// has `alias`, and the port at which the peer would be called otherwise.
+    /// Notes that a trusted peer allows this daemon to send requests over the connection that the peer opened (RFC
+    /// 5923). The peer's Via contains `alias`, and the port to which this daemon would otherwise open a connection.
     ///
-    /// Over TLS the peer must have proved the name under which we call it. Today that can only be the upstream's name.
+    /// Over TLS, the peer's certificate must prove the host name by which this daemon calls the peer. At present, only
+    /// the upstream has a known host name.
     func noteReuse(_ incoming: IncomingRequest) {
         let (flow, via) = (incoming.flow, incoming.request.via)
         guard incoming.isTrusted, flow.isConnection, !flow.transport.isWebSocket, via.parameters.contains("alias")
@@ -59,11 +62,12 @@ extension ProxyEngine {
     }
 }
 
-/// A response is accepted only from where its request went (T9.20). `ClientPlaces` implements the rule. The engine
-/// reports to it where a request goes, when its connection ends, and when its phone is called again from a new flow.
+/// Decides whether a response came from a place to which its request was sent (T9.20). The rule itself is in
+/// `ClientPlaces`. The engine reports to `ClientPlaces` where a request is sent, when its connection ends, and when its
+/// phone is called again on a new flow.
 extension ProxyEngine {
-    /// The sender of a response that comes from none of the places of its request: a peer, the callee, or somebody
-    /// unknown.
+    /// The kind of sender of a response that came from another address than its request was sent to: a peer, the
+    /// callee, or unknown.
     func sender(on flow: Flow, of client: ClientTransactionID) -> ClientPlaces.Sender {
         guard isTrusted(flow) || network.upstream.isSource(flow.remote, settings) else {
             return isOfCallee(flow, client) ? .callee : .unknown
@@ -77,7 +81,7 @@ extension ProxyEngine {
     }
 
     /// Whether the flow belongs to a registered device of the callee. A phone that has moved answers earlier requests
-    /// from its new flow.
+    /// on its new flow.
     private func isOfCallee(_ flow: Flow, _ client: ClientTransactionID) -> Bool {
         let aor: AddressOfRecord? =
             switch sip.legs[client] {
@@ -85,13 +89,14 @@ extension ProxyEngine {
                 leg.call.userCall?.aor
                     ?? leg.call.fork.branches[leg.branch].addressee.flatMap { registrar.bindings.binding($0)?.aor }
             case .farewell(let farewell)?: farewell.userCall.aor
+            case .answered(let answered)?: answered.callee
             case .question?, nil: nil
             }
         return aor.map { registrar.bindings.device(of: $0, where: { isSame(flow, $0) }) != nil } ?? false
     }
 
-    /// The request of a branch was sent. A phone that has moved may answer its earlier transactions from the new flow,
-    /// too.
+    /// Notes that the request of a branch was sent. A phone that has moved may answer its earlier transactions on the
+    /// new flow too.
     func sent(_ branch: Int, of call: ProxiedRequest, as client: ClientTransactionID, on flow: Flow) {
         call.fork.sent(branch, as: client, on: flow)
         guard call.fork.branches[branch].hasMoved else { return }
@@ -110,7 +115,7 @@ extension ProxyEngine {
         output.counters.count(.rejectedStrayed)
         guard let suppressed = access.refusals.strayed(now: now.instant) else { return }
         log.notice(
-            "response refused: it does not come from where its request went",
+            "response refused: its source is not the address to which the request was sent",
             [
                 .source: .described(flow.remote),
                 .target: .described(sip.transactions.flow(of: match)?.remote ?? flow.remote),

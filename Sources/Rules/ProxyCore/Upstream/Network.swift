@@ -2,12 +2,11 @@ import Calling
 import ProxyPolicy
 import Routing
 
-/// The engine's knowledge about flows, names and the upstream.
+/// The engine's knowledge about flows, host names and the upstream.
 struct Network {
     var flows: KnownFlows
-    /// Names that are being looked up.
+    /// The host names that are being looked up.
     var lookups = Lookups()
-    /// Whether the upstream is there.
     var upstream = UpstreamWatch()
 
     init(_ settings: ProxySettings) { flows = KnownFlows(settings) }

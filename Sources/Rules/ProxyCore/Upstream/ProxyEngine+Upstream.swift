@@ -9,7 +9,7 @@ import Telemetry
 import Timekeeping
 
 extension ProxyEngine {
-    /// Restarts the checks for the upstream that the settings name.
+    /// Begins the checks of the upstream that the settings name, and forgets results of earlier checks.
     func watchUpstream(since start: Instant) {
         network.upstream.health = UpstreamHealth(settings.upstreamCheck, isUsed: settings.upstream != nil, now: start)
         network.lookups.upstreamChanged()
@@ -39,10 +39,11 @@ extension ProxyEngine {
             case .tellName(let isKnown):
                 let name = settings.upstream?.host ?? .empty
                 if isKnown {
-                    log.notice("the upstream's name leads somewhere again", [.target: .bytes(name)])
+                    log.notice("the upstream's host name has an address again", [.target: .bytes(name)])
                 } else {
                     log.error(
-                        "the upstream's name cannot be looked up: calls of phones fail", [.target: .bytes(name)])
+                        "the upstream's host name cannot be resolved, so calls from phones fail",
+                        [.target: .bytes(name)])
                 }
             }
         }
@@ -52,7 +53,7 @@ extension ProxyEngine {
         switch state {
         case .down:
             log.error(
-                "the upstream does not answer: calls of phones are refused; is it running, does a firewall drop what it gets or says?",
+                "the upstream does not answer, so calls from phones are refused: check that the upstream runs and that no firewall drops its packets",
                 [.target: .described(place)])
         case .up where after > .zero:
             log.notice("the upstream answers again", [.target: .described(place), .duration: .duration(after)])
@@ -63,7 +64,7 @@ extension ProxyEngine {
 
     // MARK: For operators
 
-    /// Why calls of phones fail. `nil` while no failure is known.
+    /// The reason why calls from phones fail, in words; `nil` if the upstream is not known to be down.
     package var upstreamTrouble: String? {
         let health = network.upstream.health
         guard health.isAway else { return nil }
@@ -74,13 +75,14 @@ extension ProxyEngine {
 
     // MARK: Calls
 
-    /// A call's leg got a response, so the server of that leg is up.
+    /// Notes that a server of the upstream is up, because a request to it got a response.
     func noteUpstreamHeard(_ leg: BranchLeg, now: Moment) {
         guard leg.call.outgoing != nil, let flow = leg.call.fork.branches[leg.branch].flow else { return }
         carryOut(network.upstream.health.heard(at: flow.remote, now: now.instant), now: now)
     }
 
-    /// A call got no response, and its server is down. Another server gets the call, or else the caller gets 503.
+    /// Gives up a request that got no response from a server that is down. The call is sent to another server, or else
+    /// the caller gets 503.
     private func giveUp(_ client: ClientTransactionID, now: Moment) {
         guard let leg = sip.legs.branch(client) else { return }
         withTransactions { $0.giveUp(client, now: now.instant, into: &$1) }
@@ -106,12 +108,12 @@ extension ProxyEngine {
     }
 
     /// Removes the addresses that lead back to this daemon. The first removal is logged as an error, since the settings
-    /// or the DNS names are wrong.
+    /// or DNS must be wrong.
     func withoutOurs(_ hops: [ResolvedHop]) -> [ResolvedHop] {
         guard hops.contains(where: { identity.isOurs($0.transport, $0.endpoint) }) else { return hops }
         if network.upstream.tellsOfOwnHop() {
             log.error(
-                "a next hop is this daemon itself: look at upstream, and at the edges' Path and Route",
+                "a next hop is this daemon itself: check upstream, and the Path and Route of the edges",
                 [.target: .text(hops.map { "\($0.transport.parameterName):\($0.endpoint)" }.joined(separator: " "))])
         }
         return hops.filter { !identity.isOurs($0.transport, $0.endpoint) }
@@ -136,6 +138,8 @@ extension ProxyEngine {
         carryOut(network.upstream.health.probeEnded(at: place, wasSent: wasSent, now: now.instant), now: now)
     }
 
+    /// Sends an OPTIONS to a hop.
+    ///
     /// - Returns: false if no listener can send to the hop, or the transaction table is full.
     private func ask(_ question: Question, _ hop: ResolvedHop, as name: ByteString, now: Moment) -> Bool {
         guard let listener = identity.listener(for: hop.transport, to: hop.endpoint.address, preferring: nil) else {
@@ -152,7 +156,7 @@ extension ProxyEngine {
 
     // MARK: Our own name
 
-    /// Our advertised host name. `nil` if we advertise only addresses.
+    /// The host name that this daemon advertises, and the hop to it; `nil` if the daemon advertises only addresses.
     private var ownPlace: (name: ByteString, hop: NextHop)? {
         for listener in identity.listeners where listener.transport == .udp || listener.transport == .tcp {
             guard let hop = NextHop(listener.sentBy.string), hop.numeric == nil else { continue }
@@ -187,13 +191,13 @@ extension ProxyEngine {
         switch network.upstream.ownName.state {
         case .unresolved:
             log.warning(
-                "advertise cannot be looked up here: a PBX that cannot either loses each BYE, since it sends that to this name",
+                "the host name in advertise cannot be resolved here: a PBX that cannot resolve it either loses each BYE",
                 [.target: .bytes(name)])
         case .silent:
             log.warning(
-                "advertise leads to where this daemon does not hear itself: wrong, unless a NAT keeps it from that",
+                "a request to the address in advertise did not arrive here: correct advertise, unless a NAT blocks this test",
                 [.target: .bytes(name)])
-        case .reached: log.info("advertise leads to this daemon", [.target: .bytes(name)])
+        case .reached: log.info("the address in advertise reaches this daemon", [.target: .bytes(name)])
         case .unknown: break
         }
     }

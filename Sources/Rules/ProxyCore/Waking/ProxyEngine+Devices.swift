@@ -14,25 +14,28 @@ import Telemetry
 import Timekeeping
 import Waking
 
-/// Devices that return, show life, or are removed. Each release of ``WakeDesk`` is carried out here.
+/// Handles devices that register again, show life, or are removed. Each release of ``WakeDesk`` is carried out here.
 extension ProxyEngine {
-    /// A device has registered, and `binding` is its new or refreshed binding. `isPush` says whether that is a push
-    /// contact; `nil` lets the method look it up.
+    /// Handles a device that has registered. `binding` is its new or refreshed binding. `isPush` says whether the
+    /// binding has a push token; `nil` lets the method look it up.
     func bindingReturned(_ binding: DeviceID, of aor: AddressOfRecord, isPush: Bool?, now: Moment) {
         let device = registrar.bindings.device(of: binding)
         wakes.records.returned(device, now: now.instant)
         for release in wakes.returned(device) { carryOut(release, for: device, of: aor, through: binding, now: now) }
-        // This contact may belong to a device that was reported over HTTP with its token. No data links the two, so the
-        // user's reported devices are released through this contact.
+        // The contact may belong to a device that was reported over HTTP with its token. No data links the two, so the
+        // contact releases the calls for all reported devices of its user.
         if !(isPush ?? registrar.bindings.isPush(device)) { contactReturned(device, of: aor, now: now) }
     }
 
-    /// A sign of life on a device's flow releases the calls that wait for the device. An awake phone that gets a push
-    /// may have no reason to register again.
+    /// Notes a sign of life on a flow, and releases the calls that wait for the flow's device. An awake phone that gets
+    /// a push may have no reason to register again.
     ///
-    /// A REGISTER is no sign of life; only its acceptance releases calls. A program that was just started at the same
-    /// address is not proved to be the phone until it has registered.
-    func noteLife(on flow: Flow, by sign: TimelineRecord.SignOfLife, now: Moment) {
+    /// A REGISTER alone is no sign of life: it releases calls only when it is accepted, because it may come from
+    /// another program at the same address.
+    ///
+    /// Anybody can send a datagram with the phone's address. So only a sign on a connection, or a response in a
+    /// transaction of the daemon (`isProved`), counts as a wake in the phone's wake record.
+    func noteLife(on flow: Flow, by sign: TimelineRecord.SignOfLife, isProved: Bool = false, now: Moment) {
         network.flows.showedLife(flow, now: now.instant)
         showedLife(on: flow, now: now)
         guard !wakes.watchesNothing else { return }
@@ -41,16 +44,18 @@ extension ProxyEngine {
                 guard let branch = call.fork.waitingBranch(of: device) else { continue }
                 ledger.showedLife(call.fork.branches[branch], by: sign)
             }
-            wakes.records.returned(device, now: now.instant)
+            if isProved || flow.isConnection { wakes.records.returned(device, now: now.instant) }
             for release in wakes.showedLife(device) {
                 carryOut(release, for: device, of: nil, through: nil, now: now)
             }
         }
     }
 
+    /// Continues work that has waited for a device.
+    ///
     /// - Parameters:
-    ///   - release: the thing that may go on.
-    ///   - device: the device that is there.
+    ///   - release: the work that may continue.
+    ///   - device: the device that has registered or shown life.
     ///   - aor: the device's user; `nil` to look it up.
     ///   - binding: the flow by which the device has registered; `nil` for a sign of life.
     ///   - now: both clocks.
@@ -71,7 +76,7 @@ extension ProxyEngine {
         }
     }
 
-    /// A device was removed from its AOR, for example because it unregistered or its token is dead.
+    /// Handles a device that was removed from its AOR, for example because it has unregistered or its token is dead.
     func deviceRemoved(
         _ device: DeviceID, of aor: AddressOfRecord, because cause: TimelineRecord.End = .signedOut, now: Moment
     ) {
@@ -90,8 +95,8 @@ extension ProxyEngine {
         }
     }
 
-    /// The binding that gave a device its number was removed, and another binding of the device remains. Everything
-    /// that waits for the device, and its missed calls, moves to the number of that binding.
+    /// Gives a device a new id, because the binding with the old id was removed and another binding of the device
+    /// remains. The work that waits for the device, and its missed calls, are listed under the new id.
     func handOver(from device: DeviceID, to heir: DeviceID, of aor: AddressOfRecord, now: Moment) {
         ledger.passOn(from: device, to: [heir], of: aor, into: &output.actions)
         let changes = messages.takenOver(by: heir, of: aor) { $0 == device }
@@ -105,31 +110,32 @@ extension ProxyEngine {
     }
 }
 
-/// Callers of an earlier run that connect again: the responses to their calls go to the new connections.
+/// Sends responses to callers of an earlier run on the connections that these callers open now.
 extension ProxyEngine {
-    /// Arms the timer that ends the wait for callers of an earlier run. The wait is as long as a call can last.
+    /// Sets the timer that ends the wait for callers of an earlier run. The daemon waits as long as a call of that run
+    /// can last.
     func armAwayCallers(now: Moment) {
         guard !calls.away.isEmpty || wakes.hasCallers else { return }
         let end = now.instant + settings.call.ringTimeout + settings.call.ringLimit
         _ = output.timers.schedule(.awayCallersDue, at: end)
     }
 
-    /// A trusted peer has opened a connection: the responses to its calls go there.
+    /// Moves the responses to a trusted peer's calls to the connection that the peer has just opened.
     func peerReturned(_ incoming: IncomingRequest) {
         guard incoming.isTrusted else { return }
         for call in calls.away.take(of: incoming.flow.remote.address) { callerReturned(call, on: incoming.flow) }
     }
 
-    /// Looks up the Via of a trusted peer that called over TLS (RFC 3261 section 18.2.2, RFC 3263 section 5). Responses
-    /// need a new connection to that peer. The peer's certificate has to name the Via's host.
+    /// Looks up the host name in the Via of a trusted peer that called over TLS (RFC 3261 section 18.2.2, RFC 3263
+    /// section 5). Responses need a new connection to this peer, whose certificate must prove that host name.
     func lookUpCaller(of call: ProxiedRequest, _ incoming: IncomingRequest) {
         guard incoming.flow.transport == .tls, incoming.isTrusted else { return }
         let via = incoming.request.via
         lookUp(NextHop(host: via.host, port: via.port, transport: .tls, isSecure: false), for: .caller(call))
     }
 
-    /// The look-up of the caller has ended: responses to a caller who has not connected again open a connection to that
-    /// address.
+    /// Handles the addresses that a look-up has found for a caller. If the caller has not connected again, the
+    /// responses open a connection to one of these addresses.
     func callerFound(_ call: ProxiedRequest, at hops: [ResolvedHop]) {
         let origin = call.source.remote.address
         guard calls.away.isAway(call), let server = call.server,
@@ -144,23 +150,23 @@ extension ProxyEngine {
         withTransactions { $0.move(server, to: flow, into: &$1) }
     }
 
-    /// A phone has registered: the responses to a call that it made go to its new flow.
+    /// Sends the responses to a phone's call on the phone's new flow.
     func callerReturned(_ call: ProxiedRequest, as device: DeviceID, now: Moment) {
         guard let target = registrar.bindings.forkTarget(device, now: now.instant) else { return }
         callerReturned(call, on: target.flow)
     }
 
-    /// Moves the call's responses to this connection, if the INVITE's connection ended with an earlier run.
+    /// Moves the responses to a call to a new connection, if the INVITE's connection ended with the earlier run.
     func callerReturned(_ call: ProxiedRequest, on flow: Flow) {
         guard call.source.isClosed, flow.isConnection, let server = call.server else { return }
         withTransactions { $0.move(server, to: flow, into: &$1) }
     }
 }
 
-/// Watches flows whose phones were told by Flow-Timer how often to show life (RFC 5626 section 4.4).
+/// Watches flows whose phones were told by Flow-Timer how often to send keep-alives (RFC 5626 section 4.4).
 extension ProxyEngine {
-    /// A phone was told a Flow-Timer. The runtime closes a connection on which nothing comes. UDP has no connection,
-    /// so UDP flows are watched here.
+    /// Notes that a phone got a Flow-Timer. Over UDP, the engine watches the flow itself. For a connection, the shell
+    /// watches whether bytes arrive.
     func toldFlowTimer(_ bindings: some Sequence<DeviceID>, on flow: Flow, now: Moment) {
         let pause = settings.registrar.flowTimer
         guard pause > .zero else { return }
@@ -172,8 +178,8 @@ extension ProxyEngine {
         armFlowTimers()
     }
 
-    /// A keep-alive, a request or a response came on the flow. This check costs nothing while no phone was told a
-    /// Flow-Timer.
+    /// Notes that a keep-alive, a request or a response came on a flow. While no phone has a Flow-Timer, this check
+    /// costs almost no time.
     func showedLife(on flow: Flow, now: Moment) {
         let span = settings.registrar.flowTimer + Self.flowGrace
         for binding in network.flows.heard(flow, span: span, now: now.instant) {
@@ -182,18 +188,20 @@ extension ProxyEngine {
         }
     }
 
-    /// How much longer than its Flow-Timer a phone may be silent. A keep-alive may be lost, and is then sent again.
+    /// How much longer than its Flow-Timer a phone may send nothing. A keep-alive may be lost, and the phone then sends
+    /// another one.
     private static let flowGrace: Duration = .seconds(10)
 
     private func armFlowTimers() {
         if let next = network.flows.armsTimer() { _ = output.timers.schedule(.flowTimersDue, at: next) }
     }
 
-    /// A silent flow is tried last, after the other flows of its phone, or the phone is woken by a push.
+    /// Handles flows whose phones have sent no keep-alive in time. The phone's other flows are tried first, or a push
+    /// wakes the phone.
     func flowTimersDue(now: Moment) {
         network.flows.timerDue()
         let pause = settings.registrar.flowTimer
-        // The setting was switched off, so phones are no longer asked to show life.
+        // The setting was switched off, so the daemon no longer expects keep-alives.
         guard pause > .zero else { return network.flows.timersEnded() }
         for _ in 0..<Self.flowBatch {
             let silent = network.flows.fallenSilent(span: pause + Self.flowGrace, now: now.instant) {
@@ -202,11 +210,14 @@ extension ProxyEngine {
             }
             guard let (flow, bindings) = silent else { break }
             for binding in bindings { registrar.bindings.flowFailed(binding) }
-            log.info("flow is silent", [.source: .described(flow.remote), .device: .described(bindings[0])])
+            log.info(
+                "a phone's flow sent nothing for too long and counts as lost",
+                [.source: .described(flow.remote), .device: .described(bindings[0])])
         }
         armFlowTimers()
     }
 
-    /// How many silent flows are handled at a time, so that many silent flows do not hold up calls.
+    /// The number of silent flows that are handled in one step, so that calls need not wait when many flows fall
+    /// silent.
     private static let flowBatch = 500
 }

@@ -12,14 +12,15 @@ import Telemetry
 import Timekeeping
 import Waking
 
-/// Phones that are awake, and phones that move while they are called.
+/// Calls phones that are awake, and phones that change their flow while they are called.
 extension ProxyEngine {
     // MARK: The device is there
 
-    /// The device has registered, or its flow shows life.
+    /// Handles a device that has registered, or whose flow shows life: a call for the device is sent on this flow.
     ///
-    /// An INVITE that waits for the device goes out on that flow, once (R17). An INVITE that went to the device's
-    /// earlier flow is cancelled there and sent here. An INVITE that was sent here without a response is repeated.
+    /// An INVITE that still waits for the device is sent once (R17). An INVITE that was sent on the device's earlier
+    /// flow is cancelled there and sent on this flow. An INVITE that was sent on this flow and got no response is sent
+    /// again.
     ///
     /// - Parameters:
     ///   - device: the device.
@@ -55,8 +56,8 @@ extension ProxyEngine {
         }
     }
 
-    /// The branch goes to a contact of the user; `nil` means its own device again. The contact that the branch leaves no
-    /// longer finds the call, unless another branch is for that contact.
+    /// Lets a branch call another contact of the user, or its own device again if `contact` is `nil`. The former
+    /// contact no longer lists the call, unless another branch calls this contact.
     func divert(_ branch: Int, of call: ProxiedRequest, to contact: DeviceID?) {
         let left = call.fork.branches[branch].contact
         if let contact {
@@ -70,7 +71,7 @@ extension ProxyEngine {
         wakes.noLongerWaits(call, for: left)
     }
 
-    /// The call is being ended, and a phone that gets a CANCEL has moved: the CANCEL goes to the phone's new flow.
+    /// Sends the CANCEL of an ending call on the new flow of a phone that has moved.
     private func tellEndThere(_ target: ForkTarget, _ call: ProxiedRequest, now: Moment) {
         guard target.path.isEmpty, !target.flow.isClosed else { return }
         for branch in call.fork.branches
@@ -84,25 +85,25 @@ extension ProxyEngine {
 
     // MARK: The device's connection ends
 
-    /// Either side has closed a stream connection. The contacts on it are asleep, and calls in progress on it wait
+    /// Handles a stream connection that has closed: its contacts count as asleep, and its calls wait for their phones
     /// again.
     func connectionEnded(_ flow: Flow, now: Moment) {
         registrar.bindings.flowClosed(flow)
         network.flows.ended(flow)
-        // A closed connection cannot show life any more, even by messages that were read before its end.
+        // A closed connection can show no life, even if messages that came before its end are handled later.
         if flow.isConnection { wakes.flowEnded(flow) }
         for client in sip.transactions.clients(on: flow) where !goesBackToWaiting(client, now: now) {
             withTransactions { $0.transportFailed(client, now: now.instant, into: &$1) }
         }
     }
 
-    /// A call was in progress on a connection that has ended. The transaction stays, because the phone may answer on
-    /// another connection.
+    /// Lets a call wait for its phone again, because its connection has ended. The transaction stays, because the phone
+    /// may answer on another connection.
     private func goesBackToWaiting(_ client: ClientTransactionID, now: Moment) -> Bool {
         if let leg = sip.legs.branch(client), dialogFlowClosed(client, leg, now: now) { return true }
         guard let leg = sip.legs.branch(client), leg.call.userCall != nil else { return false }
         guard leg.call.fork.acceptsBranches else { return isCancelledLater(client, leg, now: now) }
-        // The call has continued without this transaction, and only a late 2xx of it counts.
+        // The call has continued on another flow, so only a late 2xx to this transaction counts.
         if leg.isFormer(client) {
             sip.transactions.connectionEnded(of: client)
             takeBackAlone(client, of: leg, now: now)
@@ -113,15 +114,15 @@ extension ProxyEngine {
         sip.transactions.connectionEnded(of: client)
         if goesOn(by: client, leg, now: now) { return true }
         leg.call.fork.recalled(leg.branch)
-        // A phone without push parameters may listen at its Contact's address (T9.2). The phone may have the INVITE
-        // already.
+        // A phone without push parameters may accept connections at the address of its Contact (T9.2). The phone may
+        // already have the INVITE.
         if !target.canBeWoken, !leg.hasArrived, sendElsewhere(leg, now: now) { return true }
         waitAgain(leg.branch, of: leg.call, for: target, now: now)
         return true
     }
 
-    /// The connection of a phone that is being cancelled has ended, perhaps before the CANCEL arrived. The call ends
-    /// without the phone. If the phone registers within one minute, the CANCEL follows then.
+    /// Handles the end of the connection of a phone that is being cancelled, since the CANCEL may be lost and the phone
+    /// may still ring. If the phone registers within one minute, the CANCEL is sent again.
     private func isCancelledLater(_ client: ClientTransactionID, _ leg: BranchLeg, now: Moment) -> Bool {
         guard case .cancelled(client, _) = leg.call.fork.branches[leg.branch].state, target(of: leg, now: now) != nil
         else { return false }
@@ -132,9 +133,9 @@ extension ProxyEngine {
 
     // MARK: The device has the INVITE twice
 
-    /// A 482 came. A phone that has moved sends it when it has the INVITE on both its old and its new flow.
+    /// Handles a 482 of a phone. A phone that has moved sends 482 if the INVITE came on both its old and its new flow.
     ///
-    /// - Returns: whether the branch continues; if not, the 482 is final.
+    /// - Returns: whether the branch continues; if not, the 482 is its final response.
     func loopReported(_ leg: BranchLeg, now: Moment) -> Bool {
         guard let target = target(of: leg, now: now) else { return false }
         switch leg.call.fork.loopReported(on: leg.branch) {
@@ -151,9 +152,10 @@ extension ProxyEngine {
         return true
     }
 
-    /// A transaction ended without a 2xx. If the branch was taking a transaction back, the INVITE is sent again.
+    /// Handles a transaction that ended without a 2xx. If the branch was in the state `takingBack`, its INVITE is sent
+    /// again.
     ///
-    /// - Returns: whether the branch was taking a transaction back.
+    /// - Returns: whether the branch was in the state `takingBack`.
     func wasTakenBack(_ client: ClientTransactionID, _ leg: BranchLeg, now: Moment) -> Bool {
         guard leg.call.fork.takenBack(leg.branch, client) else { return false }
         repeatCall(leg, now: now)
@@ -173,8 +175,8 @@ extension ProxyEngine {
 
     // MARK: Former transactions
 
-    /// A former transaction got a response other than a 2xx, or failed without any. Such a result only shows whether
-    /// the phone knows of the call.
+    /// Handles an earlier transaction of a branch that got a response other than a 2xx, or failed. The response shows
+    /// that the phone knows of the call, but does not end the branch.
     func formerSpoke(_ status: Status, _ client: ClientTransactionID, _ leg: BranchLeg, now: Moment) {
         update(leg.call, now: now) { fork in
             fork.formerSpoke(status, client, of: leg.branch)
@@ -183,11 +185,11 @@ extension ProxyEngine {
     }
 }
 
-/// Calls that wait for their devices, and the events that end the wait.
+/// Releases calls that wait for their devices, and ends waits that took too long.
 extension ProxyEngine {
 
-    /// A contact has registered: calls that wait for a reported device of the same user go to this contact. A call that
-    /// the contact already has is not sent again.
+    /// Sends calls that wait for a reported device to a contact of the same user that has registered. A contact that
+    /// already has a call does not get it again.
     private func release(_ device: DeviceID, through contact: DeviceID, now: Moment) {
         for call in wakes.calls(of: device) {
             guard call.fork.acceptsBranches, let branch = call.fork.waitingBranch(of: device),
@@ -202,8 +204,8 @@ extension ProxyEngine {
         }
     }
 
-    /// The call has a branch for the contact, but the contact has moved or never got the INVITE. A new branch calls the
-    /// contact. The reported device may be another phone, so its branch keeps waiting.
+    /// Sends a call to a contact that has registered, on a new branch or again on the contact's branch. The branch of
+    /// the reported device still waits, because that device may be another phone.
     private func follow(_ target: ForkTarget, _ call: ProxiedRequest, now: Moment) {
         guard !call.fork.branches.contains(where: { $0.hasReached(target.id, by: target.routeHash) }),
             let incoming = revive(call)
@@ -213,24 +215,24 @@ extension ProxyEngine {
         sendToDevice(incoming, for: branch, of: call, to: target, now: now)
     }
 
-    /// An ordinary contact has registered. Calls that wait for reported devices of the same user go to this contact,
-    /// each once, unless the contact has them already.
+    /// Handles the REGISTER of a contact without push token. Calls that wait for reported devices of the same user are
+    /// sent to this contact, each once, unless the contact has them already.
     ///
-    /// Reported devices without an active push come first.
+    /// Reported devices without an active push are released first.
     func contactReturned(_ contact: DeviceID, of aor: AddressOfRecord, now: Moment) {
-        // A REGISTER with many contacts calls this for each contact, and few users have a reported device.
+        // This runs for each contact of a REGISTER, but few users have a reported device.
         guard registrar.bindings.hasReportedDevice(aor) else { return }
         let reported = registrar.bindings.forkTargets(for: aor, now: now.instant).filter { !$0.isReachable }
         let asleep = reported.filter { isBeingPushed($0.id) }
         for device in reported.filter({ !isBeingPushed($0.id) }) + asleep {
-            // The phone behind the contact may be this device, so its push has woken it.
+            // If the contact is the phone of this reported device, the push has woken the phone.
             wakes.records.returned(device.id, now: now.instant)
             if !wakes.isEmpty { release(device.id, through: contact, now: now) }
             reportMissedCalls(to: device.id, of: aor, now: now)
         }
     }
 
-    /// Whether a call waits for the device while the device's push is still active.
+    /// Whether a call waits for the device while the device's push has no final outcome yet.
     private func isBeingPushed(_ device: DeviceID) -> Bool {
         wakes.calls(of: device).contains { call in
             guard let branch = call.fork.waitingBranch(of: device) else { return false }
@@ -243,12 +245,13 @@ extension ProxyEngine {
         if call.fork.isForwardPending { return forwardTimedOut(call, now: now) }
         guard call.fork.isWaiting else { return }
         call.saw(.timeOver)
-        // The phones are waited for until the forward rings.
+        // The call keeps waiting for the phones until the destination of the forward rings.
         if call.fork.forwardsNow { return update(call, now: now) { $0.deadlineReached() } }
         output.counters.count(.heldTimedOut)
         if let userCall = call.userCall {
             log.info(
-                "no device came back in time", [.aor: .described(userCall.aor), .callID: .bytes(userCall.key.callID)])
+                "no phone registered before the call's time limit",
+                [.aor: .described(userCall.aor), .callID: .bytes(userCall.key.callID)])
         }
         for branch in call.fork.branches.indices
         where call.fork.branches[branch].isWaiting && !call.fork.branches[branch].hasMoved {
@@ -260,13 +263,13 @@ extension ProxyEngine {
     }
 }
 
-/// Requests that got no response for three seconds.
+/// Handles requests that got no response for three seconds.
 extension ProxyEngine {
-    /// Three seconds have passed since a request was sent. A branch without any response continues on the next flow of its
-    /// phone, because a time-out of the transaction comes too late for a call.
+    /// Handles a call whose request was sent three seconds ago. A branch without any response continues on the next
+    /// flow of its phone, because the time-out of the transaction would be too late for a call.
     ///
-    /// If the phone has no other flow, a phone that also got a push counts as asleep. Inside a dialog, the phone gets a
-    /// push now.
+    /// A phone without another flow counts as asleep if it got a push too. For a request inside a dialog, the push is
+    /// sent now.
     func silenceDue(of call: ProxiedRequest, now: Moment) {
         var goesOn = false
         for branch in call.fork.branches where !branch.wasHeard {
@@ -277,14 +280,14 @@ extension ProxyEngine {
         if goesOn { armSilence(of: call, now: now) } else { dialogSilenceDue(of: call, now: now) }
     }
 
-    /// The phone got the INVITE immediately and sent no response. The phone may sleep: the hold goes on, and a dead
-    /// token ends the branch. An answer in the same transaction still counts.
+    /// Handles a phone that got the INVITE and a push, and sent no response to the INVITE. The phone may sleep, so the
+    /// call is held longer, and a dead token ends the branch. A later response in the same transaction still counts.
     func fallsSilent(_ leg: BranchLeg, now: Moment) {
         guard leg.call.userCall != nil, leg.call.fork.acceptsBranches,
             let device = leg.call.fork.branches[leg.branch].addressee
         else { return }
         guard let target = registrar.bindings.forkTarget(device, now: now.instant) else {
-            // The token was found dead since, or the phone has signed out.
+            // The contact was removed in the meantime, because its token is dead or the phone has signed out.
             leg.call.fork.fellSilent(leg.branch)
             return branchFailed(leg.branch, of: leg.call, with: .temporarilyUnavailable, now: now)
         }
@@ -293,8 +296,8 @@ extension ProxyEngine {
         waitAgain(leg.branch, of: leg.call, for: target, now: now)
     }
 
-    /// A request inside a dialog got no response for three seconds. If the device has moved, the request goes to the
-    /// new flow. Otherwise the phone gets a push.
+    /// Handles a request inside a dialog that got no response for three seconds. If the device has moved, the request
+    /// is sent on the new flow. If the device has not moved, it gets a push.
     func dialogSilenceDue(of call: ProxiedRequest, now: Moment) {
         guard !call.isForgotten, let request = call.dialogRequest, !call.fork.branches[0].wasHeard,
             call.fork.branches[0].isUnderWay,
@@ -304,7 +307,7 @@ extension ProxyEngine {
         if target.flow == call.fork.branches[0].flow {
             call.fork.aimed(0, routeHash: target.routeHash)
         } else if !target.hasFailed {
-            // The device has registered on another flow since.
+            // In the meantime, the device has registered on another flow.
             for call in wakes.calls(of: request.device) {
                 deviceReturned(request.device, for: call, through: nil, now: now)
             }

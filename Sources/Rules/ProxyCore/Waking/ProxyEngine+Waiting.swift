@@ -13,9 +13,11 @@ import Telemetry
 import Timekeeping
 import Waking
 
-/// Devices with several flows (RFC 5626). A request tries one flow at a time, and the next flow when that one is dead.
+/// Sends requests to devices with several flows (RFC 5626): on one flow at a time, and on the next flow when the
+/// present flow is dead.
 extension ProxyEngine {
-    /// The flow on which the device last showed life, even if the device has registered by another flow since.
+    /// The target with the flow on which the device last showed life, even if the device has since registered on
+    /// another flow.
     func liveWay(to target: ForkTarget, now: Moment) -> ForkTarget {
         guard network.flows.watchesActivity, !network.flows.wasAlive(target.flow, now: now.instant),
             registrar.bindings.hasFurtherFlows(target.binding)
@@ -25,11 +27,11 @@ extension ProxyEngine {
             ?? target
     }
 
-    /// Whether the request is in progress on another flow of the device that is still open. Then a REGISTER on this
+    /// Whether the request is in progress on another open flow of the device. If the result is true, a REGISTER on this
     /// flow does not mean that the device has moved.
     ///
-    /// The other flow counts as open after a response on it. A flow that registered less than five seconds ago counts
-    /// too, since a phone opens its flows one after the other.
+    /// The other flow counts as open if a response has come on it, or for five seconds after its registration, since a
+    /// phone opens its flows one after the other.
     func isOnItsWay(_ branch: ForkBranch, by target: ForkTarget, now: Moment) -> Bool {
         guard branch.addressee == target.id, branch.routeHash != target.routeHash,
             registrar.bindings.hasFurtherFlows(target.binding)
@@ -44,17 +46,18 @@ extension ProxyEngine {
 
     // MARK: Silence
 
-    /// The request was sent on a dead flow of the device: it is sent again on the next flow.
+    /// Sends a request from a dead flow of the device again, on the device's next flow.
     ///
     /// - Returns: false if every other flow of the device has failed too.
     func goesOn(by client: ClientTransactionID, _ leg: BranchLeg, now: Moment) -> Bool {
         guard leg.call.fork.acceptsBranches, let next = nextFlow(of: leg, now: now) else { return false }
         log.info(
-            "request goes on by another flow of its phone",
+            "a request is sent again on another flow of its phone",
             [.callID: .bytes(leg.call.userCall?.key.callID ?? .empty), .device: .described(next.id)])
         if leg.call.userCall != nil || leg.call.dialogRequest != nil {
             leg.call.fork.recalled(leg.branch)
-            // A flow that is only slow may still bring the phone to ring, so the transaction on it is cancelled.
+            // The transaction on the present flow is cancelled, because the phone may ring there if the flow is only
+            // slow.
             if leg.call.fork.isInvite, !sip.transactions.wasLost(client) {
                 withTransactions { $0.cancel(client, reasons: [], now: now.instant, into: &$1) }
             }
@@ -67,7 +70,7 @@ extension ProxyEngine {
         return true
     }
 
-    /// The next usable flow of the leg's device. Marks the present flow as failed.
+    /// Marks the leg's present flow as failed, and returns the next usable flow of its device.
     private func nextFlow(of leg: BranchLeg, now: Moment) -> ForkTarget? {
         let branch = leg.call.fork.branches[leg.branch]
         guard let device = branch.addressee else { return nil }
@@ -77,12 +80,13 @@ extension ProxyEngine {
         return flows.first { $0.routeHash != branch.routeHash && !$0.hasFailed && hop(to: $0).isOpen }
     }
 
-    /// An edge reports with 430 that the flow to the phone is gone (RFC 5626 section 5.3.1).
+    /// Handles a 430, by which an edge reports that the flow to the phone has ended (RFC 5626 section 5.3.1).
     ///
-    /// The request goes on by the next flow. If the phone has no other flow but a push can wake it, the branch waits
-    /// for the phone. Otherwise the branch fails with 480. The 430 is not passed on.
+    /// The request is sent on the next flow of the device. If the device has no other flow but a push can wake it, the
+    /// branch waits for the device. If no push can wake the device, the branch fails with 480. The caller never gets
+    /// the 430.
     ///
-    /// - Returns: false if the 430 is a response like any other.
+    /// - Returns: false if the 430 must be treated like other responses.
     func flowFailed(_ client: ClientTransactionID, _ leg: BranchLeg, now: Moment) -> Bool {
         let branch = leg.call.fork.branches[leg.branch]
         guard let flow = branch.flow, isTrusted(flow), branch.addressee != nil, leg.call.delivery == nil else {
@@ -95,27 +99,27 @@ extension ProxyEngine {
 
 }
 
-/// Delivery of a call to one device, and the wait for that device.
+/// Sends a call to one device, or lets it wait for that device.
 extension ProxyEngine {
-    /// A call waits for the device, so the device's flow is watched for signs of life. Flows of trusted peers and edge
-    /// proxies carry many devices and are not watched.
+    /// Watches the device's flow for signs of life, because work waits for the device. Flows of trusted peers and edges
+    /// are not watched, because many devices share them.
     func watch(_ target: ForkTarget) {
         if isWatched(target) { wakes.watch(target.flow, of: target.id) }
     }
 
-    /// From now on the branch is found by its device.
+    /// Lists the call in ``WakeDesk`` under the branch's device, so that the device's next REGISTER finds the call.
     func list(_ branch: Int, of call: ProxiedRequest) {
         guard let device = call.fork.branches[branch].device else { return }
         call.fork.wasListed(branch)
         wakes.waits(call, for: device)
     }
 
-    /// Whether a sign of life on the flow can only come from this device.
+    /// Whether a sign of life on the flow can come only from this device.
     func isWatched(_ target: ForkTarget) -> Bool {
         target.isReachable && !target.flow.isClosed && target.path.isEmpty && !isTrusted(target.flow)
     }
 
-    /// The device that a leg's request goes to, with its present registration.
+    /// The device to which a leg's request is sent, as it is registered now.
     func target(of leg: BranchLeg, now: Moment) -> ForkTarget? {
         leg.call.fork.branches[leg.branch].addressee.flatMap { registrar.bindings.forkTarget($0, now: now.instant) }
     }
@@ -132,20 +136,20 @@ extension ProxyEngine {
             output.counters.observe(.delivery, now.date - userCall.receivedAt)
         }
         log.info(
-            isFirst ? "call released" : "call follows its phone",
+            isFirst ? "call released to its phone" : "a call follows its phone to a new flow",
             [
                 .aor: .described(userCall.aor), .callID: .bytes(userCall.key.callID), .device: .described(target.id),
                 .duration: .duration(now.date - userCall.receivedAt),
             ])
-        // The timeline record has no REGISTER yet if another contact registered, or if the REGISTER came before the
-        // call.
+        // The timeline record does not know of the REGISTER yet if another contact registered, or if the REGISTER came
+        // before the call.
         ledger.registered(call.fork.branches[branch], now: now)
         if !isFirst { takeBack(call.fork.branches[branch].former, by: target, now: now) }
         sendToDevice(incoming, for: branch, of: call, to: target, now: now)
     }
 
-    /// Cancels earlier transactions whose connections have ended. The CANCEL goes to the phone's present flow. A phone
-    /// that still rings by an earlier transaction recognises the CANCEL by its branch (RFC 3261 section 9.2).
+    /// Cancels earlier transactions whose connections have ended. The CANCEL is sent on the phone's present flow, and a
+    /// phone that still rings recognises it by its branch parameter (RFC 3261 section 9.2).
     func takeBack(_ former: [ClientTransactionID], by target: ForkTarget, now: Moment) {
         for client in former where sip.transactions.wasLost(client) && target.path.isEmpty {
             takeBack(client, by: target.flow, reasons: [], now: now)
@@ -159,15 +163,15 @@ extension ProxyEngine {
         }
     }
 
-    /// The transaction's connection ended after the phone had moved. If a CANCEL was lost with the connection, it goes
-    /// to the phone's present flow.
+    /// Cancels a transaction whose connection ended after the phone had moved. If the connection's end lost a CANCEL,
+    /// it is sent again on the phone's present flow.
     func takeBackAlone(_ client: ClientTransactionID, of leg: BranchLeg, now: Moment) {
         guard let target = target(of: leg, now: now), target.path.isEmpty, !target.flow.isClosed else { return }
         withTransactions { $0.move(client, to: target.flow, now: now.instant, into: &$1) }
     }
 
-    /// A phone sent no response to the INVITE, and may have left that flow. The branch waits for the phone until the
-    /// end of the hold.
+    /// Lets a branch wait for its phone until the end of the hold, because the phone sent no response to the INVITE and
+    /// may have left that flow. Returns false if the branch cannot wait.
     func staysSilent(_ leg: BranchLeg, now: Moment) -> Bool {
         guard let userCall = leg.call.userCall, leg.call.fork.acceptsBranches, now.instant < userCall.holdUntil,
             !leg.call.fork.branches[leg.branch].wasHeard, let target = target(of: leg, now: now)
@@ -177,7 +181,8 @@ extension ProxyEngine {
         return true
     }
 
-    /// An edge reports that the phone's flow is gone. If a push can wake the phone, the branch waits for it.
+    /// Lets a branch wait for its phone, because an edge reports that the phone's flow has ended. Returns false if no
+    /// push can wake the phone.
     func sleeps(_ leg: BranchLeg, now: Moment) -> Bool {
         guard leg.call.userCall != nil, leg.call.fork.acceptsBranches, let target = target(of: leg, now: now),
             target.canBeWoken
@@ -187,11 +192,12 @@ extension ProxyEngine {
         return true
     }
 
-    /// A branch waits for its device again, and the hold continues. A device that got no push yet is woken now.
+    /// Lets a branch wait for its device again, within the same hold time. If the device has not got a push yet, it
+    /// gets one now.
     func waitAgain(_ index: Int, of call: ProxiedRequest, for target: ForkTarget, now: Moment) {
         guard let userCall = call.userCall else { return }
         log.info(
-            "call waits for its phone again",
+            "a call waits again for a phone that was lost",
             [
                 .aor: .described(userCall.aor), .callID: .bytes(userCall.key.callID), .device: .described(target.id),
             ])
@@ -213,12 +219,13 @@ extension ProxyEngine {
     }
 }
 
-/// Phones that may be awake although they send nothing: a call sends a push, and an OPTIONS on the phone's connection.
+/// Tests whether a silent phone is awake: while a push is sent, the phone also gets an OPTIONS on its connection.
 extension ProxyEngine {
-    /// Sends an OPTIONS on the flow of a phone that a call waits for. Any response is a sign of life and releases the call
-    /// (``noteLife(on:by:now:)``). A phone that sleeps with an open connection sends no response, and the call stays held.
+    /// Sends an OPTIONS on the flow of a phone for which a call waits. Any response is a sign of life and releases the
+    /// call (``noteLife(on:by:isProved:now:)``). A phone that sleeps with an open connection sends no response, and the
+    /// call stays held.
     ///
-    /// While an OPTIONS has no response, later calls send no other.
+    /// While an OPTIONS waits for its response, later calls send no second OPTIONS.
     func ask(_ target: ForkTarget, now: Moment) {
         guard mayAsk(target), !isAsked(by: target.flow), let listener = identity.listener(for: target.flow),
             let domain = registrar.bindings.binding(target.binding)?.aor.host,
@@ -227,7 +234,7 @@ extension ProxyEngine {
         output.counters.count(.phoneAsked)
     }
 
-    /// Whether the flow may get an OPTIONS. Flows of trusted peers and edges carry many phones and get none.
+    /// Whether the flow may get an OPTIONS. Flows of trusted peers and edges get none, because many phones share them.
     private func mayAsk(_ target: ForkTarget) -> Bool {
         guard target.flow.isConnection || !target.flow.transport.isReliable && settings.call.asksDatagrams else {
             return false

@@ -19,7 +19,7 @@ struct APNsAcceptance: TokenAcceptance {
         guard APNsToken.hasForm(token.prid) else { return .appleToken }
         let name = APNsTopics.Name(token.param)
         guard name.topic != nil else {
-            // Without a topic in pn-param, exactly one app with one topic must be configured.
+            // A `pn-param` without a topic is enough only if the settings have a single app with a single topic.
             return apps.count == 1 && apps.first?.topics.only != nil ? nil : .appleParamMissing
         }
         let meant = apps.filter { $0.topics.topic(of: name) != nil }
@@ -33,28 +33,28 @@ struct APNsAcceptance: TokenAcceptance {
     }
 }
 
-/// The topics of one app. `pn-param` selects one of them (A28, P8): the topic that it names, if the app has that topic.
-/// If it names none, the only topic of the app is used.
+/// The topics of one app, from which `pn-param` selects one (A28, P8): the topic that it names, if the app has that
+/// topic. If it names none, the only topic of the app is used.
 struct APNsTopics: Hashable {
-    /// The app's topics. Empty: every topic in `pn-param` is accepted.
+    /// The app's topics. If the list is empty, every topic in `pn-param` is accepted.
     private let topics: [ByteString]
 
     init(_ topics: [String]) { self.topics = topics.map { ByteString($0) } }
 
     /// The parts of a `pn-param`.
     struct Name {
-        /// The topic, for example `com.example.phone`. `nil` if none is named, as in ECSS-10's own values.
+        /// The topic, for example `com.example.phone`; `nil` if `pn-param` names none, as in ECSS-10's own format.
         let topic: ByteString?
-        /// The topic together with the first word of the text. For apps that leave the team out, that word is part of
-        /// the topic.
+        /// The topic together with the first word. If an app leaves out the team, the first word is a part of the
+        /// topic.
         fileprivate let whole: ByteString?
-        /// The team. `nil` if the first word does not have the form of a team: clients that do not know their team
+        /// The team; `nil` if the first word does not look like a team, because clients that do not know their team
         /// invent a word.
         let team: ByteString?
 
         init(_ param: ByteString) {
             let bundle = APNsToken.bundle(in: param)
-            // A value in ECSS-10's own form has only a service after its dot.
+            // In ECSS-10's own format, only a service follows the dot.
             topic = bundle.flatMap { APNsToken.Service(rawValue: $0.string) == nil ? $0 : nil }
             whole = topic.flatMap { topic in
                 param.firstIndex(of: UInt8(ascii: ".")).map { param[0..<min(param.count, $0 + 1 + topic.count)] }
@@ -63,7 +63,7 @@ struct APNsTopics: Hashable {
             team = word.isAppleTeam ? word : nil
         }
 
-        /// The possible topics, the likelier one first.
+        /// The topics that `pn-param` may mean, the more likely one first.
         var names: [ByteString] { [topic, whole].compactMap(\.self) }
     }
 
@@ -81,8 +81,8 @@ extension APNsToken {
     /// The minimum number of hexadecimal digits in a token. Apple may make tokens longer.
     private static let shortestToken = 64
 
-    /// Whether a `pn-prid` consists only of tokens in Apple's form, each optionally followed by a colon and its
-    /// service. The services are not checked.
+    /// Whether a `pn-prid` consists only of tokens in Apple's form, each perhaps with a colon and a service. The names
+    /// of the services are not checked.
     static func hasForm(_ prid: ByteString) -> Bool {
         prid.parts(separatedBy: UInt8(ascii: "&")).allSatisfy { part in
             let token = part[0..<(part.firstIndex(of: UInt8(ascii: ":")) ?? part.count)]

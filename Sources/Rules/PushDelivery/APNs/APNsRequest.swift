@@ -1,15 +1,15 @@
 import Bytes
 import Timekeeping
 
-/// Writes the pushes of one app in the form of APNs.
+/// Writes the pushes of one app for Apple's push service.
 final class APNsRequest: Sendable {
-    /// The maximum size of a payload in bytes, for VoIP pushes and for all others.
+    /// The maximum size of a payload in bytes. `voipLimit` is for VoIP pushes, `limit` for all others.
     private static let voipLimit = 5120
     private static let limit = 4096
 
     private let settings: APNsSettings
     private let topics: APNsTopics
-    /// The beginning of all URLs.
+    /// The beginning of the URL, which all pushes have in common.
     private let urlStart: [UInt8]
 
     init(_ settings: APNsSettings, _ provider: PushProvider) {
@@ -48,7 +48,7 @@ final class APNsRequest: Sendable {
             let expiration = String(context.push.deadline.seconds)
             return request(to: remote, topic, .background, expiration, context, body: Self.silentBody)
         case .notification(let notification):
-            // A PushKit token cannot be used here either, because this is not a call.
+            // A notification is no call, so a PushKit token cannot carry it either.
             guard let remote = token.remote else { return .impossible(.noSuitableToken) }
             let expiration = String(context.expiration(of: notification))
             if let end = notification.endedCall, settings.payload.tellsEnds {
@@ -58,13 +58,14 @@ final class APNsRequest: Sendable {
             }
             return request(
                 to: remote, topic, notification.isSilent ? .background : .alert, expiration, context,
-                // A retry replaces the first try, which Apple may have accepted although the answer was lost.
+                // By this key, a retry replaces the first try, which Apple may have accepted although its answer was
+                // lost.
                 collapseKey: context.code.description)
         }
     }
 
-    /// The collapse key with which the text for the end of a call replaces the text for the call, in profiles that have
-    /// both.
+    /// The collapse key by which the text about the end of a call replaces the text about the call, in payload formats
+    /// that have both.
     private func key(of call: IncomingCall) -> String? {
         settings.payload.tellsEnds ? "call-\(call.callRef)" : nil
     }

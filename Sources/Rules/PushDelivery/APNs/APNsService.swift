@@ -1,4 +1,4 @@
-/// Apple's push service. Each of its environments is a provider.
+/// Describes Apple's push service. Each environment of Apple is a provider.
 extension APNsSettings: PushServiceSettings {
     package static var providers: [PushProvider] { [.apns, .apnsDevelopment] }
     package static var platforms: Set<PushPlatform> { [.apple] }
@@ -67,8 +67,8 @@ package final class APNsApp: PushAppRules {
     package var limits: ProviderLimits { settings.limits }
     package var asksForDeviceCode: Bool { settings.payload == .tenDarts }
 
-    /// By default an app with a VoIP token gets INVITE and CANCEL, because Apple ends apps that do not show a call
-    /// after a VoIP push. Linphone gets both, too, because Flexisip sends both.
+    /// The default for an app with a VoIP token is INVITE and CANCEL, because Apple ends apps that do not show a call
+    /// after a VoIP push. Linphone's apps also get both, because Flexisip sends both.
     package func afterEnd(of token: PushToken) -> AfterEnd {
         if let wished = settings.afterEnd { return wished }
         let tokens = try? APNsToken(token, withoutService: settings.tokenService)

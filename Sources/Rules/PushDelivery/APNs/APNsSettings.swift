@@ -1,19 +1,19 @@
 package import Settings
 
-/// The form of the badge in Apple payloads (A17).
+/// The form of the badge in payloads for Apple (A17).
 package enum BadgeType: String, Hashable, Sendable, CaseIterable {
-    /// A string such as `"10"`, as in the samples of ECSS-10. iOS ignores this string, and the app reads the number in
-    /// `acme`.
+    /// The badge is a string such as `"10"`, as in the samples of ECSS-10. iOS ignores it, and the app reads the number
+    /// in `acme`.
     case string
-    /// A number such as `10`, which iOS shows on the app's icon.
+    /// The badge is a number such as `10`, which iOS shows on the app's icon.
     case number
 }
 
-/// How Apple treats a push to a remote token.
+/// The type of pushes to a remote token, by which Apple decides how to treat them.
 package enum RemotePushType: String, Hashable, Sendable, CaseIterable {
-    /// Apple shows the push or passes it to the app's extension, and wakes the phone immediately.
+    /// Apple shows the push, or passes it to the app's extension, and wakes the phone immediately.
     case alert
-    /// The push wakes the app for half a minute and shows nothing. Apple throttles such pushes.
+    /// The push wakes the app for half a minute, and iOS shows no notification. Apple limits the rate of such pushes.
     case background
 }
 
@@ -30,7 +30,7 @@ package enum APNsEnvironment: String, Hashable, Sendable, CaseIterable {
     }
 }
 
-/// Settings of the Apple Push Notification service.
+/// Settings for the Apple Push Notification service.
 package struct APNsSettings: SettingsGroup, Equatable {
     package var enabled = false
     package var environment = APNsEnvironment.production
@@ -66,18 +66,19 @@ package struct APNsSettings: SettingsGroup, Equatable {
         ),
         .list(
             "topics", \.topics, example: "[com.example.phone]",
-            "The app's bundle identifiers, without .voip. A device must name one of these identifiers in pn-param, or gets 555. With one app and one identifier the device may omit pn-param. Empty: any identifier in pn-param is accepted."
+            "The app's bundle identifiers, without .voip. A device must name one of these bundle identifiers in pn-param, otherwise its REGISTER gets 555. With only one app and one identifier, the device may omit pn-param. Empty: the daemon accepts any bundle identifier in pn-param."
         ),
         .choice(
             "token-service", \.tokenService,
-            "The kind of a push token if pn-param does not name it: remote, or voip for PushKit tokens."),
+            "The kind of push token for devices whose pn-param does not name the kind: remote, or voip for PushKit tokens."
+        ),
         .choice(
             "payload", \.payload,
-            "The payload format of the app: ecss10, ecss10.extended, 10d (10darts), or linphone (as sent by Flexisip); docs/App-developers.md shows them."
+            "The payload format of the app: ecss10, ecss10.extended, 10d (10darts), or linphone (as sent by Flexisip); docs/App-developers.md shows each format."
         ),
         .value(
             "after-end", \.afterEnd, .choice, example: "invite-cancel",
-            "How a phone is told that a call has ended, if it got a push for the call and has not registered. invite-cancel: when the phone registers within a minute, it gets the INVITE and its CANCEL, so that the app can end the call that it shows. push: the phone gets an end push when the call ends, for apps that support end pushes (docs/Providers.md). none: the phone is not told. Default: invite-cancel for VoIP tokens and the payload linphone, else none."
+            "How a phone is notified that a call has ended, if the phone got a push for the call and has not registered since. invite-cancel: when the phone registers within a minute, the daemon sends the INVITE and its CANCEL, so that the app ends the call on its screen. push: the phone gets an end push when the call ends, for apps that support end pushes (docs/Providers.md). none: the phone is not notified of the end. Default: invite-cancel for VoIP tokens and the payload linphone, else none."
         ),
         .choice(
             "remote-push-type", \.remotePushType,
@@ -90,7 +91,7 @@ package struct APNsSettings: SettingsGroup, Equatable {
             .atOnce),
         .path(
             "key-file", \.keyFile, example: "/etc/sippushd/AuthKey_ABC123DEFG.p8",
-            "The signing key from Apple, a .p8 file. It is valid for all apps of the team."
+            "The signing key from Apple, a .p8 file. One signing key is valid for all apps of the team."
         ).taken(.atOnce),
         .path(
             "cert-file", \.certFile, example: "/etc/sippushd/apns-cert.pem",
@@ -104,15 +105,15 @@ package struct APNsSettings: SettingsGroup, Equatable {
             "The URL of a server to use instead of Apple's server for the environment, for tests."),
         .string(
             "sandbox-endpoint", \.sandboxEndpoint, example: "https://127.0.0.1:8443",
-            "A server for tokens of apns.dev. Default: endpoint."),
-        .path("ca-file", \.caFile, example: "/etc/sippushd/ca.pem", "Certificate authorities for that server, PEM.")
+            "The URL of a server to use for tokens with pn-provider=apns.dev, for tests. Default: the URL in endpoint."),
+        .path("ca-file", \.caFile, example: "/etc/sippushd/ca.pem", "Certificate authorities for the push server, PEM.")
             .taken(.atOnce),
         .proxy(\.proxy),
         .group("limits", \.limits, "Limits of parallel requests to Apple, for each app."),
         .group("feedback", \.feedback, "Apple's feedback service, or a compatible server."),
         .variants(
             "apps", \.apps, exampleName: "second", exampleKeys: ["topics", "key-id", "key-file", "payload"],
-            "Further apps. An app is used for devices whose pn-param names one of its topics. Each app inherits the settings of push.apns; set only the settings that differ."
+            "Further apps. An entry applies to devices whose pn-param names one of the entry's topics. Each app inherits the settings of push.apns; set only the settings that differ."
         ),
     ]
 

@@ -1,20 +1,20 @@
 package import Bytes
 
-/// The one or two device tokens of an Apple contact, read from `pn-param` and `pn-prid` (RFC 8599 section 10 and
-/// Linphone's form with several services).
+/// The one or two device tokens of an Apple contact, read from `pn-param` and `pn-prid` (RFC 8599 section 10, and
+/// Linphone's format with several services).
 package struct APNsToken: Hashable, Sendable {
-    /// The use of a token.
+    /// The service that a token is for.
     package enum Service: String, Hashable, Sendable, CaseIterable {
-        /// A token for notifications that are shown. They do not start an app that is not running.
+        /// The token is for notifications that are shown. A push to it does not start an app that is not running.
         case remote
-        /// A token for pushes by PushKit. The app must report each of these to iOS as a call.
+        /// The token is for pushes by PushKit. The app must report each such push to iOS as a call.
         case voip
     }
 
-    /// Why the parameters contain no usable tokens. A contact with such parameters cannot be pushed.
+    /// The reason why the parameters contain no usable tokens, so that no push can be sent to the contact.
     package enum Problem: Error, Hashable, Sendable, CustomStringConvertible {
         case emptyToken, unusableToken, unknownService, repeatedService, missingService
-        /// `pn-param` and `pn-prid` name different services.
+        /// The services in `pn-param` differ from the services in `pn-prid`.
         case servicesDiffer
 
         package var description: String {
@@ -31,11 +31,11 @@ package struct APNsToken: Hashable, Sendable {
 
     package let remote: ByteString?
     package let voip: ByteString?
-    /// The bundle in `pn-param`. `nil` if `pn-param` does not have the form `Team.Bundle[.services]`; then the settings
-    /// supply the topic.
+    /// The bundle in `pn-param`; `nil` if `pn-param` does not have the form `Team.Bundle[.services]`. Without a bundle,
+    /// the settings supply the topic.
     package let bundle: ByteString?
 
-    /// Parses the decoded parameters.
+    /// Parses the decoded push parameters.
     ///
     /// - Parameters:
     ///   - token: the parameters; the provider is not checked.
@@ -45,7 +45,7 @@ package struct APNsToken: Hashable, Sendable {
         let app = try AppName(token.param)
         bundle = app?.bundle
         let tokens = try Self.tokens(token.prid)
-        // `named` is `nil` without an app name, because only an app name can list services.
+        // Without an app name, `named` is `nil`, because only an app name can list services.
         let named = app.map { $0.services.isEmpty ? [fallback] : $0.services }
         // RFC 8599 puts the service only into `pn-param`, which is enough for a single token.
         if tokens.count == 1, tokens[0].service == nil {
@@ -87,7 +87,7 @@ package struct APNsToken: Hashable, Sendable {
         let service: Service?
     }
 
-    /// Parses one or two of `token[:service]`, joined by `&`.
+    /// Parses one or two tokens of the form `token[:service]`, joined by `&`.
     private static func tokens(_ prid: ByteString) throws(Problem) -> [Entry] {
         let parts = prid.parts(separatedBy: UInt8(ascii: "&"))
         guard parts.count <= Service.allCases.count else { throw .repeatedService }
@@ -104,7 +104,7 @@ package struct APNsToken: Hashable, Sendable {
         return Entry(bytes: try token(part[0..<colon]), service: service)
     }
 
-    /// The token, in lower case if it is hexadecimal, as APNs itself reports such tokens.
+    /// The token; in lower case if it is hexadecimal, because APNs reports hexadecimal tokens in lower case.
     private static func token(_ bytes: ByteString) throws(Problem) -> ByteString {
         guard !bytes.isEmpty else { throw .emptyToken }
         // A `.` or `..` in a URL's path would lead to another resource, even when percent-encoded.
@@ -119,12 +119,14 @@ extension APNsToken.Service {
     fileprivate init?(word: ByteString) { self.init(rawValue: word.lowercased().string) }
 }
 
-/// `Team.Bundle[.services]`: the team ends at the first dot, and the services, if any, follow the last dot.
+/// A `pn-param` of the form `Team.Bundle[.services]`: the team ends at the first dot, and any services follow the last
+/// dot.
 private struct AppName {
     let bundle: ByteString
     let services: [APNsToken.Service]
 
-    /// Parses a `pn-param`. `nil` for another form, which ECSS-10 allows where the value only has to match (R5).
+    /// Parses a `pn-param`. The result is `nil` for another form, which ECSS-10 allows if the value only has to match
+    /// (R5).
     init?(_ param: ByteString) throws(APNsToken.Problem) {
         guard let team = param.firstIndex(of: UInt8(ascii: ".")), team > 0 else { return nil }
         let name = param[team + 1..<param.count]

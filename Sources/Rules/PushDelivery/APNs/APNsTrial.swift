@@ -1,12 +1,12 @@
-/// Apple checks key, team, topic and environment before the token. `BadDeviceToken` for a token of no device shows that the
-/// others are good.
+/// Tests key, team, topic and environment with a token of no device. Apple checks them before the token, so the answer
+/// `BadDeviceToken` shows that they are good.
 extension APNsApp {
-    /// Apple gives no device this token.
+    /// A token that Apple gives to no device.
     private static let token = String(repeating: "0", count: 64)
-    /// It would show nothing even if a device had that token.
+    /// The body of the test push, which would show nothing even if a device had the token.
     private static let body = Array("{\"aps\":{\"content-available\":1}}".utf8)
 
-    /// A request for each topic. Without topics in the settings, Apple is asked without one.
+    /// One request for each topic in the settings; if there are no topics, one request without a topic.
     package var trials: [CredentialTrial] {
         guard !settings.topics.isEmpty else { return [trial(of: nil)] }
         return settings.topics.map { trial(of: $0) }
@@ -42,7 +42,8 @@ extension APNsApp {
         }
     }
 
-    /// Keys can be limited to one environment. Who serves builds from the store need not serve builds from Xcode.
+    /// Whether the key is limited to the other environment of Apple. This is no error for a server that serves only
+    /// builds from the store, and not builds from Xcode.
     private func isOfOtherEnvironment(_ reason: String) -> Bool {
         provider == .apnsDevelopment && settings.environment == .production
             && ["BadEnvironmentKeyIdInToken", "BadEnvironmentKeyInToken", "BadCertificateEnvironment"].contains(reason)

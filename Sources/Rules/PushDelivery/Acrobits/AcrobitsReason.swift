@@ -1,7 +1,7 @@
 import JSON
 
-/// Maps an answer of Acrobits' mediator to an outcome, by the code in its body. HTTP's status only describes the
-/// request.
+/// Converts an answer of Acrobits' mediator to an outcome, by the code in its body. The HTTP status says nothing about
+/// the push.
 enum AcrobitsReason {
     static func outcome(of answer: ProviderAnswer, _ retryAfter: Duration?) -> PushOutcome {
         let body = answer.body.count <= ProviderAnswer.bodyLimit ? try? JSONValue(answer.body) : nil
@@ -15,12 +15,12 @@ enum AcrobitsReason {
         case 404: return .tokenDead(since: nil)
         case 401, 403: return .credentialsRefused(reason)
         case 429, 500...599: return .retry(after: retryAfter)
-        // Code 400, and codes that are not in the mediator's published table.
+        // The code is 400, or the mediator's published table does not list it.
         default: return .payloadRefused(reason)
         }
     }
 
-    /// The code of an answer. Older documents call it `status`. The value may be a number or a text.
+    /// The code in an answer of the mediator, as a number or a text. Older documents call it `status`.
     private static func code(_ body: JSONValue?) -> Int64? {
         for name in ["code", "status"] {
             if let code = body?[name]?.integer ?? body?[name]?.string.flatMap({ Int64($0) }) { return code }

@@ -1,6 +1,6 @@
 import Bytes
 
-/// Writes a push in the form of Acrobits' mediator: one JSON object, which the mediator converts for Apple or Google.
+/// Writes pushes for Acrobits' mediator: one JSON object, which the mediator converts for Apple or Google.
 enum AcrobitsRequest {
     private static let textLimit = 512
     private static let callIDLimit = 1024
@@ -15,14 +15,15 @@ enum AcrobitsRequest {
         case .incomingCall(let call):
             address = token.calls
             verb = "NotifyIncomingCall"
-            // The app finds the call of the push by its Call-ID.
+            // By its Call-ID, the app finds the INVITE for the push.
             members.append(PayloadField("Id", call.callID, atMost: callIDLimit))
             let user = call.isNameless ? ByteString("anonymous") : call.callerURI
             members.append(PayloadField("UserName", user, atMost: textLimit))
             members.append(
                 PayloadField("UserDisplayName", call.shownCaller(anonymous: texts.anonymous), atMost: textLimit))
         case .missedCalls(let calls):
-            // The mediator's own verb for a missed call would end a ringing call, so a list is sent as a text to show.
+            // The mediator's own verb for a missed call would end a ringing call, so the list is sent as a text
+            // message.
             address = token.other
             verb = "NotifyGenericTextMessage"
             let message = Array("\(texts.missedCalls): ".utf8) + CallList.callers(calls, atMost: textLimit).array
@@ -60,7 +61,8 @@ enum AcrobitsRequest {
         _ notification: PushNotification, _ message: MediatedMessage, badge: Int
     ) -> [PayloadField] {
         var members: [PayloadField] = []
-        // The mediator has no member for a title. The title is put before the text, unless the sender set the members.
+        // The mediator has no member for a title. The title is put before the text, unless the sender has set the
+        // mediator's own members.
         let title = notification.mediated == nil ? notification.title.array : []
         let separator = title.isEmpty || notification.text.isEmpty ? [] : Array(": ".utf8)
         let text = ByteString(title + separator + notification.text.array)
@@ -77,7 +79,7 @@ enum AcrobitsRequest {
         return members
     }
 
-    /// The maximum length of a parameter, which no token exceeds: registrations have at most 4 KiB, and an escaped byte
-    /// takes at most six.
+    /// The maximum length of a parameter, which no token exceeds: a registered value has at most 4 KiB, and an escape
+    /// takes at most six bytes.
     private static let parameterLimit = 6 * 4096
 }

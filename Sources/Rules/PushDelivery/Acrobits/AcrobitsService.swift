@@ -1,6 +1,6 @@
 import Bytes
 
-/// Acrobits' mediator as a push service.
+/// Describes Acrobits' mediator as a push service.
 extension AcrobitsSettings: PushServiceSettings {
     package static var providers: [PushProvider] { [.acrobits] }
     package static var platforms: Set<PushPlatform> { [] }
@@ -11,7 +11,7 @@ extension AcrobitsSettings: PushServiceSettings {
     package var files: [PushFile] { .named(authorities: caFile) }
 }
 
-/// Accepts any token that has the mediator's form.
+/// Accepts any token in the mediator's format.
 struct AcrobitsAcceptance: TokenAcceptance {
     func problem(with token: PushToken) -> TokenProblem? {
         guard !token.param.isEmpty else { return .acrobitsParamMissing }
@@ -21,7 +21,7 @@ struct AcrobitsAcceptance: TokenAcceptance {
     }
 }
 
-/// All apps behind the mediator.
+/// The single app of this service: all apps that get pushes through the mediator.
 package final class AcrobitsApp: PushAppRules {
     private let settings: AcrobitsSettings
 
@@ -40,7 +40,8 @@ package final class AcrobitsApp: PushAppRules {
     package var limits: ProviderLimits { settings.limits }
     package func afterEnd(of token: PushToken) -> AfterEnd { settings.afterEnd }
 
-    /// Apps of Acrobits keep their own list of calls, so by default a late INVITE removes the call from our list.
+    /// The default is to remove the call from the daemon's list after a late INVITE, because Acrobits' apps keep a list
+    /// of their own.
     package func afterLateInvite(_ wish: AfterLateInvite?) -> AfterLateInvite { wish ?? .none }
 
     package func carriesLists(_ token: PushToken) -> Bool { (try? AcrobitsToken(token))?.other != nil }

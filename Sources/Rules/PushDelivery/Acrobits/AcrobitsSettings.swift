@@ -1,6 +1,6 @@
 package import Settings
 
-/// Settings of the mediator that sends pushes for apps made with Acrobits' tools, such as Cloud Softphone.
+/// Settings for the mediator that sends pushes to apps made with Acrobits' tools, such as Cloud Softphone.
 package struct AcrobitsSettings: SettingsGroup, Equatable {
     package var enabled = false
     package var endpoint = "https://pnm.cloudsoftphone.com"
@@ -16,12 +16,12 @@ package struct AcrobitsSettings: SettingsGroup, Equatable {
             "enabled", \.enabled,
             "Send pushes to Acrobits apps through Acrobits' mediator. If false, registrar.unsupported-push decides about contacts with pn-provider=acrobits."
         ),
-        .string("endpoint", \.endpoint, "The mediator's URL: scheme, host and port."),
+        .string("endpoint", \.endpoint, "The URL of Acrobits' mediator: scheme, host and port."),
         .choice(
             "after-end", \.afterEnd,
-            "How a phone is told that a call has ended, if it got a push for the call and has not registered. push: the phone gets an end push when the call ends, because these apps show a call as soon as its push arrives. invite-cancel: when the phone registers within a minute, it gets the INVITE and its CANCEL. none: the phone is not told."
+            "How a phone is notified that a call has ended, if the phone got a push for the call and has not registered since. push: the phone gets an end push when the call ends, because Acrobits apps show a call as soon as its push arrives. invite-cancel: when the phone registers within a minute, the daemon sends the INVITE and its CANCEL. none: the phone is not notified of the end."
         ),
-        .path("ca-file", \.caFile, example: "/etc/sippushd/ca.pem", "Certificate authorities for that server, PEM.")
+        .path("ca-file", \.caFile, example: "/etc/sippushd/ca.pem", "Certificate authorities for the push server, PEM.")
             .taken(.atOnce),
         .proxy(\.proxy),
         .group("limits", \.limits, "Limits of parallel requests to the mediator."),

@@ -1,31 +1,31 @@
 package import Bytes
 
-/// The tokens that an Acrobits app got from its mediator, read from `pn-param` and `pn-prid`.
+/// The tokens that an Acrobits app got from the mediator, read from `pn-param` and `pn-prid`.
 ///
-/// `pn-prid = <token>[:calls|:other][&<token>:calls|:other]`, `pn-param = <AppId>[&<AppId for other>][:<Selector>]`.
-/// Tokens are base64 and are passed on unchanged. A selector may contain further colons.
+/// The format is `pn-prid = <token>[:calls|:other][&<token>:calls|:other]`, `pn-param = <AppId>[&<AppId for
+/// other>][:<Selector>]`. Tokens are base64 and are passed on unchanged. A selector may contain further colons.
 package struct AcrobitsToken: Hashable, Sendable {
-    /// One app installation, as the mediator identifies it.
+    /// An installation of an app, as the mediator identifies it.
     package struct Address: Hashable, Sendable {
         package let appID: ByteString
         package let deviceToken: ByteString
     }
 
-    /// Why the parameters contain no usable tokens.
+    /// The reason why the parameters contain no usable tokens.
     package enum Problem: Error, Hashable, Sendable {
         case missingApp, tooManyApps
         case emptyToken, tooManyTokens, unknownUse, repeatedUse, missingUse
     }
 
-    /// The address for incoming calls. Since iOS 13 calls have a separate token, and the phone must ring when that
-    /// token is used.
+    /// The installation's address for calls. Since iOS 13, calls have a separate token, and the phone must ring when it
+    /// is used.
     package let calls: Address?
-    /// The address for everything except calls.
+    /// The installation's address for all pushes except calls.
     package let other: Address?
     /// The name of the account on the device.
     package let selector: ByteString?
 
-    /// Parses the decoded parameters. The token's provider is not checked.
+    /// Parses the decoded push parameters. The token's provider is not checked.
     package init(_ token: PushToken) throws(Problem) {
         let param = token.param
         let colon = param.firstIndex(of: UInt8(ascii: ":"))

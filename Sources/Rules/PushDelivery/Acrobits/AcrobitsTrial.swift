@@ -1,4 +1,4 @@
-/// The mediator asks for no credentials.
+/// Tests whether the mediator answers. The mediator asks for no credentials, so a trial cannot test any.
 extension AcrobitsApp {
     package var trials: [CredentialTrial] {
         [

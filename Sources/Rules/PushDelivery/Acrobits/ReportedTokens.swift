@@ -1,19 +1,20 @@
 package import Bytes
 
-/// The tokens in an app's report: one token for calls and one for everything else, each with its app.
+/// The tokens in an app's report over HTTP: one for calls, and one for all other pushes, each with its app.
 ///
-/// A value that the report omits is `nil`, and the stored value stays: on iOS one of the tokens may be reported late.
+/// A value that the report does not contain is `nil`, and the stored value stays. On iOS, one of the tokens may be
+/// reported late.
 package struct ReportedTokens: Hashable, Sendable {
-    /// Who sends pushes to the tokens.
+    /// The sender of pushes to the reported tokens.
     package enum Form: String, Hashable, Sendable, CaseIterable {
         /// Acrobits' mediator, which gets the tokens unchanged.
         case acrobits
-        /// This daemon, which sends to Apple or Google with the token that the base64 text encodes.
+        /// The daemon itself sends pushes to Apple or Google. The base64 text encodes the token.
         case direct
     }
 
     package struct Part: Hashable, Sendable {
-        /// The token as base64, in either alphabet, with padding or without.
+        /// The token in base64, in either alphabet, with or without padding.
         package var token: ByteString?
         package var appID: ByteString?
 
@@ -38,8 +39,8 @@ package struct ReportedTokens: Hashable, Sendable {
 
     package var isEmpty: Bool { calls.token == nil && other.token == nil }
 
-    /// The token to store, given the `stored` token of the same installation. Each token keeps the app with which it
-    /// was reported.
+    /// The token to store for this report over the `stored` token of the same installation. Each token keeps the app
+    /// with which it was reported.
     ///
     /// - Returns: `nil` if a token's app is unknown, or if a ``Form/direct`` token is neither Apple's nor Google's.
     package func pushToken(over stored: PushToken?) -> PushToken? {
@@ -63,12 +64,12 @@ package struct ReportedTokens: Hashable, Sendable {
                 return hex == read.remote || hex == read.voip
             }
         case .fcm: return mine.contains { Decoded($0) == .google(stored.prid) }
-        // No app reports tokens of other providers.
+        // Reports contain only tokens of the providers above.
         default: return false
         }
     }
 
-    /// The selector in a stored token.
+    /// The name of the account on the device, in a stored token.
     package static func selector(of token: PushToken) -> ByteString? {
         token.provider == .acrobits ? (try? AcrobitsToken(token))?.selector : nil
     }
@@ -77,7 +78,7 @@ package struct ReportedTokens: Hashable, Sendable {
 
     private func acrobitsToken(over stored: PushToken?) -> PushToken? {
         let known = stored.flatMap { $0.provider == .acrobits ? try? AcrobitsToken($0) : nil }
-        // A stored token without a service was reported as the token for everything except calls.
+        // A stored token without a service came from a report with the single token for all pushes except calls.
         let isUnmarked = stored?.prid.firstIndex(of: UInt8(ascii: ":")) == nil
         let calls = Self.part(calls, over: isUnmarked ? nil : known?.calls)
         let other = Self.part(other, over: known?.other)
@@ -90,7 +91,7 @@ package struct ReportedTokens: Hashable, Sendable {
             prid = token.array + Array(":calls".utf8)
             param = app.array
         case (nil, let token?):
-            // The only token is used for calls, too, as on Android.
+            // A single token is used for calls too, as on Android.
             guard let app = other.appID else { return nil }
             prid = token.array
             param = app.array
@@ -102,7 +103,7 @@ package struct ReportedTokens: Hashable, Sendable {
         let account = selector.isEmpty ? known?.selector ?? .empty : selector
         if !account.isEmpty { param += [UInt8(ascii: ":")] + account.array }
         let token = PushToken(provider: .acrobits, param: ByteString(param), prid: ByteString(prid))
-        // If the tokens are equivalent, the device's spelling stays, because the device will send it again.
+        // The device's spelling of an equal token stays, because the device will send it again.
         if let stored, let known, known == (try? AcrobitsToken(token)) { return stored }
         return token
     }
@@ -114,14 +115,14 @@ package struct ReportedTokens: Hashable, Sendable {
 
     // MARK: For us
 
-    /// The team, which is the text before the first dot. Pushes do not need it, so any word will do.
+    /// The team in front of the bundle. Pushes do not need the team, so any word is allowed.
     private static let team = Array("TEAM.".utf8)
 
     private func directToken(over stored: PushToken?) -> PushToken? {
         let (first, second) = (calls.token.map { Decoded($0) }, other.token.map { Decoded($0) })
         switch (first, second) {
         case (.google(let token)?, nil), (.google(let token)?, .google?), (nil, .google(let token)?):
-            // An installation has one token at Google. If two are reported, the token for calls is used.
+            // An installation has one token at Google. If two tokens are reported, the token for calls is used.
             let known = stored?.provider == .fcm ? stored?.param : nil
             let app = first == nil ? other.appID : calls.appID ?? other.appID
             return PushToken(provider: .fcm, param: app ?? known ?? .empty, prid: token)
@@ -141,10 +142,10 @@ package struct ReportedTokens: Hashable, Sendable {
         var (provider, team) = (PushProvider.apns, Self.team)
         if let stored, let known, known.bundle == bundle {
             let (isSameVoIP, isSameRemote) = (voip == known.voip, remote == known.remote)
-            // If the tokens are equivalent, the device's spelling stays, because the device will send it again.
+            // The device's spelling of equal tokens stays, because the device will send it again.
             if isSameVoIP, isSameRemote { return stored }
-            // A report contains neither Apple's environment nor the team. A REGISTER of the installation may have
-            // contained them.
+            // A report has neither Apple's environment nor the team, but the stored token may have them from a
+            // REGISTER.
             if isSameVoIP && voip != nil || isSameRemote && remote != nil {
                 provider = stored.provider
                 team = Array(stored.param.array.prefix { $0 != UInt8(ascii: ".") }) + [UInt8(ascii: ".")]
@@ -159,16 +160,16 @@ package struct ReportedTokens: Hashable, Sendable {
             prid: ByteString(tokens.joined(separator: [UInt8(ascii: "&")])))
     }
 
-    /// The app's bundle, without the suffix of Apple's topic for VoIP pushes.
+    /// The bundle of an app, without the suffix of Apple's topic for VoIP pushes.
     static func bundle(_ appID: ByteString) -> ByteString {
         let suffix: StaticString = ".voip"
         let start = appID.count - suffix.utf8CodeUnitCount
         return start > 0 && appID[start..<appID.count] == suffix ? appID[0..<start] : appID
     }
 
-    /// The decoded form of a token.
+    /// A token after base64 was decoded.
     enum Decoded: Equatable {
-        /// 64 hexadecimal digits.
+        /// A token of Apple, in 64 hexadecimal digits.
         case apple(ByteString)
         case google(ByteString)
         case unknown

@@ -3,21 +3,22 @@ package import Bytes
 import Collections
 package import Timekeeping
 
-/// One missed or active call that still has to be reported to some devices. An entry is a row of the store.
+/// A missed or active call that must still be reported to some devices, as a row of the store has it.
 package struct BucketEntry: Hashable, Sendable {
     package let callRef: CallRef
     /// The caller, in the form of ``MissedCall/remoteURI``.
     package let caller: ByteString
     package let date: UnixTime
-    /// The party whose share of the limits the call uses.
+    /// The caller to whose share of the limits the call counts.
     package let broughtBy: Caller
-    /// The pushed devices to which the call is not reported yet. In a bucket this is never empty.
+    /// The devices that got a push for the call and to which the call is not reported yet. In a bucket, this list is
+    /// never empty.
     package var devices: [DeviceID]
-    /// The devices to which the call was reported. They are not notified again.
+    /// The devices to which the call was reported, and which are not notified again.
     package var told: [DeviceID]
-    /// Whether the call is over and was not answered. A call that rings or is held is never reported (A20).
+    /// Whether the call is over and was not answered. A call that still rings or waits is never reported (A20).
     package var isOver: Bool
-    /// Whether the store has the row. An active call in the journal has no row.
+    /// Whether the store has the row. An active call in the journal has none.
     package var isStored: Bool
 
     package init(
@@ -36,23 +37,24 @@ package struct BucketEntry: Hashable, Sendable {
 }
 
 extension BucketEntry {
-    /// Whether the call is or was to be reported to the device.
+    /// Whether the call must be reported to the device, or was reported to it.
     func concerns(_ device: DeviceID) -> Bool { devices.contains(device) || told.contains(device) }
 }
 
 /// A change of a bucket in the store.
 package enum BucketChange: Hashable, Sendable {
-    /// The store must insert or replace the row of this call and user.
+    /// The row of this call and user must be inserted or replaced.
     case upsert(BucketEntry)
     case delete(CallRef)
 }
 
 /// The limits of a bucket (A25).
 package struct BucketSettings: Hashable, Sendable {
-    /// The maximum number of calls for one device. Beyond it, the oldest call of the most frequent caller is dropped.
+    /// The maximum number of calls for one device. If there are more calls, the oldest call of the most frequent caller
+    /// is dropped.
     package var maximumEntries = 100
     package var maximumAge: Duration = .seconds(604_800)
-    /// The share of these calls that untrusted peers may cause, in percent.
+    /// The part of these calls, in percent, that untrusted peers may cause.
     package var untrustedShare = 100
 
     package init() {}
@@ -64,24 +66,24 @@ package struct BucketSettings: Hashable, Sendable {
     }
 }
 
-/// The missed-call bucket of one user (R19 to R27, A20 to A25). It keeps each call until it was reported to every
-/// pushed device.
+/// The missed calls of one user (R19 to R27, A20 to A25). Each call is kept until it was reported to every device that
+/// got a push for it.
 ///
-/// The bucket does no input or output itself: it receives the events of a call, and returns the rows to write.
+/// The bucket performs no input or output: it receives the events of a call, and returns the rows to write.
 package struct MissedCallBucket: Sendable {
     /// The calls, oldest first.
     private var rows = ShortList<BucketEntry>()
-    /// The reports that are being sent to the provider, so that a second REGISTER does not send the list twice.
+    /// The lists that are being sent to the provider, so that a second REGISTER does not send the same list twice.
     private var reporting: Set<Report> = []
-    /// The calls whose timeline already says that the device's token cannot get lists of missed calls.
+    /// The calls and devices for which the timeline already says that the device's token cannot carry lists of missed
+    /// calls.
     private var notCarried: Set<Report> = []
 
     private struct Report: Hashable { let callRef: CallRef, device: DeviceID }
 
     package init() {}
 
-    /// Restores a bucket from the rows of the store. Calls that still rang or were held when the program ended are
-    /// over.
+    /// Restores a bucket from its rows in the store. Calls that still rang or waited when the program ended are over.
     package init(restoring entries: [BucketEntry]) {
         rows = ShortList(entries.sorted { ($0.date, $0.callRef.rawValue) < ($1.date, $1.callRef.rawValue) })
         for index in rows.indices { rows[index].isOver = true }
@@ -93,11 +95,10 @@ package struct MissedCallBucket: Sendable {
 
     // MARK: What happened
 
-    /// A call is pushed to these devices (R20). If the call is already known, these devices are added to it.
+    /// Adds a call for which these devices get a push (R20). If the call is already known, the devices are added to it.
     ///
-    /// The caller is in the form of ``MissedCall/remoteURI``. A call gets a row only if it is over and some device was
-    /// not notified. Most calls are answered and never get a row; until then, another run finds the call in the
-    /// journal.
+    /// The caller is in the form of ``MissedCall/remoteURI``. Most calls are answered and never get a row. Until a call
+    /// is over, the journal has it for another run.
     package mutating func callOffered(
         _ callRef: CallRef, caller: ByteString, by broughtBy: Caller, at date: UnixTime, devices: [DeviceID],
         settings: BucketSettings
@@ -120,12 +121,12 @@ package struct MissedCallBucket: Sendable {
         return changes
     }
 
-    /// The device got the INVITE and rang or refused, so it knows the call (A21).
+    /// Notes that the device knows of the call, because it got the INVITE and rang or refused (A21).
     package mutating func deviceReached(_ callRef: CallRef, _ device: DeviceID) -> [BucketChange] {
         strikeOff(callRef, device).map { [$0] } ?? []
     }
 
-    /// A call of an earlier run still rings or is held. If the call has no row, the journal has its devices.
+    /// Adds a call of an earlier run that still rings or waits. If the call has no row, the journal has its devices.
     package mutating func callResumed(
         _ callRef: CallRef, caller: ByteString, by broughtBy: Caller, at date: UnixTime, devices: [DeviceID],
         settings: BucketSettings
@@ -138,13 +139,13 @@ package struct MissedCallBucket: Sendable {
         return []
     }
 
-    /// A device answered the call (R21).
+    /// Removes a call that was answered (R21).
     package mutating func callAnswered(_ callRef: CallRef) -> [BucketChange] {
         guard let index = index(of: callRef), let change = remove(at: index) else { return [] }
         return [change]
     }
 
-    /// The call is over and was not answered. From now on it may be reported.
+    /// Notes that a call is over and was not answered, so that it may be reported from now on.
     package mutating func callEnded(_ callRef: CallRef) -> [BucketChange] {
         guard let index = rows.firstIndex(where: { $0.callRef == callRef }), !rows[index].isOver else {
             return []
@@ -153,8 +154,8 @@ package struct MissedCallBucket: Sendable {
         return [row(index)]
     }
 
-    /// The device registered again. The result has the calls to report to it now, oldest first (R22), without calls of
-    /// a list that is being sent.
+    /// Handles a device that has registered again. The result has the calls to report to it now, oldest first (R22),
+    /// without the calls of a list that is being sent.
     package mutating func deviceReturned(
         _ device: DeviceID, settings: BucketSettings, now: UnixTime
     ) -> (calls: [MissedCall], refs: [CallRef], changes: [BucketChange]) {
@@ -168,7 +169,7 @@ package struct MissedCallBucket: Sendable {
         return (calls, missed.map(\.callRef), changes)
     }
 
-    /// The device registered again, with a token that cannot carry lists.
+    /// Handles a device that has registered again, with a token that cannot carry lists.
     ///
     /// - Returns: the calls for which this was not noted before, and the rows to write.
     package mutating func listNotCarried(
@@ -180,17 +181,17 @@ package struct MissedCallBucket: Sendable {
         return (refs, changes)
     }
 
-    /// Whether calls wait to be reported to the device. Some may be too old when the report is made.
+    /// Whether calls wait to be reported to the device. Some of them may be too old when the list is sent.
     package func hasMissedCalls(_ device: DeviceID) -> Bool {
         rows.contains { $0.isOver && $0.devices.contains(device) }
     }
 
-    /// The provider accepted the list, so the calls count as reported to the device (A21).
+    /// Notes that the provider has accepted a list, so that its calls count as reported to the device (A21).
     package mutating func reportAccepted(_ refs: [CallRef], by device: DeviceID) -> [BucketChange] {
         strikeOff(refs, device)
     }
 
-    /// The provider did not accept the list. The calls stay for the next report (A24).
+    /// Notes that the provider did not accept a list, so that its calls stay for the next one (A24).
     package mutating func reportFailed(_ refs: [CallRef], by device: DeviceID) {
         for ref in refs { noLongerReported(ref, to: device) }
     }
@@ -199,8 +200,8 @@ package struct MissedCallBucket: Sendable {
         strikeOff(rows.filter { $0.devices.contains(device) }.map(\.callRef), device, hasLearnt: false)
     }
 
-    /// The device's token is dead. Its calls are passed to the user's other devices, except those to which they were
-    /// already reported.
+    /// Handles a device whose token is dead. The device's missed calls are passed to the user's other devices, unless
+    /// they were already reported there.
     package mutating func deviceDied(_ device: DeviceID, heirs: [DeviceID]) -> [BucketChange] {
         var changes: [BucketChange] = []
         for ref in rows.filter({ $0.devices.contains(device) }).map(\.callRef) {
@@ -212,10 +213,10 @@ package struct MissedCallBucket: Sendable {
         return changes
     }
 
-    /// An operator deleted these calls, and the store has deleted their rows.
+    /// Forgets calls that an operator deleted, after the store has deleted their rows.
     ///
     /// - Parameter forgotten: the calls as they were when the deletion was ordered.
-    /// - Returns: the rows to delete again, because they were written again meanwhile.
+    /// - Returns: the rows to delete again, because they were written again in the meantime.
     package mutating func callsForgotten(_ forgotten: [BucketEntry]) -> [BucketChange] {
         var changes: [BucketChange] = []
         for entry in forgotten {
@@ -226,12 +227,13 @@ package struct MissedCallBucket: Sendable {
         return changes
     }
 
-    /// The number of calls that are not reported to the device, including active ones (A18).
+    /// The number of calls that are not reported to the device, including active calls (A18).
     package func unread(of device: DeviceID) -> Int { rows.count { $0.devices.contains(device) } }
 
     // MARK: Rows
 
-    /// Forgets that the call is being reported to the device. The sets are usually empty, and then no hash is computed.
+    /// Notes that a call is no longer being reported to the device. The sets are usually empty, and then no hash is
+    /// computed.
     private mutating func noLongerReported(_ callRef: CallRef, to device: DeviceID) {
         if !reporting.isEmpty { reporting.remove(Report(callRef: callRef, device: device)) }
         if !notCarried.isEmpty { notCarried.remove(Report(callRef: callRef, device: device)) }
@@ -239,20 +241,20 @@ package struct MissedCallBucket: Sendable {
 
     private func index(of callRef: CallRef) -> Int? { rows.firstIndex { $0.callRef == callRef } }
 
-    /// The change that writes the row in its current state.
+    /// The change that writes the row of a call in its present state.
     private mutating func row(_ index: Int) -> BucketChange {
         rows[index].isStored = true
         return .upsert(rows[index])
     }
 
-    /// Removes an entry. The result deletes its row, if it has one.
+    /// Removes a call. The result deletes the call's row, if it has one.
     private mutating func remove(at index: Int) -> BucketChange? {
         let entry = rows.remove(at: index)
         for device in entry.devices { noLongerReported(entry.callRef, to: device) }
         return entry.isStored ? .delete(entry.callRef) : nil
     }
 
-    /// Removes the device from these calls, and removes a call without further devices.
+    /// Removes a device from these calls, and removes each call that has no further devices.
     private mutating func strikeOff(
         _ refs: [CallRef], _ device: DeviceID, hasLearnt: Bool = true
     ) -> [BucketChange] {
@@ -265,18 +267,18 @@ package struct MissedCallBucket: Sendable {
         if rows[index].devices.count == 1 { return remove(at: index) }
         rows[index].devices.remove(at: place)
         if hasLearnt { rows[index].told.append(device) }
-        // The journal records that a device got the report, but not that a device is gone.
+        // The journal records that a device knows of the call, but not that a device is gone.
         return hasLearnt && !rows[index].isStored ? nil : row(index)
     }
 
-    /// Drops calls of the device beyond the limit: the oldest calls of the most frequent caller, so that no caller's
-    /// calls displace all others (T32.4). Active calls stay, in any number.
+    /// Drops calls of the device above the limit: the oldest calls of the most frequent caller, so that one caller's
+    /// calls cannot displace all others (T32.4). Active calls are not limited here.
     private mutating func dropSurplus(of device: DeviceID, _ settings: BucketSettings) -> [BucketChange] {
         var surplus = unread(of: device) - settings.maximumEntries
         guard surplus > 0 else { return [] }
         var changes: [BucketChange] = []
         if surplus > Self.weighed {
-            // The limit was lowered, so many calls must go at once.
+            // Many calls must be dropped at once after the limit was lowered.
             let oldest = rows.lazy.filter { $0.isOver && $0.devices.contains(device) }
             changes = strikeOff(Array(oldest.prefix(surplus - Self.weighed).map(\.callRef)), device)
             surplus = Self.weighed

@@ -1,17 +1,18 @@
 package import Settings
 
-/// Whether a call stays in a phone's list of missed calls if the phone got the INVITE and CANCEL after the call's end.
+/// Whether a call stays in a phone's list of missed calls although the phone got its INVITE and CANCEL after the call's
+/// end.
 package enum AfterLateInvite: String, Hashable, Sendable, CaseIterable {
     /// The call stays in the list, which is sent immediately (R22).
     case list
-    /// The call leaves the list if the phone answered the INVITE, because its app has shown the call. The list is sent
-    /// after that answer.
+    /// The call is removed from the list if the phone answers the INVITE, because the app then shows the call itself.
+    /// The list is sent after the phone's answer.
     case none
 }
 
-/// The settings for reports of missed calls to phones.
+/// Settings for the reports of missed calls to phones.
 package struct MissedCallSettings: SettingsGroup, Equatable {
-    /// The setting; `nil` uses the default of the app's profile.
+    /// Whether a call stays in the list after a late INVITE; `nil` for the default of the app's payload format.
     package var afterLateInvite: AfterLateInvite?
 
     package init() {}
@@ -19,15 +20,16 @@ package struct MissedCallSettings: SettingsGroup, Equatable {
     package static let schema: [Setting<MissedCallSettings>] = [
         .value(
             "after-late-invite", \.afterLateInvite, .choice, example: "none",
-            "Whether the list of missed calls contains a call that the phone has already shown, because the daemon sent INVITE and CANCEL after the call's end (see after-end). list: the list contains the call and is sent immediately. none: the daemon waits up to two seconds for the phone's response to the INVITE; with a response, the list leaves out the call. Default: none for the payload linphone and for Acrobits, whose apps add such a call to their own list; list for all others. Apps with the payload ecss10 always get the list."
+            "Whether the list of missed calls contains a call that the phone has already shown, because the daemon sent INVITE and CANCEL after the call's end (see after-end). list: the list contains the call and is sent immediately. none: the daemon waits up to two seconds for the phone's response to the INVITE; if the phone responds, the list omits the call. Default: none for the payload linphone and for Acrobits, whose apps themselves list such a call; list for all other apps. Apps with the payload ecss10 always get the list."
         )
     ]
 }
 
 extension PayloadProfile {
-    /// ECSS-10 has no exception to R22, so its apps get the list. Apps of Linphone and Acrobits keep their own list and
-    /// would show the call twice. Other apps are unknown, and a call that is reported twice does less harm than a call
-    /// that is never reported.
+    /// Whether a call stays in the list after a late INVITE, by the setting `wish` and the payload format. ECSS-10 has
+    /// no exception to R22, so its apps get the call in the list. Linphone's apps keep a list of their own and would
+    /// show the call twice. Other apps get the call in the list by default, because a call that is reported twice does
+    /// less harm than a call that is never reported.
     func afterLateInvite(_ wish: AfterLateInvite?) -> AfterLateInvite {
         switch self {
         case .ecss10, .ecss10Extended: .list
@@ -42,8 +44,8 @@ extension PushDirectory {
         app(for: token).flatMap { self[$0] }?.rules.afterLateInvite(wish) ?? .list
     }
 
-    /// Whether a push to the token can carry a list of missed calls. True if the token belongs to no app, too: the push
-    /// itself then reports that problem.
+    /// Whether a push to the token can carry a list of missed calls. The result is also true if the token belongs to no
+    /// app, because the push itself then reports the problem.
     package func carriesLists(_ token: PushToken) -> Bool {
         app(for: token).flatMap { self[$0] }?.rules.carriesLists(token) ?? true
     }

@@ -1,19 +1,19 @@
 package import Timekeeping
 
-/// A short-lived credential of a provider, such as Apple's signed token or Google's access token, and the time of its
-/// renewal.
+/// A credential that a provider accepts for a short time, such as Apple's signed token or Google's access token, and
+/// the time of its renewal.
 ///
-/// The cache does no input or output itself: it receives events and returns orders. Only one credential is made at a
-/// time.
+/// The cache performs no input or output: it receives events and returns orders. Only one credential is made at a time.
 package struct CredentialCache: Sendable {
     package enum State: Hashable, Sendable {
-        /// No credential was made yet. Next: `renewing`.
+        /// No credential was made yet. The next state is `renewing`.
         case missing
-        /// A new credential is being made. The old one is used until it expires. Next: `held`, `unavailable`.
+        /// A new credential is being made, and the old one is used until it expires. The next state is `held` or
+        /// `unavailable`.
         case renewing(old: Credential?)
-        /// A credential is available. Next: `renewing`, `missing`.
+        /// A credential is available. The next state is `renewing` or `missing`.
         case held(Credential)
-        /// The credential could not be made. Next: `renewing`, but not before the instant.
+        /// The credential could not be made. The next state is `renewing`, but not before this instant.
         case unavailable(until: Instant, PushOutcome)
     }
 
@@ -26,13 +26,13 @@ package struct CredentialCache: Sendable {
 
     package enum Want: Hashable, Sendable {
         case use(String)
-        /// Use this credential, and make a new one meanwhile.
+        /// Use this credential, and make a new one at the same time.
         case useAndMake(String)
         /// Make a credential, and let the push wait for it.
         case make
-        /// A credential is being made. Let the push wait for it.
+        /// Let the push wait for the credential that is being made.
         case wait
-        /// No credential is available, and none will be soon.
+        /// End the push with this outcome, because no credential is available, and none will be soon.
         case giveUp(PushOutcome)
     }
 
@@ -40,14 +40,14 @@ package struct CredentialCache: Sendable {
     /// How long before its expiry a credential is replaced.
     private let lead: Duration
 
-    /// The minimum age at which a refused credential is replaced. A younger credential is not the cause of the refusal,
+    /// The minimum age at which a refused credential is renewed. A younger credential is not the cause of the refusal,
     /// and Apple blocks senders that make tokens too often.
     private static let youth: Duration = .seconds(60)
 
     package init(renewedBeforeEnd lead: Duration) { self.lead = lead }
 
-    /// When the credential must be renewed even if no push asks for it, so that no push has to wait. `nil` while a
-    /// credential is being made.
+    /// The time at which the credential must be renewed even if no push needs it, so that no push has to wait; `nil`
+    /// while a credential is being made.
     package var nextRenewal: Instant? {
         switch state {
         case .missing: .distantPast
@@ -59,7 +59,7 @@ package struct CredentialCache: Sendable {
 
     // MARK: What happened
 
-    /// A push needs the credential.
+    /// Handles a push that needs the credential.
     package mutating func wanted(now: Instant) -> Want {
         switch state {
         case .missing:
@@ -79,15 +79,15 @@ package struct CredentialCache: Sendable {
         }
     }
 
-    /// The credential was made.
+    /// Stores a credential that was made.
     package mutating func made(_ value: String, life: Duration, now: Instant) {
         let end = now + max(life, .zero)
-        // A credential with a short life is still used for half of it.
+        // A credential with a short lifetime is still used for half of that time.
         state = .held(
             Credential(value: value, made: now, end: end, renewal: now + max(life - lead, life / 2)))
     }
 
-    /// The credential could not be made. The next try comes after the pause.
+    /// Handles a credential that could not be made. After the pause, it may be tried again.
     package mutating func failed(_ outcome: PushOutcome, pause: Duration, now: Instant) {
         if case .renewing(var old?) = state, now < old.end {
             old.renewal = now + pause
@@ -97,7 +97,7 @@ package struct CredentialCache: Sendable {
         }
     }
 
-    /// The provider refused a push with this value.
+    /// Handles a push that the provider has refused because of this credential.
     package mutating func refused(_ value: String, now: Instant) {
         guard case .held(let credential) = state, credential.value == value, now - credential.made >= Self.youth else {
             return

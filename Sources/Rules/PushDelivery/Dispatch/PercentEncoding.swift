@@ -1,7 +1,7 @@
 import Bytes
 
 extension Array<UInt8> {
-    /// Appends the bytes as one segment of a path. Everything except letters, digits, `-`, `_` and `~` is escaped.
+    /// Appends the bytes as one segment of a path. All bytes except letters, digits, `-`, `_` and `~` are escaped.
     mutating func append(percentEncoding bytes: ByteString) {
         for index in 0..<bytes.count {
             let byte = bytes[index]

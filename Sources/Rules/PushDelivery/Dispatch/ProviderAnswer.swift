@@ -1,13 +1,13 @@
-import Timekeeping
+package import Timekeeping
 
 /// A provider's answer to one request.
 package struct ProviderAnswer: Sendable {
     package let status: Int
-    /// The header field `apns-id`.
+    /// The value of the header field `apns-id`.
     package let id: String?
-    /// The header field `Retry-After`, unchanged.
+    /// The value of the header field `Retry-After`.
     package let retryAfter: String?
-    /// The header field `Date`, unchanged. It shows the provider's clock.
+    /// The value of the header field `Date`, which shows the provider's clock.
     package let date: String?
     package let body: [UInt8]
 
@@ -21,21 +21,22 @@ package struct ProviderAnswer: Sendable {
         self.body = body
     }
 
-    /// Whether the provider itself failed, and not just this push.
+    /// Whether the provider itself has failed, and not only this push.
     var isFailureOfProvider: Bool { status >= 500 }
 
-    /// The error of this machine's clock compared with the provider's; `nil` without an error or a `Date`.
-    func clockFault(now: UnixTime) -> String? {
+    /// The difference between this machine's clock and the provider's, in words; `nil` if they agree or there is no
+    /// `Date`.
+    package func clockFault(now: UnixTime) -> String? {
         guard let theirs = date.flatMap({ RetryAfter.date($0) }) else { return nil }
         let ahead = now.seconds.subtractingReportingOverflow(theirs).partialValue
         guard ahead.magnitude >= Self.clockTolerance else { return nil }
         return "this machine's clock is \(ahead.magnitude) s \(ahead > 0 ? "ahead of" : "behind") the provider's"
     }
 
-    /// The clock error in seconds that is tolerated. Providers have the same tolerance.
+    /// The tolerated difference of the clocks in seconds, for all providers.
     private static let clockTolerance: UInt64 = 60
 
-    /// The maximum size in bytes of a body that is parsed. Providers' answers are short, and longer bodies are ignored.
+    /// The maximum size in bytes of a body that is parsed. Providers' answers are short, and a longer body is ignored.
     static let bodyLimit = 16 << 10
 }
 
@@ -45,7 +46,7 @@ extension PushOutcome {
         isProven ? .tokenDead(since: nil) : .foreignToken(reason)
     }
 
-    /// The outcome for an answer whose reason is missing or new.
+    /// The outcome of an answer whose reason is missing or unknown.
     static func unexplained(_ status: Int, _ reason: String?, _ retryAfter: Duration?) -> PushOutcome {
         let reason = reason ?? "status \(status)"
         switch status {

@@ -1,6 +1,6 @@
 package import Bytes
 
-/// One HTTP request to a provider, complete except for the credential.
+/// An HTTP request to a provider, complete except for the credential.
 package struct ProviderRequest: Hashable, Sendable {
     package struct Header: Hashable, Sendable {
         package let name: String
@@ -12,10 +12,10 @@ package struct ProviderRequest: Hashable, Sendable {
         }
     }
 
-    /// The encryption that a higher layer applies to the body before it is sent.
+    /// The encryption of the body, which the shell applies before the request is sent.
     package enum Protection: Hashable, Sendable {
         case none
-        /// Encrypt the body for a subscription (RFC 8291), whose key and secret are in base64url.
+        /// The body is encrypted for a web push subscription (RFC 8291), whose key and secret are in base64url.
         case webPush(publicKey: ByteString, authSecret: ByteString)
     }
 

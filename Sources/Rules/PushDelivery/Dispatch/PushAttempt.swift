@@ -1,16 +1,16 @@
 package import Timekeeping
 
-/// The tries of one push. The push is sent, and retried after pauses as long as it is useful.
+/// The tries of one push, which is sent, and sent again after pauses as long as it is useful.
 ///
-/// This type is pure: it reads no clock and sends nothing. The caller reports events to it and runs the returned
-/// actions.
+/// This type performs no input or output: it reads no clock and sends no requests. The caller reports events to it and
+/// carries out the returned actions.
 package struct PushAttempt: Hashable, Sendable {
     package enum State: Hashable, Sendable {
-        /// The push waits for its turn at the provider or for a credential. Next: `sent`, `ended`.
+        /// The push waits for its turn at the provider or for a credential. The next state is `sent` or `ended`.
         case queued
-        /// The provider has not answered yet. Next: `queued` (for a new credential), `pausing`, `ended`.
+        /// The provider has not answered yet. The next state is `queued` (for a new credential), `pausing` or `ended`.
         case sent
-        /// The push waits before another try. Next: `queued`, `ended`.
+        /// The push waits before its next try. The next state is `queued` or `ended`.
         case pausing(until: Instant)
         /// The outcome is known, or the push is no longer needed.
         case ended
@@ -20,45 +20,48 @@ package struct PushAttempt: Hashable, Sendable {
         case none
         /// Add the push to its server's queue.
         case enqueue
-        /// Send the push to the provider now. An answer after `until` is ignored.
+        /// Send the push to the provider now. An answer that arrives after `until` is ignored.
         case send(until: Instant)
         /// Get a new credential, then add the push to its server's queue.
         case renewCredentialAndEnqueue
-        /// Call ``deadlineReached(now:)`` at that instant.
+        /// Call ``deadlineReached(now:)`` at this instant.
         case arm(Instant)
         case finish(PushOutcome)
     }
 
-    /// The pauses before the second try, the third, and so on. A push has one try more than it has pauses.
+    /// The pauses before the second try, before the third, and so on. A push has one try more than it has pauses.
     package struct Pauses: Hashable, Sendable {
         package let durations: [Duration]
 
         package init(durations: [Duration]) { self.durations = durations }
 
-        /// The pauses of calls. They are short at first, because a phone rings for about half a minute, and then
-        /// constant until that time is over.
+        /// The pauses for calls: short at first, because a phone rings for about half a minute, and then constant until
+        /// that time is over.
         package static let call = Pauses(
             durations: [.milliseconds(300), .seconds(1), .seconds(3)] + Array(repeating: .seconds(5), count: 5))
-        /// The pauses of a list of missed calls, which can wait. After the last try the list is sent again when its
+        /// The pauses for a list of missed calls, which can wait. After its last try, the list is sent again when its
         /// device registers.
         package static let missedCalls = Pauses(durations: [.seconds(1), .seconds(5), .seconds(25), .seconds(60)])
-        /// The pauses of notifications. A notification is not sent again after the last try, so its pauses are the
-        /// longest.
+        /// The pauses for notifications, which are the longest, because a notification is not sent again after its last
+        /// try.
         package static let notification = Pauses(
             durations: [.seconds(1), .seconds(5), .seconds(25), .seconds(60), .seconds(300)])
     }
 
     package private(set) var state = State.queued
     private let pauses: Pauses
-    /// When the push becomes useless.
+    /// The time at which the push becomes useless.
     private let deadline: Instant
     private let answerTimeout: Duration
-    /// The number of tries. A try that failed for an outdated credential does not count.
+    /// The number of tries. A try that failed because of an outdated credential is not counted.
     package private(set) var tries = 0
-    private var hasRenewedCredential = false
+    /// Whether the provider has refused a credential as outdated, so that a new one was made.
+    private(set) var hasRenewedCredential = false
+    /// The reason of a push whose new credential was refused as outdated, too.
+    static let refusedAgain = "the credential was refused again"
     /// Whether the push is no longer needed, so that the request in flight is its last try.
     package private(set) var isLast = false
-    /// The outcome to report when time runs out.
+    /// The outcome to report when the time limit is over.
     private var lastOutcome = PushOutcome.retry(after: nil)
 
     package init(pauses: Pauses, deadline: Instant, answerTimeout: Duration) {
@@ -69,7 +72,7 @@ package struct PushAttempt: Hashable, Sendable {
 
     // MARK: What happened
 
-    /// The push has its turn and its credential.
+    /// Handles a push that has its turn and its credential.
     package mutating func turnCame(now: Instant) -> Action {
         switch state {
         case .queued:
@@ -81,11 +84,12 @@ package struct PushAttempt: Hashable, Sendable {
         }
     }
 
-    /// The provider answered or could not be reached, or the credential is missing. `chance`, from 0 up to 1, spreads
-    /// the retries of many pushes that failed together.
+    /// Handles the result of a try: an answer, no answer, or a missing credential. `chance`, from 0 up to 1, spreads
+    /// the retries of pushes that failed together.
     package mutating func answered(_ outcome: PushOutcome, chance: Double, now: Instant) -> Action {
         switch state {
-        // The credential was missing. That counts as a try; otherwise it would be requested without end.
+        // No request was sent, because the credential is missing. This counts as a try, so that the push does not wait
+        // for a credential forever.
         case .queued: tries += 1
         case .sent: break
         case .pausing, .ended: return .none
@@ -94,7 +98,7 @@ package struct PushAttempt: Hashable, Sendable {
         switch outcome {
         case .retry(let wish): return pause(atLeast: wish ?? .zero, chance: chance, outcome, now: now)
         case .renewCredential:
-            guard !hasRenewedCredential else { return end(.credentialsRefused("the credential was refused again")) }
+            guard !hasRenewedCredential else { return end(.credentialsRefused(Self.refusedAgain)) }
             hasRenewedCredential = true
             tries = max(0, tries - 1)
             state = .queued
@@ -106,7 +110,7 @@ package struct PushAttempt: Hashable, Sendable {
         }
     }
 
-    /// The instant of ``Action/arm(_:)`` has come.
+    /// Handles the instant of ``Action/arm(_:)``.
     package mutating func deadlineReached(now: Instant) -> Action {
         switch state {
         case .pausing(let instant):
@@ -117,8 +121,8 @@ package struct PushAttempt: Hashable, Sendable {
         }
     }
 
-    /// The push is no longer needed: the call is over, or the device has registered. A request in flight is not
-    /// withdrawn: the provider may have received it, and its answer counts.
+    /// Withdraws the push, because the call is over or the device has registered. A request in flight stays: the
+    /// provider may have received it, and its answer counts.
     ///
     /// - Returns: whether the push ends now.
     package mutating func cancelled() -> Bool {
@@ -140,7 +144,7 @@ package struct PushAttempt: Hashable, Sendable {
         lastOutcome = outcome
         let index = max(0, tries - 1)
         guard index < pauses.durations.count else { return end(outcome) }
-        // The pause is between 3/4 and 5/4 of its value.
+        // The actual pause is between 3/4 and 5/4 of this value.
         let instant = now + max(wish, pauses.durations[index] * (0.75 + 0.5 * min(max(chance, 0), 1)))
         guard instant < deadline else { return end(outcome) }
         state = .pausing(until: instant)

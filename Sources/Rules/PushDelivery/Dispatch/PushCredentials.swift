@@ -1,21 +1,21 @@
 import Timekeeping
 
-/// The credentials of requests. A credential is a fixed key, or is made, kept for a while and renewed. Apps with the
-/// same key share it.
+/// The credentials for requests to providers. A credential is a fixed key, or is made, kept for a while and renewed.
+/// Apps with the same key use one credential.
 ///
-/// This type does no input or output itself: it returns orders to make credentials, and receives their results.
+/// This type performs no input or output: it returns orders to make credentials, and receives their results.
 package struct PushCredentials: Sendable {
     /// The source of an app's credential.
     package enum Source: Hashable, Sendable {
         /// The app needs no credential, or uses a certificate instead.
         case none
         case fixed(String)
-        /// One of the made credentials, by its number.
+        /// A credential that the daemon makes. The number identifies it.
         case made(Int)
     }
 
     package enum Kind: Hashable, Sendable {
-        /// A signed token for Apple. Apple requires that it is used for at least 20 minutes and at most an hour.
+        /// A signed token for Apple, which requires that a token is used for at least 20 minutes and at most an hour.
         case apple
         /// An access token from Google's token service.
         case google
@@ -23,28 +23,30 @@ package struct PushCredentials: Sendable {
         case webPush
     }
 
-    /// An order to make a credential: its number and, for web push, its server.
+    /// An order to make a credential, with the credential's number and, for web push, the server.
     package struct Order: Hashable, Sendable {
         package let number: Int
         package let origin: String?
     }
 
     enum Answer: Hashable {
-        /// The value of `authorization`, if one is needed, and an order if a new one must be made meanwhile.
+        /// Send the request with this value of `authorization`, or without one. If `renewal` is set, also make a new
+        /// credential.
         case ready(String?, renewal: Order? = nil)
-        /// The push must wait. The credential is already being made, or must be made now if `isNew`.
+        /// Let the push wait for the credential. If `isNew` is true, the credential must be made now; otherwise it is
+        /// already being made.
         case later(Order, isNew: Bool)
-        /// The credential is missing, and the push ends with the outcome. `problem` is the reason, unless an answer to
-        /// a push was the reason.
+        /// End the push with this outcome, because the credential is missing. `problem` says why, unless an answer to a
+        /// push was the reason.
         case none(PushOutcome, problem: String?)
     }
 
     private struct Made {
         let kind: Kind
         var cache: CredentialCache
-        /// Why the credential is missing, in words for the operator; `nil` if it is available.
+        /// The reason why the credential is missing, in words for the operator; `nil` if it is available.
         var problem: String?
-        /// The tokens for web push by their server.
+        /// The signed tokens for web push, by the server.
         var tokens: [String: OriginToken] = [:]
         var ordered: Set<String> = []
     }
@@ -55,21 +57,24 @@ package struct PushCredentials: Sendable {
         let end: Instant
     }
 
-    /// The source of each app's credential, by the app's place in the directory.
+    /// The source of each app's credential, by the app's index in the list of apps.
     private var sources: [Source]
-    /// The made credentials by their numbers. A number is never used for another credential.
+    /// The credentials that the daemon makes, by number. No number is used for another credential.
     private var made: [Int: Made]
 
     private static let appleLife: Duration = .seconds(40 * 60)
     package static let webPushLife: Duration = .seconds(12 * 3600)
     private static let originLimit = 256
-    /// The pause before the next request for a credential: after Google refused one, and after any other failure.
+    /// The pauses before a failed credential is made again: after a refusal by Google (`refusedPause`), and after any
+    /// other failure (`pause`).
     private static let refusedPause: Duration = .seconds(60)
     private static let pause: Duration = .seconds(2)
 
+    /// Creates the credentials.
+    ///
     /// - Parameters:
-    ///   - sources: the source of each app's credential, by the app's place in the directory.
-    ///   - kinds: the kinds of the made credentials, by their numbers.
+    ///   - sources: the source of each app's credential, by the app's index in the list of apps.
+    ///   - kinds: the kinds of the credentials that the daemon makes, by their numbers.
     package init(_ sources: [Source] = [], kinds: [Kind] = []) {
         self.init(sources, kinds: Dictionary(uniqueKeysWithValues: zip(kinds.indices, kinds)))
     }
@@ -81,16 +86,16 @@ package struct PushCredentials: Sendable {
         }
     }
 
-    /// Takes other sources. Credentials whose numbers stay are kept, and the others are forgotten.
+    /// Uses other sources. Credentials whose numbers stay are kept, and the others are dropped.
     mutating func changed(to other: PushCredentials) {
         sources = other.sources
         made = other.made.merging(made.filter { other.made[$0.key] != nil }) { $1 }
     }
 
-    /// Whether a credential of this number can still be made.
+    /// Whether the credential with this number can be made.
     func has(_ number: Int) -> Bool { made[number] != nil }
 
-    /// The credential for an app's request to a server.
+    /// Decides which credential an app's request to a server gets.
     mutating func wanted(by app: PushApp.ID, at origin: String?, now: Moment) -> Answer {
         guard sources.indices.contains(app.index) else { return .ready(nil) }
         switch sources[app.index] {
@@ -99,7 +104,7 @@ package struct PushCredentials: Sendable {
         case .made(let number):
             guard let kind = made[number]?.kind else { return .ready(nil) }
             guard kind == .webPush else { return shared(number, now: now.instant) }
-            // Without a server no request will be sent, so no credential is needed.
+            // If the token names no server, no request will be sent, so no credential is needed.
             return origin.map { token(number, for: $0, now: now) } ?? .ready(nil)
         }
     }
@@ -117,7 +122,8 @@ package struct PushCredentials: Sendable {
     }
 
     private mutating func token(_ number: Int, for origin: String, now: Moment) -> Answer {
-        // Services check the token by their clocks. Our own clock may have been set since the token was made.
+        // Push services check the times in the token by their own clocks. This machine's clock may have been set since
+        // the token was made.
         if let token = made[number]?.tokens[origin], now.instant < token.end,
             (Duration.zero...Self.webPushLife).contains(now.date - token.madeAt)
         {
@@ -127,7 +133,7 @@ package struct PushCredentials: Sendable {
             Order(number: number, origin: origin), isNew: made[number]?.ordered.insert(origin).inserted == true)
     }
 
-    /// The credential was made. `life` is its lifetime, if the issuer reported it.
+    /// Stores a credential that was made. `life` is its lifetime, if the issuer reported it.
     mutating func made(_ order: Order, _ value: String, life: Duration?, now: Moment) {
         guard var credential = made[order.number] else { return }
         defer { made[order.number] = credential }
@@ -141,7 +147,7 @@ package struct PushCredentials: Sendable {
             value: value, madeAt: now.date, end: now.instant + Self.webPushLife)
     }
 
-    /// The credential could not be made.
+    /// Handles a credential that could not be made.
     mutating func failed(_ order: Order, _ outcome: PushOutcome, problem: String?, now: Instant) {
         guard let kind = made[order.number]?.kind else { return }
         if let problem { made[order.number]?.problem = problem }
@@ -158,7 +164,7 @@ package struct PushCredentials: Sendable {
         return Self.pause
     }
 
-    /// The provider refused a push of the app because of this credential.
+    /// Handles the refusal of an app's credential by the provider.
     mutating func refused(_ value: String?, by app: PushApp.ID, now: Instant) {
         guard let value, sources.indices.contains(app.index), case .made(let number) = sources[app.index] else {
             return
@@ -168,7 +174,7 @@ package struct PushCredentials: Sendable {
 
     // MARK: Ahead of time
 
-    /// When to fetch the next credential from a token service, so that no push has to wait for it.
+    /// The time at which the next credential of a token service must be renewed, so that no push has to wait for it.
     var nextRenewal: Instant? {
         var next: Instant?
         for credential in made.values where credential.kind == .google {
@@ -177,7 +183,7 @@ package struct PushCredentials: Sendable {
         return next
     }
 
-    /// The credentials to fetch now.
+    /// The credentials that must be renewed now.
     mutating func renewals(now: Instant) -> [Order] {
         var orders: [Order] = []
         for number in made.keys.sorted() where made[number]?.kind == .google {

@@ -1,9 +1,9 @@
 package import Timekeeping
 
-/// Providers that are paused: nothing is sent to them.
+/// Pauses providers: the daemon sends no requests to a paused provider.
 extension PushDispatcher {
-    /// From now on nothing is sent to the provider. Its pushes that wait end as ``PushRefusal/paused``. A request in flight
-    /// gets its answer, and no further try.
+    /// Pauses a provider: its waiting pushes end as ``PushRefusal/paused``. A request in flight gets its answer, and is
+    /// not retried.
     package func pause(_ provider: PushProvider, now: Moment) {
         guard paused.insert(provider).inserted else { return }
         let waiting = entries.values.filter { $0.server.app.provider == provider && $0.attempt.state != .sent }
@@ -15,10 +15,10 @@ extension PushDispatcher {
         lookForDeadline()
     }
 
-    /// Pushes are sent to the provider again.
+    /// Ends the pause of a provider.
     package func resume(_ provider: PushProvider) { paused.remove(provider) }
 
-    /// The push ends without a further try, because its provider is paused.
+    /// Ends a push without a further try, because its provider is paused.
     func stop(_ entry: Entry, now: Moment) {
         guard entries[entry.request.id] === entry, entry.attempt.cancelled() else { return }
         forget(entry)

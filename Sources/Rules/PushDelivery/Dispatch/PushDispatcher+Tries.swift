@@ -2,7 +2,7 @@ import Addressing
 import Telemetry
 import Timekeeping
 
-/// The tries of a push: the request that is sent, and its result.
+/// Sends the tries of each push, and handles their results.
 extension PushDispatcher {
     // MARK: What happened
 
@@ -19,6 +19,10 @@ extension PushDispatcher {
         let standing = entry.server.standing
         var outcome = entry.server.app.outcome(of: answer, isProven: standing.isProven, now: now.date)
             .redacted(of: entry.request.token)
+        // A new credential that is refused as outdated is signed with the time of a wrong clock.
+        if outcome == .renewCredential, entry.attempt.hasRenewedCredential, !entry.attempt.isLast {
+            outcome = .credentialsRefused(PushAttempt.refusedAgain)
+        }
         if case .credentialsRefused(let reason) = outcome, let fault = answer.clockFault(now: now.date) {
             outcome = .credentialsRefused("\(reason): \(fault)")
         }
@@ -37,7 +41,7 @@ extension PushDispatcher {
         ended(entry, outcome, isFailure: true, now: now)
     }
 
-    /// The push of a try; `nil` if the push has ended.
+    /// The push that a try belongs to; `nil` if the push has ended.
     private func entry(of transmission: Transmission) -> Entry? {
         guard slots.indices.contains(transmission.slot), let entry = slots[transmission.slot],
             entry.request.id == transmission.push.id
@@ -46,7 +50,7 @@ extension PushDispatcher {
     }
 
     private func ended(_ entry: Entry, _ outcome: PushOutcome, isFailure: Bool, now: Moment) {
-        // A push that is no longer needed is not retried with a new credential, but other pushes need one.
+        // This push is no longer needed and so is not retried, but other pushes need a new credential.
         if outcome == .renewCredential, entry.attempt.isLast {
             credentials.refused(entry.credential, by: entry.server.app.id, now: now.instant)
         }
@@ -116,7 +120,8 @@ extension PushDispatcher {
     }
 }
 
-/// Random numbers that spread retries, without a system call for each (SplitMix64). They are not used for secrets.
+/// Makes random numbers that spread retries, without a system call for each (SplitMix64). The numbers are not used for
+/// secrets.
 struct ChanceGenerator: RandomNumberGenerator {
     private var state: UInt64
 

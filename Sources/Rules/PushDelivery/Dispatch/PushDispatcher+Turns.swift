@@ -1,6 +1,6 @@
 import Timekeeping
 
-/// The order of pushes: the gate and the queue of each server, and the credential that a push needs before it is sent.
+/// Decides when each push is sent: by the gate and the queue of its server, and when its credential is available.
 extension PushDispatcher {
     func enqueue(_ entry: Entry, now: Moment) {
         guard !paused.contains(entry.server.app.provider) else { return stop(entry, now: now) }
@@ -23,7 +23,7 @@ extension PushDispatcher {
         }
     }
 
-    /// The queue released the push, which now needs its credential.
+    /// Gets the credential for a push whose turn in the queue has come.
     private func begin(_ entry: Entry, now: Moment) {
         entry.hasPlace = true
         guard !paused.contains(entry.server.app.provider) else { return stop(entry, now: now) }
@@ -45,13 +45,13 @@ extension PushDispatcher {
         if entry.attempt.state == .ended { leave(entry, .unknown, now: now) }
     }
 
-    /// Ends the turn of a push whose credential is missing.
+    /// Ends the turn of a push for which no credential is available.
     private func giveUp(_ entry: Entry, _ outcome: PushOutcome, problem: String?, now: Moment) {
         if let problem { tell(entry.request.id, .answered(outcome, status: nil, problem: problem)) }
         abandon(entry, outcome, now: now)
     }
 
-    /// Frees the push's place in the queue, if it has one, and starts other pushes.
+    /// Ends the turn of a push in the queue, if it has one, and starts other pushes.
     func leave(_ entry: Entry, _ health: PushQueue.Health, now: Moment) {
         guard entry.hasPlace else { return }
         entry.hasPlace = false
@@ -65,14 +65,14 @@ extension PushDispatcher {
         leaveGate(entry, now: now)
     }
 
-    /// Lets the next notifications into the queue.
+    /// Counts a notification as gone from the queue, and lets the next notifications enter.
     func leaveGate(_ entry: Entry, now: Moment) {
         guard entry.isInGate else { return }
         entry.isInGate = false
         let server = entry.server
         server.gate.left()
-        // A notification that cannot be sent leaves the queue immediately and calls this again. The loop below
-        // continues with the next one.
+        // A notification that cannot be sent leaves the queue immediately and calls this method again. The loop below
+        // continues with the next notification.
         guard !server.isOpening else { return }
         server.isOpening = true
         while let id = server.gate.next() {
@@ -87,7 +87,7 @@ extension PushDispatcher {
     }
 
     func drain(_ server: PushServer, now: Moment) {
-        // As in `leaveGate`, events inside the loop call this method again, and the loop continues with the next push.
+        // Events inside the loop call this method again, and the loop continues with the next push, as in `leaveGate`.
         guard !server.isDraining else { return }
         server.isDraining = true
         while let id = server.queue.next(now: now.instant) {
@@ -112,7 +112,7 @@ extension PushDispatcher {
         for entry in takeWaiting(for: order) { giveUp(entry, outcome, problem: problem, now: now) }
     }
 
-    /// Pushes whose credential will not be made any more ask for another one.
+    /// Gets a credential again for pushes that wait for a credential that will not be made any more.
     func askAgain(now: Moment) {
         let lost = withoutCredential.filter { !credentials.has($0.order.number) && $0.entry.hasPlace }
         withoutCredential.removeAll { !credentials.has($0.order.number) }

@@ -3,47 +3,47 @@ package import Bytes
 package import Telemetry
 package import Timekeeping
 
-/// Dispatches pushes. The dispatcher chooses the server, the turn, the contents and the retries of each push, and
-/// determines the outcome.
+/// Sends pushes to their providers: it decides on the server, the turn, the content and the retries of each push, and
+/// determines its outcome.
 ///
-/// The dispatcher is pure: it reads no clock and sends nothing. The caller reports events to it, runs the returned
-/// actions, fetches the outcomes, and calls it again at ``nextDeadline``.
+/// The dispatcher performs no input or output: it reads no clock and sends no requests. The caller reports events to
+/// it, carries out the returned actions, takes the outcomes, and calls it again at ``nextDeadline``.
 package final class PushDispatcher {
     package enum Action: Sendable {
-        /// Make a credential. The result is ``Event/credentialMade(_:_:life:)`` or
-        /// ``Event/credentialFailed(_:_:problem:)``, now or later.
+        /// Make a credential. The result is reported as ``Event/credentialMade(_:_:life:)`` or
+        /// ``Event/credentialFailed(_:_:problem:)``, immediately or later.
         case makeCredential(PushCredentials.Order)
-        /// Send a request. The result is one of the first three events, now or later.
+        /// Send a request. The result is reported as one of the first three events, immediately or later.
         case send(Transmission)
         case tell(PushID, PushStep)
     }
 
     /// The result of an action.
     package enum Event: Sendable {
-        /// The provider answered, that long after the request was sent.
+        /// The provider has answered. `after` is the time since the request was sent.
         case answered(Transmission, ProviderAnswer, after: Duration)
-        /// The provider could not be reached, or did not answer. The text is for the operator.
+        /// The provider could not be reached, or did not answer. The text says why, for the operator.
         case unanswered(Transmission, PushOutcome, String)
-        /// No request could be made for the push.
+        /// The request could not be sent, because it could not be made.
         case notSent(Transmission, PushOutcome)
-        /// The credential was made. `life` is its lifetime, if the issuer said how long that is.
+        /// A credential was made. `life` is its lifetime, if the issuer reported it.
         case credentialMade(PushCredentials.Order, String, life: Duration? = nil)
-        /// The credential could not be made. `problem` is a text for the operator, if it says more than the outcome.
+        /// A credential could not be made. `problem` says why, if that is more than the outcome says.
         case credentialFailed(PushCredentials.Order, PushOutcome, problem: String? = nil)
     }
 
-    /// One try of a push: the request and its destination. This is a class, because many functions pass it on.
+    /// One try of a push: the request and its destination. The type is a class, because many functions pass it on.
     package final class Transmission: Sendable {
         package let push: PushRequest
-        /// The slot of the push until the answer comes. Then another push may get the slot.
+        /// The slot index of the push until the answer comes. After the answer, another push may get the slot.
         let slot: Int
         package let app: PushApp.ID
-        /// The number of a server that the token names; `nil` for the app's own server.
+        /// The number of the server, if the token names a server; `nil` for the app's own server.
         package let server: Int?
         package let request: ProviderRequest
-        /// The value of `authorization`.
+        /// The value of the header field `authorization`.
         package let credential: String?
-        /// The time limit for the answer. A later answer is ignored.
+        /// The time limit for the answer. An answer after this time is ignored.
         package let end: Instant
 
         init(_ entry: Entry, _ request: ProviderRequest, until end: Instant) {
@@ -57,18 +57,18 @@ package final class PushDispatcher {
         }
     }
 
-    /// One active push.
+    /// A push that has not ended.
     final class Entry {
         let request: PushRequest
         let server: PushServer
-        /// The server that the token names, if the app's tokens name servers.
+        /// The server that the token names; `nil` if the app has a server of its own.
         let origin: String?
         let slot: Int
         var attempt: PushAttempt
-        /// Whether the queue has released the push, so that the push holds a place.
+        /// Whether the push has its turn: the queue has released it, and it counts among the parallel requests.
         var hasPlace = false
         let isNotification: Bool
-        /// Whether the push passed its server's gate for notifications and is still in the queue.
+        /// Whether the push is a notification that has passed its server's gate and is still in the queue.
         var isInGate = false
         var credential: String?
         var pause = DeadlineID.none
@@ -84,7 +84,7 @@ package final class PushDispatcher {
     }
 
     package let directory: PushDirectory
-    /// The code by which an app that got a push names its device to us.
+    /// The code that identifies a device in the daemon's pushes. The app sends this code when it reports to the daemon.
     let deviceCode: (DeviceID) -> ByteString?
     private let answerTimeout: Duration
     private let notificationLimit: Int
@@ -97,23 +97,23 @@ package final class PushDispatcher {
     var entries: [PushID: Entry] = [:]
     var slots: [Entry?] = []
     var freeSlots: [Int] = []
-    /// The number of notifications among the entries.
+    /// The number of notifications among the active pushes.
     var notifications = 0
-    /// Released pushes whose credential is being made.
+    /// The pushes that have their turn and wait until their credential is made.
     var withoutCredential: [(entry: Entry, order: PushCredentials.Order)] = []
     var pauses = DeadlineQueue<PushID>()
     private var keepsCredentials = false
-    /// Providers to which nothing is sent now.
+    /// The providers to which the dispatcher sends no requests now.
     package internal(set) var paused: Set<PushProvider> = []
-    /// Outcomes that are not fetched yet.
+    /// The outcomes that the ledger has not taken yet.
     var settled: [(id: PushID, outcome: PushOutcome)] = []
     private var firstSettled = 0
-    /// When ``timePassed(now:)`` must be called next. The shell asks for this after each message, so it is computed
-    /// only after a change here.
+    /// The time at which ``timePassed(now:)`` must be called next. The shell reads it after each message, so it is
+    /// computed only after a change in the dispatcher.
     package private(set) var nextDeadline: Instant?
 
-    /// Creates a dispatcher. `deviceCode` gives the code by which an app names its device to us. The log gets the
-    /// outcomes of pushes.
+    /// Creates a dispatcher, which writes the outcomes of pushes to the log. `deviceCode` returns the code that
+    /// identifies a device in the daemon's pushes.
     package init(_ setup: DispatchSetup, deviceCode: @escaping (DeviceID) -> ByteString? = { _ in nil }, log: Log) {
         directory = setup.directory
         credentials = setup.credentials
@@ -125,15 +125,15 @@ package final class PushDispatcher {
         chances = ChanceGenerator(seed: setup.seed)
     }
 
-    /// The actions since the last call, in their order. The previous contents of the array are dropped, and its memory
-    /// is reused.
+    /// Moves the actions since the last call into an array, in their order. The former content of the array is dropped,
+    /// and its memory is reused.
     package func takeActions(into taken: inout [Action]) {
         taken.removeAll(keepingCapacity: true)
         swap(&taken, &actions)
     }
 
-    /// The next ended push and its outcome, in the order of the ends. Withdrawn pushes have no outcome. Call this until
-    /// it returns `nil`.
+    /// Returns the next ended push and its outcome, in the order of the ends. Withdrawn pushes have no outcome. The
+    /// caller of this method repeats the call until the result is `nil`.
     package func nextOutcome() -> (id: PushID, outcome: PushOutcome)? {
         if firstSettled < settled.count {
             firstSettled += 1
@@ -156,7 +156,7 @@ package final class PushDispatcher {
     /// The number of notifications that would be accepted now.
     package var notificationRoom: Int { max(0, notificationLimit - notifications) }
 
-    /// Counters, and the current values of gauges.
+    /// The counters, and the current values of the gauges.
     package var figures: CounterSet {
         var figures = journal.figures
         figures.set(.pushQueue, to: servers.all.reduce(0) { $0 + $1.waiting })
@@ -164,19 +164,20 @@ package final class PushDispatcher {
         return figures
     }
 
-    /// The push statistics of each app, in the order of the directory.
+    /// The report about the pushes of each app, in the order of the list of apps.
     package var reports: [(app: PushApp, report: PushAppReport)] { servers.reports }
 
     // MARK: What happened
 
-    /// From now on, credentials are fetched before the old ones expire.
+    /// Begins to renew credentials before they expire, so that no push waits for one.
     package func started(now: Moment) {
         keepsCredentials = true
         renewCredentials(now: now)
         lookForDeadline()
     }
 
-    /// The keys that make credentials have changed. Pushes that wait for a credential of a former key wait for the new one.
+    /// Uses changed keys for credentials. Pushes that wait for a credential of an old key now wait for one of the new
+    /// key.
     package func credentialsChanged(_ changed: PushCredentials, now: Moment) {
         credentials.changed(to: changed)
         askAgain(now: now)
@@ -232,8 +233,8 @@ package final class PushDispatcher {
         settled.append((request.id, .retry(after: nil)))
     }
 
-    /// Withdraws the push: the call is over, or its device has registered. A request in flight stays until the provider
-    /// answers, and is not retried. A push that has ended keeps its outcome.
+    /// Withdraws a push, because the call is over or its device has registered. A request in flight stays until the
+    /// provider answers, and is not retried. A push that has ended keeps its outcome.
     package func cancelled(_ id: PushID, now: Moment) {
         guard let entry = entries[id], entry.attempt.cancelled() else { return }
         forget(entry)
@@ -245,7 +246,7 @@ package final class PushDispatcher {
         lookForDeadline()
     }
 
-    /// ``nextDeadline`` has come.
+    /// Handles the time of ``nextDeadline``.
     package func timePassed(now: Moment) {
         while let id = pauses.popExpired(now: now.instant) {
             guard let entry = entries[id] else { continue }

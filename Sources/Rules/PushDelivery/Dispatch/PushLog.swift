@@ -1,8 +1,8 @@
 import Telemetry
 import Timekeeping
 
-/// Records the outcomes of pushes in counters and in the log. A failing provider could cause a message for every push,
-/// so such messages are logged at a limited rate.
+/// Counts and logs the outcomes of pushes. The rate of log lines is limited, because a failing provider could cause a
+/// line for every push.
 struct PushLog {
     var figures = CounterSet()
     private let log: Log
@@ -10,7 +10,7 @@ struct PushLog {
 
     init(_ log: Log) { self.log = log }
 
-    /// A push has ended with this outcome. `payload` is its redacted contents.
+    /// Counts and logs the outcome of a push that has ended. `payload` is the push's content without secrets.
     mutating func finished(
         _ outcome: PushOutcome, of app: PushApp, token: PushToken, tries: Int, now: Instant,
         payload: @autoclosure () -> String
@@ -18,9 +18,9 @@ struct PushLog {
         let app = LogValue.text(app.name)
         switch outcome {
         case .accepted, .acceptedWithNewToken:
-            log.info("push accepted", [.provider: app, .token: .redacted(token.prid)])
+            log.info("a provider accepted a push", [.provider: app, .token: .redacted(token.prid)])
         case .tokenDead:
-            log.info("push token is dead", [.provider: app, .token: .redacted(token.prid)])
+            log.info("a provider rejected a push token as dead", [.provider: app, .token: .redacted(token.prid)])
         case .noSuitableToken:
             log.info("the device has no token for this kind of push", [.provider: app, .token: .redacted(token.prid)])
         case .credentialsRefused(let reason):
@@ -50,7 +50,7 @@ struct PushLog {
         case .payloadRefused(let reason):
             guard let suppressed = limit.admit(now: now) else { return }
             log.error(
-                "push provider does not accept the message",
+                "a push provider rejects the content of a push",
                 [
                     .provider: app, .reason: .text(reason), .token: .redacted(token.prid), .payload: .text(payload()),
                     .suppressed: .number(suppressed),
@@ -58,7 +58,7 @@ struct PushLog {
         case .retry, .renewCredential:
             guard let suppressed = limit.admit(now: now) else { return }
             log.warning(
-                "push failed",
+                "a push failed and is not retried",
                 [
                     .provider: app, .attempt: .number(tries), .token: .redacted(token.prid),
                     .suppressed: .number(suppressed),
@@ -66,11 +66,11 @@ struct PushLog {
         }
     }
 
-    /// The breaker of a provider opened or closed. A breaker opens at most once in five seconds.
+    /// Logs that the circuit breaker of a provider has opened or closed. A breaker opens at most once in five seconds.
     mutating func breaker(isOpen: Bool, to app: PushApp, _ problem: String?) {
         if isOpen {
             log.warning(
-                "push provider cannot be reached, one push every five seconds tests it",
+                "the push provider cannot be reached: the daemon tries only one push every five seconds",
                 [.provider: .text(app.name), .reason: .text(problem ?? "it answers with errors of its own")])
         } else {
             log.notice("push provider can be reached again", [.provider: .text(app.name)])
@@ -80,7 +80,7 @@ struct PushLog {
     mutating func notReached(_ app: PushApp, _ problem: String, now: Instant) {
         guard let suppressed = limit.admit(now: now) else { return }
         log.warning(
-            "push provider not reached",
+            "a request to the push provider got no answer",
             [.provider: .text(app.name), .reason: .text(problem), .suppressed: .number(suppressed)])
     }
 }

@@ -1,7 +1,7 @@
 import Bytes
 
 extension PushOutcome {
-    /// The outcome without the token, which is a secret that the provider's text may repeat (T18).
+    /// The outcome without the token, which is secret and may be repeated in the provider's text (T18).
     package func redacted(of token: PushToken) -> PushOutcome {
         switch self {
         case .credentialsRefused(let reason): .credentialsRefused(token.struck(from: reason))
@@ -14,12 +14,10 @@ extension PushOutcome {
 }
 
 extension PushToken {
-    /// The minimum number of characters that a part of the token must share with a text. Shorter matches can be
-    /// accidental.
+    /// The minimum number of characters of the token that are replaced in a text. A shorter match can be accidental.
     private static let shortestPart = 8
 
-    /// The text with `…` instead of every beginning of the token or of a part of the token, even if the beginning is
-    /// cut off.
+    /// The text with `…` in place of the beginning of the token or of one of its parts, however long the beginning is.
     func struck(from text: String) -> String {
         let separators: [UInt8] = [UInt8(ascii: "&"), UInt8(ascii: ":"), UInt8(ascii: "/"), UInt8(ascii: "?")]
         let whole = prid.array

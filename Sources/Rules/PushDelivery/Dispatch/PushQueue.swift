@@ -1,40 +1,40 @@
 import Collections
 package import Timekeeping
 
-/// The queue of pushes for one server of a provider, its limit of parallel requests, and its breaker.
+/// The queue of pushes for one server of a provider, with a limit of parallel requests and a circuit breaker.
 ///
 /// After several failures in a row the breaker opens, so that a provider that is down costs neither connections nor
-/// pushes. The pushes wait, and at intervals one of them is sent as a probe.
+/// pushes. While it is open, the pushes wait, and at intervals one push is sent as a probe.
 ///
-/// The queue does no input or output itself: it receives events, and returns which pushes to start.
+/// The queue performs no input or output: it receives events, and returns the pushes to start.
 package struct PushQueue: Sendable {
-    /// Whether pushes pass.
+    /// The state of the circuit breaker.
     package enum Breaker: Hashable, Sendable {
-        /// Requests are sent. `since` is the time of the last counted failure. Next: `open`.
+        /// Requests are sent. `since` is the time of the last counted failure. The next state is `open`.
         case closed(failuresInARow: Int, since: Instant = .distantPast)
-        /// No request is sent before the instant. Next: `probing`.
+        /// No request is sent before this instant. The next state is `probing`.
         case open(until: Instant)
-        /// One push is being sent as a probe. Next: `closed`, `open`.
+        /// A push is being sent as a probe. The next state is `closed` or `open`.
         case probing
     }
 
     package enum Verdict: Hashable, Sendable {
         case start
         case wait
-        /// The queue is full.
+        /// The queue is full, so the push is refused.
         case refuse
     }
 
-    /// The provider's state that one exchange shows, whatever happened to the push itself.
+    /// The provider's state as one request shows it, whatever its result means for the push.
     package enum Health: Hashable, Sendable {
         /// The provider answered, with any status.
         case answered
         /// The provider could not be reached, did not answer, or reported an internal failure.
         case failed
-        /// The provider failed again for a push that failed before. This does not count, because a single push proves
+        /// A push that failed before has failed again. This failure is not counted, because a single push proves
         /// nothing.
         case failedAgain
-        /// The exchange was cancelled, so the state is unknown.
+        /// The request was cancelled, so the provider's state is unknown.
         case unknown
     }
 
@@ -45,14 +45,14 @@ package struct PushQueue: Sendable {
 
     /// The number of failures in a row that opens the breaker.
     private static let failureLimit = 5
-    /// Failures within this time count once, because a broken connection fails many pushes together.
+    /// The time within which several failures count once, because a broken connection makes many pushes fail together.
     private static let together: Duration = .milliseconds(100)
     /// How long the breaker stays open before the next probe.
     private static let pause: Duration = .seconds(5)
 
     package init(_ settings: ProviderLimits) { self.settings = settings }
 
-    /// Whether the provider probably cannot be reached.
+    /// Whether the circuit breaker is open, because the provider probably cannot be reached.
     package var isBreakerOpen: Bool {
         switch breaker {
         case .closed: false
@@ -64,7 +64,7 @@ package struct PushQueue: Sendable {
 
     // MARK: What happened
 
-    /// A push arrives.
+    /// Handles a new push: the result says whether to start it, to let it wait, or to refuse it.
     package mutating func arrived(_ id: PushID, now: Instant) -> Verdict {
         if queued == 0, begin(now: now) { return .start }
         guard queued < settings.queue else { return .refuse }
@@ -72,7 +72,7 @@ package struct PushQueue: Sendable {
         return .wait
     }
 
-    /// A started push has ended.
+    /// Notes that a started push has ended.
     package mutating func left(_ health: Health, now: Instant) {
         inFlight -= 1
         switch (breaker, health) {
@@ -84,7 +84,7 @@ package struct PushQueue: Sendable {
                 ? .closed(failuresInARow: failures + 1, since: now) : .open(until: now + Self.pause)
         case (.probing, .answered): breaker = .closed(failuresInARow: 0)
         case (.probing, .failed), (.probing, .failedAgain): breaker = .open(until: now + Self.pause)
-        // The result is unknown, so the next push probes immediately.
+        // The result is unknown, so the next push is a probe and is sent immediately.
         case (.probing, .unknown): breaker = .open(until: now)
         // This push was in flight when the breaker opened.
         case (.open, .answered): breaker = .closed(failuresInARow: 0)
@@ -93,16 +93,16 @@ package struct PushQueue: Sendable {
         }
     }
 
-    /// The next push to start; `nil` if none waits or none may start.
+    /// Returns the next push to start; `nil` if no push waits or no push may start.
     ///
-    /// Call this until it returns `nil`, after a push has left and at ``nextProbe``. If the push is no longer needed,
-    /// call ``left(_:now:)`` and then this method again.
+    /// The caller of this method repeats the call until the result is `nil`, after a push has left and at
+    /// ``nextProbe``. If a returned push is no longer needed, the caller reports it by ``left(_:now:)`` first.
     package mutating func next(now: Instant) -> PushID? {
         guard queued > 0, begin(now: now) else { return nil }
         return queue.popFirst()
     }
 
-    /// When ``next(now:)`` must be called even if no push has left.
+    /// The time at which ``next(now:)`` must be called even if no push has left.
     package var nextProbe: Instant? {
         switch breaker {
         case .open(let until): queued > 0 ? until : nil
@@ -110,7 +110,7 @@ package struct PushQueue: Sendable {
         }
     }
 
-    /// Claims a place for one push. Returns whether one was free.
+    /// Reserves one of the parallel requests for a push. Returns whether one was free.
     private mutating func begin(now: Instant) -> Bool {
         guard inFlight < settings.requests else { return false }
         switch breaker {

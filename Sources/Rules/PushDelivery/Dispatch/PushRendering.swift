@@ -1,4 +1,4 @@
-/// A push in its provider's form, or the reason why it is impossible.
+/// The HTTP request for a push, or the reason why there can be none.
 package enum PushRendering: Hashable, Sendable {
     case request(ProviderRequest)
     case impossible(PushOutcome)

@@ -1,22 +1,23 @@
 import Timekeeping
 
-/// One server of a push provider, as one app uses it. Pushes of other apps do not wait here.
+/// A server of a push provider, for the pushes of one app. Pushes of other apps do not wait here.
 final class PushServer {
     let app: PushApp
     let standing: Standing
     var queue: PushQueue
-    /// The gate before the queue. Only notifications pass it.
+    /// The gate for notifications. Calls and lists of missed calls do not pass it.
     var gate: NotificationGate
-    /// Whether waiting pushes are being started now. Events meanwhile must not start them again.
+    /// Whether waiting pushes are being started now. Events in the meantime must not start them a second time.
     var isDraining = false
-    /// Whether notifications are being let through the gate now. Events meanwhile must not start this again.
+    /// Whether notifications are being let through the gate now. Events in the meantime must not do the same a second
+    /// time.
     var isOpening = false
-    /// The number of pushes at this server, including those between two tries.
+    /// The number of active pushes to this server, including pushes that pause between tries.
     var pushes = 0
-    /// The number of a server that tokens name; `nil` for the app's own server.
+    /// The number of the server, if tokens name it; `nil` for the app's own server.
     let number: Int?
 
-    /// The push statistics of an app, at all its servers.
+    /// The push statistics of an app, over all its servers.
     final class Standing {
         /// Whether the provider has accepted a push of the app.
         var isProven = false
@@ -35,17 +36,19 @@ final class PushServer {
     }
 }
 
-/// All servers: one for each app, and one for each server that the app's tokens name, created on demand.
+/// All servers of push providers: one for each app, and one for each server that tokens of the app name, created on
+/// demand.
 ///
-/// Phones name the servers in tokens, so their number is limited. A push without a free place uses the app's own
-/// server.
+/// Phones name these servers in tokens, so the number of servers is limited. If there are too many servers, a push is
+/// sent to the app's own server.
 struct PushServers {
-    /// The maximum number of simultaneous pushes, including those between two tries.
+    /// The maximum number of active pushes at a time, including pushes that pause between tries.
     private(set) var limit = 0
-    /// The app's own servers, by the app's place in the directory.
+    /// The app's own servers, by the app's index in the list of apps.
     private var own: [PushServer] = []
     private var byOrigin: [Origin: PushServer] = [:]
-    /// Numbers that no server has. They are reused, so that connection groups are limited, too.
+    /// The numbers that no server has now. Numbers are used again, so that the number of connection groups is limited
+    /// too.
     private var freeNumbers = Array(0..<Self.originLimit)
 
     private struct Origin: Hashable {
@@ -55,6 +58,8 @@ struct PushServers {
 
     private static let originLimit = 64
 
+    /// Creates the apps' own servers.
+    ///
     /// - Parameters:
     ///   - directory: the apps.
     ///   - plainLimit: the maximum number of parallel requests to a server without TLS, where each request needs a
@@ -62,7 +67,7 @@ struct PushServers {
     init(_ directory: PushDirectory, plainLimit: Int) {
         for app in directory.apps {
             var limits = app.limits
-            // Pushes must wait here, where they can be dropped, and not for a connection.
+            // Pushes must wait in the queue, where they can be withdrawn, and not for a connection.
             if app.baseURL?.hasPrefix("http:") == true { limits.requests = min(limits.requests, plainLimit) }
             own.append(PushServer(app: app, PushServer.Standing(), limits))
             limit += Self.limit(of: app)
@@ -71,7 +76,8 @@ struct PushServers {
 
     var all: [PushServer] { byOrigin.isEmpty ? own : own + byOrigin.values }
 
-    /// When the next push may probe whether its server is back. In the distant future if no push waits for that.
+    /// The time at which the next push may probe whether its server answers again; in the distant future if no push
+    /// waits for that.
     var nextProbe: Instant {
         var next = Instant.distantFuture
         for server in own { if let probe = server.queue.nextProbe { next = min(next, probe) } }
@@ -82,7 +88,7 @@ struct PushServers {
     /// The app's own server.
     func server(of app: PushApp.ID) -> PushServer { own[app.index] }
 
-    /// The server that a token names; the app's own if the token names none or no number is free.
+    /// The server that a token names; the app's own server if the token names none or if there are too many servers.
     mutating func server(of app: PushApp.ID, at origin: String?) -> PushServer {
         let common = own[app.index]
         guard let origin else { return common }
@@ -95,8 +101,8 @@ struct PushServers {
         return server
     }
 
-    /// Removes a server without pushes and returns its number. A server that is down is removed only if no other can
-    /// be, because its state would be lost.
+    /// Removes a server without active pushes and returns its number. A server that is down is removed last, because
+    /// its state would be lost.
     private mutating func numberOfIdleServer() -> Int? {
         let idle = byOrigin.filter { $0.value.pushes == 0 && $0.value.queue.inFlight == 0 }
         guard let (key, server) = idle.first(where: { !$0.value.queue.isBreakerOpen }) ?? idle.first else { return nil }
@@ -107,14 +113,14 @@ struct PushServers {
 
     private static func limit(of app: PushApp) -> Int { 2 * (app.limits.requests + app.limits.queue) }
 
-    /// The push statistics of each app, in the order of the directory.
+    /// The push statistics of each app, in the order of the list of apps.
     var reports: [(app: PushApp, report: PushAppReport)] {
         own.map { server in
             let others = byOrigin.values.filter { $0.app.id == server.app.id }
             var report = server.standing.report
             report.queued = others.reduce(server.waiting) { $0 + $1.waiting }
             report.inFlight = others.reduce(server.queue.inFlight) { $0 + $1.queue.inFlight }
-            // If tokens name many servers, the app is unreachable only if all of them are.
+            // If tokens name many servers, the app counts as unreachable only if all these servers are unreachable.
             report.isReachable =
                 !(others.isEmpty ? server.queue.isBreakerOpen : others.allSatisfy(\.queue.isBreakerOpen))
             return (server.app, report)

@@ -1,10 +1,10 @@
 import JSON
 
-/// A request's body in a form for the log: its shape, without its words and names.
+/// Describes the body of a request for the log, without its texts and names.
 package enum RedactedPayload {
     private static let limit = 600
 
-    /// The keys, the numbers and the lengths of texts. For a body that is not JSON, the text has only the length.
+    /// The keys, the numbers and the lengths of texts in a body; only its length if it is not JSON.
     package static func text(of body: [UInt8]) -> String {
         guard let value = try? JSONValue(body) else { return "\(body.count) bytes" }
         var out = ""

@@ -1,15 +1,15 @@
 package import Timekeeping
 
-/// A request to a provider in a form for operators: no token, no key and no text of a person.
+/// A request to a provider in a form that operators may see: without tokens, keys and texts of people.
 package struct RedactedRequest: Hashable, Sendable {
-    /// Method, scheme and host. The path is left out, because it can contain a token or a key.
+    /// The method, the scheme and the host. The path is left out, because it can contain a token or a key.
     package let line: String
-    /// Header fields, as `name: value`. The value is left out where it could be a secret.
+    /// The header fields, as `name: value`. A value that could be secret is left out.
     package let fields: [String]
-    /// See ``RedactedPayload``.
+    /// The body, as ``RedactedPayload`` describes it.
     package let body: String
 
-    /// The fields whose values the daemon itself writes.
+    /// The names of header fields whose values are shown, because the daemon itself writes them.
     private static let shown: Set = ["content-type", "ttl", "urgency", "topic"]
 
     init(_ request: ProviderRequest, to token: PushToken) {
@@ -28,7 +28,7 @@ package struct RedactedRequest: Hashable, Sendable {
 }
 
 extension PushApp {
-    /// The request of a push; `nil` if none is possible.
+    /// The request for a push, without secrets; `nil` if there can be none.
     package func redacted(_ push: PushRequest, now: UnixTime) -> RedactedRequest? {
         guard case .request(let request) = render(push, now: now) else { return nil }
         return RedactedRequest(request, to: push.token)

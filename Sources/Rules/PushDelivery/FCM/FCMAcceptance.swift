@@ -2,9 +2,9 @@ import Bytes
 
 /// Decides which of Google's tokens belong to our projects.
 struct FCMAcceptance: TokenAcceptance {
-    /// All values of `pn-param` that select one of our projects.
+    /// The values of `pn-param` that select one of our projects, as far as they are known.
     private var names = Set<ByteString>()
-    /// Whether ``names`` is complete, because the settings list the values or have several projects.
+    /// Whether ``names`` is complete, because the settings list all values or have several projects.
     private var isComplete: Bool
     private var hasSeveral: Bool
 
@@ -21,7 +21,7 @@ struct FCMAcceptance: TokenAcceptance {
         guard !param.isEmpty else { return hasSeveral ? .googleParamMissing : nil }
         if names.contains(param) { return nil }
         if isComplete { return .googleProject }
-        // For a single project perhaps only its id is known, and neither its number nor the values of ECSS-10's apps.
+        // With a single project, the daemon may know only its id, and neither its number nor the values that apps send.
         return !names.isEmpty && param.isGoogleProjectID ? .googleProject : nil
     }
 }
@@ -32,15 +32,15 @@ extension FCMSettings {
 }
 
 extension ByteString {
-    /// Whether the text has the form of FCM's registration tokens: letters, digits, `:`, `_` and `-`. Topics and
-    /// conditions, which FCM's legacy interface accepts in the same place, have other forms.
+    /// Whether the text has the form of FCM's registration tokens: letters, digits, `:`, `_` and `-`. FCM's legacy
+    /// interface also accepts topics and conditions in the same member, but they have other forms.
     var isGoogleToken: Bool {
         !isEmpty
             && withSpan { span in
-                // Sixteen bytes are compared at a time, because every push is checked here.
+                // Sixteen bytes are compared at a time, because this check runs for every push.
                 let other = span.firstPlace(in: 0..<span.count) { block in
                     let letters = (block | SIMD16(repeating: 0x20)) &- SIMD16(repeating: UInt8(ascii: "a"))
-                    // The colon follows the digits.
+                    // The ASCII code of the colon follows the codes of the digits.
                     let digits = block &- SIMD16(repeating: UInt8(ascii: "0"))
                     return (letters .> SIMD16(repeating: 25)) .& (digits .> SIMD16(repeating: 10))
                         .& (block .!= SIMD16(repeating: UInt8(ascii: "_")))

@@ -1,12 +1,12 @@
 import Bytes
 import JSON
 
-/// Maps an answer of FCM's legacy interface to an outcome, by its `results[0].error`. The HTTP status is 200 even for
-/// errors.
+/// Converts an answer of FCM's legacy interface to an outcome, by its `results[0].error`. The HTTP status is 200 even
+/// if the push failed.
 enum FCMLegacyReason {
     static func outcome(of answer: ProviderAnswer, _ retryAfter: Duration?, isProven: Bool) -> PushOutcome {
         guard answer.status == 200 else { return .unexplained(answer.status, nil, retryAfter) }
-        // Gateways that imitate FCM may answer 200 with any body.
+        // A gateway that imitates FCM may answer 200 with any body.
         guard let result = Result(answer.body) else { return .accepted(nil) }
         guard let text = result.error else {
             if let token = result.token, !token.isEmpty { return .acceptedWithNewToken(ByteString(token)) }
@@ -24,13 +24,13 @@ enum FCMLegacyReason {
         }
     }
 
-    /// The first element of `results`. The parser builds no tree, because every accepted push is checked here.
+    /// The first result in an answer's body. No JSON tree is built, because every accepted push is parsed here.
     private struct Result {
         var error: String?
         var token: String?
         var id: String?
 
-        /// Parses a body. `nil` if the body is not JSON or has another form.
+        /// Parses a body. The result is `nil` if the body is not JSON or has another structure.
         init?(_ body: [UInt8]) {
             guard body.count <= ProviderAnswer.bodyLimit, var reader = try? JSONReader(body) else { return nil }
             do throws(JSONError) {
@@ -44,7 +44,7 @@ enum FCMLegacyReason {
                     self = Result()
                     isThere = try readFirst(from: &reader)
                 }
-                // Text after the value is an error.
+                // Text after the JSON value is an error.
                 guard try reader.next() == .end, isThere else { return nil }
             } catch {
                 return nil
@@ -53,7 +53,9 @@ enum FCMLegacyReason {
 
         private init() {}
 
-        /// - Returns: whether a first result exists, in any form.
+        /// Parses the first result of the array.
+        ///
+        /// - Returns: whether there is a first result, in any form.
         private mutating func readFirst(from reader: inout JSONReader) throws(JSONError) -> Bool {
             let outside = reader.depth
             let isArray = try reader.next() == .arrayStart
@@ -78,7 +80,7 @@ enum FCMLegacyReason {
             }
         }
 
-        /// The next value if it is a text. Other values are skipped.
+        /// The next value, if it is a text. Any other value is skipped.
         private static func text(from reader: inout JSONReader) throws(JSONError) -> String? {
             let outside = reader.depth
             if case .string(let text) = try reader.next() { return reader.string(text) }

@@ -1,4 +1,5 @@
-/// Firebase Cloud Messaging, or a gateway that speaks like its old interface.
+/// Describes Firebase Cloud Messaging as a push service. The server may also be a gateway with Google's legacy
+/// interface.
 extension FCMSettings: PushServiceSettings {
     package static var providers: [PushProvider] { [.fcm] }
     package static var platforms: Set<PushPlatform> { [.android] }
@@ -28,7 +29,7 @@ extension FCMSettings: PushServiceSettings {
     }
 }
 
-/// One project at Firebase.
+/// One project at Firebase, with its apps.
 package final class FCMApp: PushAppRules {
     package let settings: FCMSettings
     private let requests: Requests
@@ -68,7 +69,7 @@ package final class FCMApp: PushAppRules {
     package var limits: ProviderLimits { settings.limits }
     package var asksForDeviceCode: Bool { settings.profile == .tenDarts }
 
-    /// By default Linphone gets INVITE and CANCEL, because Flexisip sends both.
+    /// The default for Linphone's payload format is INVITE and CANCEL, because Flexisip sends both.
     package func afterEnd(of token: PushToken) -> AfterEnd {
         settings.afterEnd ?? (settings.profile == .linphone ? .inviteCancel : .none)
     }

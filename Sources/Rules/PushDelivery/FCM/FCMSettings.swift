@@ -1,6 +1,6 @@
 package import Settings
 
-/// The Firebase interface that a server offers (A27).
+/// The Firebase interface of a server (A27).
 package enum FCMBodyFormat: String, Hashable, Sendable, CaseIterable {
     /// The current HTTP v1 interface.
     case v1
@@ -9,7 +9,7 @@ package enum FCMBodyFormat: String, Hashable, Sendable, CaseIterable {
     case legacy
 }
 
-/// Settings of Firebase Cloud Messaging.
+/// Settings for Firebase Cloud Messaging.
 package struct FCMSettings: SettingsGroup, Equatable {
     package var enabled = false
     package var bodyFormat = FCMBodyFormat.v1
@@ -35,14 +35,14 @@ package struct FCMSettings: SettingsGroup, Equatable {
         ),
         .choice(
             "body-format", \.bodyFormat,
-            "The interface to use: v1, or legacy for gateways that accept the legacy messages of ECSS-10."),
+            "The interface to Firebase: v1, or legacy for gateways that accept the legacy messages of ECSS-10."),
         .value(
             "payload", \.payload, .choice, example: "ecss10",
-            "The payload format of the app: ecss10, ecss10.extended, 10d (10darts), or linphone (as sent by Flexisip); docs/App-developers.md shows them. Default: ecss10.extended, which says who calls; for legacy, ecss10."
+            "The payload format of the app: ecss10, ecss10.extended, 10d (10darts), or linphone (as sent by Flexisip); docs/App-developers.md shows each format. Default: ecss10.extended, which contains the caller; for legacy, ecss10."
         ),
         .value(
             "after-end", \.afterEnd, .choice, example: "invite-cancel",
-            "How a phone is told that a call has ended, if it got a push for the call and has not registered. invite-cancel: when the phone registers within a minute, it gets the INVITE and its CANCEL, so that the app can end the call that it shows. push: the phone gets an end push when the call ends, for apps that support end pushes (docs/Providers.md). none: the phone is not told. Default: invite-cancel for the payload linphone, else none."
+            "How a phone is notified that a call has ended, if the phone got a push for the call and has not registered since. invite-cancel: when the phone registers within a minute, the daemon sends the INVITE and its CANCEL, so that the app ends the call on its screen. push: the phone gets an end push when the call ends, for apps that support end pushes (docs/Providers.md). none: the phone is not notified of the end. Default: invite-cancel for the payload linphone, else none."
         ),
         .list(
             "params", \.params, example: "[my-project, \"123456789012\"]",
@@ -50,24 +50,28 @@ package struct FCMSettings: SettingsGroup, Equatable {
         ),
         .path(
             "service-account-file", \.serviceAccountFile, example: "/etc/sippushd/firebase.json",
-            "The service account's JSON file from Google; required for v1."
+            "The JSON file of Google's service account; required for the body format v1."
         ).taken(.atOnce),
         .string(
-            "project-id", \.projectID, example: "my-project", "The project, if it is not the service account's own."),
-        .secret("server-key", \.serverKey, "The server key, for legacy.").taken(.atOnce),
+            "project-id", \.projectID, example: "my-project",
+            "The identifier of the Firebase project, if the project is not the service account's own project."),
+        .secret("server-key", \.serverKey, "The Firebase server key, for the body format legacy.").taken(.atOnce),
         .string(
             "endpoint", \.endpoint, example: "http://127.0.0.1:8080",
             "The URL of a server to use instead of https://fcm.googleapis.com, for gateways and tests."),
         .string(
             "token-endpoint", \.tokenEndpoint, example: "http://127.0.0.1:8080/token",
             "The URL for access tokens. Default: the URL in the service account."),
-        .path("ca-file", \.caFile, example: "/etc/sippushd/ca.pem", "Certificate authorities for these servers, PEM.")
-            .taken(.atOnce),
+        .path(
+            "ca-file", \.caFile, example: "/etc/sippushd/ca.pem",
+            "Certificate authorities for the push server and the token server, PEM."
+        )
+        .taken(.atOnce),
         .proxy(\.proxy),
         .group("limits", \.limits, "Limits of parallel requests to Firebase, for each app."),
         .variants(
             "apps", \.apps, exampleName: "second", exampleKeys: ["params", "service-account-file", "payload"],
-            "Further apps. An app is used for devices whose pn-param is its project's id or one of its params. Each app inherits the settings of push.fcm; set only the settings that differ."
+            "Further apps. An entry applies to devices whose pn-param is the project's id or one of params. Each app inherits the settings of push.fcm; set only the settings that differ."
         ),
     ]
 
@@ -76,7 +80,8 @@ package struct FCMSettings: SettingsGroup, Equatable {
         return [SettingComplaint("expected service-account-file, since fcm is enabled with v1", key: "enabled")]
     }
 
-    /// The payload format. By default a push says who calls, except over the old interface, which ECSS-10 defines.
+    /// The payload format. By default a push contains the caller, except over the legacy interface, for which ECSS-10
+    /// defines the content.
     package var profile: PayloadProfile { payload ?? (bodyFormat == .v1 ? .ecss10Extended : .ecss10) }
 
     /// The server's URL, without a slash at its end.

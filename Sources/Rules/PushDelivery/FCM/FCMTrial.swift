@@ -1,6 +1,6 @@
-/// Google checks a message that is marked as a trial, and sends it to nobody.
+/// Tests our credentials with a message that is marked as a trial. Google checks it and sends it to nobody.
 extension FCMApp {
-    /// No app subscribes to this topic. The legacy interface takes it as a token that no device has.
+    /// The name of a topic to which no app subscribes. For the legacy interface, it is a token that no device has.
     private static let name = "sippushd-trial"
 
     package var trials: [CredentialTrial] {
@@ -26,7 +26,7 @@ extension FCMApp {
         let outcome = outcome(of: answer, nil, isProven: false)
         switch outcome {
         case .accepted, .acceptedWithNewToken: return .works
-        // The legacy interface says this of the token, after it has taken the key.
+        // The legacy interface refuses the token only after it has accepted the key.
         case .tokenDead where settings.bodyFormat == .legacy, .foreignToken where settings.bodyFormat == .legacy:
             return .works
         case .foreignToken(let reason):

@@ -1,20 +1,20 @@
 package import Timekeeping
 
-/// A token that reaches no app any more. Its contact was dropped for that.
+/// A push token that reaches no app any more, so that the daemon has dropped its contact.
 package struct DeadToken: Hashable, Sendable {
-    /// Who reported the token as dead.
+    /// The source of the report that the token is dead.
     package enum Source: String, Hashable, Sendable {
-        /// The answer to a push.
+        /// A provider's answer to a push.
         case provider
         /// Apple's feedback service.
         case feedback
     }
 
-    /// The registered token. An Apple device's token may contain two.
+    /// The registered token. An Apple device's token may contain two tokens.
     package let token: PushToken
-    /// Since when the token is dead: the provider's time, or else the time of its answer.
+    /// The time since which the token is dead, as the provider reports it, or else the time of the provider's answer.
     package let since: UnixTime
-    /// When the contact was dropped.
+    /// The time at which the daemon dropped the contact.
     package let recordedAt: UnixTime
     package let source: Source
 

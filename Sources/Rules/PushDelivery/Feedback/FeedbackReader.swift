@@ -5,7 +5,7 @@ import Bytes
 ///
 /// The reader accepts slices of any size. Bytes that remain at the end are an incomplete record.
 package struct FeedbackReader: Sendable {
-    /// Why the start of the next record is unknown.
+    /// An error in the stream, after which the start of the next record is unknown.
     package enum Problem: Hashable, Sendable, CustomStringConvertible {
         case tokenTooLong(Int)
 
@@ -16,18 +16,18 @@ package struct FeedbackReader: Sendable {
         }
     }
 
-    /// The maximum length of a token in bytes. Today's tokens have 32; a longer value shows that the stream is not
-    /// feedback.
+    /// The maximum length of a token in bytes. Today's tokens have 32 bytes, and a longer token shows that the stream
+    /// is not feedback.
     package static let longestToken = 256
 
     private static let headLength = 6
     private var record: [UInt8] = []
-    /// The error in the stream, if any. After an error nothing more is read.
+    /// The error in the stream, if any. After an error, the reader parses no more records.
     package private(set) var problem: Problem?
 
     package init() {}
 
-    /// The number of bytes of an incomplete record. These are ignored at the end of the stream.
+    /// The number of bytes of an incomplete record, which are ignored at the end of the stream.
     package var partialBytes: Int { record.count }
 
     /// Reads the next bytes, and returns the records that are now complete, up to a ``problem``.

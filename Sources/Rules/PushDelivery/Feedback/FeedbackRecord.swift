@@ -1,9 +1,9 @@
 package import Bytes
 package import Timekeeping
 
-/// One record of Apple's feedback service: the token, and when Apple found that the app is gone.
+/// One record of Apple's feedback service: a token, and the time at which Apple found that the app is gone.
 package struct FeedbackRecord: Hashable, Sendable {
-    /// The time in seconds since 1970. It is unsigned, and so valid until 2106.
+    /// The time in seconds since 1970. The number is unsigned, so it is valid until 2106.
     package let second: UInt32
     /// The token in lower-case hexadecimal digits.
     package let token: ByteString
@@ -13,8 +13,8 @@ package struct FeedbackRecord: Hashable, Sendable {
         self.token = token
     }
 
-    /// The rule of ``shouldDropToken(since:registeredAt:)``, in the seconds of the service: a token that its device
-    /// registered after that second is alive.
+    /// Whether the token of a record is dropped, by the rule of ``shouldDropToken(since:registeredAt:)``. A token that
+    /// its device registered after that second is alive.
     package static func shouldDropToken(second: UInt32, registeredAt: UnixTime) -> Bool {
         registeredAt.seconds <= Int64(second)
     }
@@ -25,8 +25,8 @@ extension PushToken {
 
     /// The one or two tokens in an Apple device's `pn-prid`, in lower case, without their services.
     ///
-    /// The method also reads parameters that ``APNsToken`` refuses, because a dead token is dead whatever other errors
-    /// its contact has.
+    /// The property also reads parameters that ``APNsToken`` refuses, because a dead token must be found even if its
+    /// contact has errors.
     package var appleTokens: [ByteString] {
         guard isApple else { return [] }
         var tokens: [ByteString] = []
@@ -39,7 +39,7 @@ extension PushToken {
 }
 
 extension DeadToken {
-    /// Appends records in Apple's form, 38 bytes each: one record for each Apple token of 32 bytes in the contact.
+    /// Appends records in Apple's format, 38 bytes each: one for each Apple token of 32 bytes in the contact.
     package func appendFeedbackRecords(to bytes: inout [UInt8]) {
         let second = UInt32(clamping: since.seconds)
         for token in token.appleTokens {

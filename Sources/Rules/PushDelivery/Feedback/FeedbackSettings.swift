@@ -1,6 +1,6 @@
 package import Settings
 
-/// A host and a port in the form of the settings.
+/// A host and a port, as the settings write them.
 package struct HostAndPort: Hashable, Sendable, CustomStringConvertible {
     /// A host name, or an address without brackets.
     package let host: String
@@ -26,7 +26,7 @@ package struct HostAndPort: Hashable, Sendable, CustomStringConvertible {
     package var description: String { host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)" }
 }
 
-/// Settings of Apple's feedback service, or of a compatible server.
+/// Settings for Apple's feedback service, or for a compatible server.
 package struct FeedbackSettings: SettingsGroup, Hashable {
     package var endpoint: HostAndPort?
     package var certFile: String?
@@ -46,7 +46,7 @@ package struct FeedbackSettings: SettingsGroup, Hashable {
     package static let schema: [Setting<FeedbackSettings>] = [
         .value(
             "endpoint", \.endpoint, hostAndPort, example: "feedback.example.net:2196",
-            "The server that lists dead tokens. Without endpoint, the daemon asks no server. Apple switched its own server off in 2021."
+            "The feedback server, which lists dead push tokens. Without endpoint, the daemon asks no feedback server. Apple switched off its own feedback server in 2021."
         ),
         .path(
             "cert-file", \.certFile, example: "/etc/sippushd/apns-cert.pem",
@@ -57,11 +57,11 @@ package struct FeedbackSettings: SettingsGroup, Hashable {
             "The certificate's private key, PEM. Default: the key of apns."
         ).taken(.atOnce),
         .path(
-            "ca-file", \.caFile, example: "/etc/sippushd/ca.pem", "Certificate authorities for that server, PEM."
+            "ca-file", \.caFile, example: "/etc/sippushd/ca.pem", "Certificate authorities for the push server, PEM."
         ).taken(.atOnce),
         .duration(
             "interval", in: .seconds(60) ... .seconds(30 * 86_400), \.interval,
-            "How often the daemon asks the server for dead tokens."),
+            "How often the daemon asks the feedback server for dead push tokens."),
     ]
 
     package func complaints() -> [SettingComplaint] {

@@ -14,7 +14,8 @@ struct HTTPPushAcceptance: TokenAcceptance {
 }
 
 extension ByteString {
-    /// Whether the text is UTF-8 without control characters. The server's own form of tokens is unknown here.
+    /// Whether the text is UTF-8 without control characters. Nothing else is known about tokens, because the operator's
+    /// server defines them.
     fileprivate var isPlainText: Bool {
         guard let text = String(validating: array, as: UTF8.self) else { return false }
         return text.unicodeScalars.allSatisfy { $0.properties.generalCategory != .control }

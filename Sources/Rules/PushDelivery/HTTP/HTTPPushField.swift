@@ -1,7 +1,7 @@
 import Bytes
 import Timekeeping
 
-/// The names that a template may have between `{{` and `}}`.
+/// The fields that a template may contain, each as a name between `{{` and `}}`.
 package enum HTTPPushField: String, Hashable, Sendable, CaseIterable {
     case token, param, type
     case callRef = "call-ref"
@@ -29,11 +29,11 @@ package enum HTTPPushField: String, Hashable, Sendable, CaseIterable {
 struct HTTPPushValues {
     let context: PayloadContext
 
-    /// The maximum size in bytes of a peer's name or URI, and of a list of calls.
+    /// The maximum size in bytes of a peer's name or URI (`textLimit`), and of a list of calls (`listLimit`).
     private static let textLimit = 1024
     private static let listLimit = 4096
 
-    /// The value of a field. The value may contain any bytes, and the template encodes them for their place.
+    /// The value of a field before the template encodes it, in any bytes.
     func text(_ field: HTTPPushField) -> ByteString {
         if let number = number(field) { return ByteString("\(number)") }
         let push = context.push
@@ -83,7 +83,7 @@ struct HTTPPushValues {
         }
     }
 
-    /// The list of missed calls as JSON; an empty list in any other push.
+    /// The list of missed calls as JSON; an empty list for any other push.
     var calls: [UInt8] {
         switch context.push.message {
         case .incomingCall, .silent, .notification: CallList.json([], atMost: Self.listLimit)
@@ -91,7 +91,7 @@ struct HTTPPushValues {
         }
     }
 
-    /// The custom object of the notification's sender as JSON. An empty object if there was none.
+    /// The application server's object as JSON; an empty object if there is none.
     var custom: [UInt8] { notification?.custom?.json ?? Array("{}".utf8) }
 
     private var notification: PushNotification? {
@@ -104,7 +104,7 @@ struct HTTPPushValues {
         return call
     }
 
-    /// The caller. In a list of missed calls, this is the caller of the last call.
+    /// The caller or, for a list of missed calls, the caller of the last call.
     private var caller: ByteString {
         switch context.push.message {
         case .incomingCall(let call): call.isNameless ? ByteString("anonymous") : call.callerURI

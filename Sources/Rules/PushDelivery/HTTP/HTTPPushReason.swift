@@ -1,4 +1,4 @@
-/// Maps the status of an operator's own server to an outcome, as its settings define.
+/// Converts the status of an operator's own server to an outcome, as its settings define.
 enum HTTPPushReason {
     static func outcome(
         of answer: ProviderAnswer, _ settings: HTTPPushAppSettings, _ retryAfter: Duration?, isProven: Bool
@@ -9,7 +9,7 @@ enum HTTPPushReason {
             ? (200...299).contains(status) : settings.acceptedStatus.contains(status)
         if isAccepted { return .accepted(nil) }
         guard settings.deadStatus.contains(status) else { return .unexplained(status, nil, retryAfter) }
-        // A server answers 404 for a wrong path, too, so 404 means a dead token only after an accepted push.
+        // A wrong path also gets 404, so 404 means a dead token only after the server has accepted a push.
         if status == 404, !isProven { return .credentialsRefused("status 404, and no push was accepted yet") }
         return .tokenDead(since: nil)
     }

@@ -1,8 +1,9 @@
-/// Writes a push in the form of an operator's own server.
+/// Writes pushes for an operator's own server, as its settings define.
 enum HTTPPushRequest {
     static func make(_ context: PayloadContext, _ settings: HTTPPushAppSettings) -> PushRendering {
         let values = HTTPPushValues(context: context)
-        // A server that could mistake a notification for a call gets no notifications.
+        // A server whose requests do not show that a push is a notification gets none, because it could mistake it for
+        // a call.
         if case .notification = context.push.message, !settings.tellsNotifications {
             return .impossible(.noSuitableToken)
         }

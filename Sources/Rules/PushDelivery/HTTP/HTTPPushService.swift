@@ -1,4 +1,5 @@
-/// The operator's own servers as a push service. Each app has a name, and only tokens with such a name are accepted.
+/// Describes the operator's own servers as a push service. Each app has a name, and only tokens with such a name are
+/// accepted.
 extension HTTPPushSettings: PushServiceSettings {
     package static var providers: [PushProvider] { [.http] }
     package static var platforms: Set<PushPlatform> { Set(PushPlatform.allCases) }

@@ -1,6 +1,6 @@
 package import Settings
 
-/// Settings of the operator's own servers, with their own form of requests.
+/// Settings for the operator's own servers, each with its own form of requests.
 package struct HTTPPushSettings: SettingsGroup, Equatable {
     package var enabled = false
     package var apps: [String: HTTPPushAppSettings] = [:]
@@ -14,7 +14,7 @@ package struct HTTPPushSettings: SettingsGroup, Equatable {
         ),
         .named(
             "apps", \.apps, exampleName: "my-gateway",
-            "The apps, by the name that their devices send as pn-param. A REGISTER with another name gets the answer for an unknown provider."
+            "The apps, by the name that their devices send as pn-param. A REGISTER with another name is treated like a REGISTER with an unknown provider."
         ),
     ]
 
@@ -31,7 +31,7 @@ package enum HTTPPushMethod: String, Hashable, Sendable, CaseIterable {
     case patch = "PATCH"
 }
 
-/// Settings of one app whose pushes are ordinary HTTP requests.
+/// Settings for one app whose pushes are ordinary HTTP requests.
 package struct HTTPPushAppSettings: SettingsGroup, Equatable {
     package var url: HTTPPushURL?
     package var method = HTTPPushMethod.post
@@ -53,43 +53,44 @@ package struct HTTPPushAppSettings: SettingsGroup, Equatable {
     package static let schema: [Setting<HTTPPushAppSettings>] = [
         .value(
             "url", \.url, urlType, example: "\"https://push.example.net/devices/{{token}}\"",
-            "The URL of requests. Path and query may contain fields, which are percent-encoded: \(HTTPPushField.names); calls and custom only in the body. Redirects are not followed."
+            "The URL of requests. Path and query may contain fields, which are percent-encoded: \(HTTPPushField.names); calls and custom only in the body. The daemon does not follow redirects."
         ).required(),
         .choice("method", \.method, "The HTTP method: POST, PUT, GET or PATCH."),
         .list(
             "headers", of: headerType, \.headers, example: "[\"x-api-key: k123\", \"idempotency-key: {{push-id}}\"]",
-            "Header fields, each \"name: value\". A value may contain fields. The default content-type of a request with a body is application/json."
+            "Header fields of requests, each \"name: value\". A value may contain the fields that url lists, such as {{token}}. The default content-type of a request with a body is application/json."
         ),
         .value(
             "body", \.body, bodyType,
             example:
                 "'{\"to\": \"{{token}}\", \"kind\": \"{{type}}\", \"from\": \"{{caller}}\", \"call\": \"{{call-id}}\", \"sent\": \"{{sent}}\", \"ttl\": \"{{ttl}}\"}'",
-            "JSON whose strings may contain fields. A string that is only {{date}}, {{sent}}, {{badge}} or {{ttl}} becomes a number, {{calls}} an array, {{custom}} an object. Without it, requests have no body."
+            "JSON whose strings may contain the fields that url lists. A string that is only {{date}}, {{sent}}, {{badge}} or {{ttl}} becomes a number, {{calls}} an array, {{custom}} an object. Without body, requests have no body."
         ),
         .secret(
             "secret", \.secret,
-            "The key that signs requests. The header is sippushd-signature: t=SECONDS,v1=HEX with the Unix time and the HMAC-SHA256 of that time, a full stop and the body."
+            "The key that signs requests. The signature is in the header field sippushd-signature: t=SECONDS,v1=HEX. SECONDS is the Unix time. HEX is the HMAC-SHA256 of SECONDS, a full stop and the body."
         ).taken(.atOnce),
         .secret(
             "previous-secret", \.previousSecret,
-            "The previous key. It adds a second v1. Set it until the receiver has the new secret."
+            "The previous secret, with which the daemon adds a second signature v1. Set previous-secret until the receiver has the new secret."
         ).taken(.atOnce),
         .list(
             "accepted-status", of: statusType, \.acceptedStatus, example: "[200, 202]",
-            "The HTTP statuses by which the server says that it accepted the push. Empty: 200 to 299."),
+            "The HTTP statuses by which the server says that it accepted the push. Empty: every status from 200 to 299."
+        ),
         .list(
             "dead-status", of: statusType, \.deadStatus,
-            "The HTTP statuses by which the server says that the app is gone from the device. The daemon ignores 404 until a push was accepted, because a wrong url gets 404 as well."
+            "The HTTP statuses by which the server says that the app is gone from the device. Until the server has accepted a push, the daemon ignores 404, because a wrong url causes 404 as well."
         ),
         .choice(
             "after-end", \.afterEnd,
-            "How a phone is told that a call has ended, if it got a push for the call and has not registered. invite-cancel: when the phone registers within a minute, it gets the INVITE and its CANCEL, so that the app can end the call that it shows. push: the phone gets an end push when the call ends, for apps that support end pushes (docs/Providers.md). none: the phone is not told."
+            "How a phone is notified that a call has ended, if the phone got a push for the call and has not registered since. invite-cancel: when the phone registers within a minute, the daemon sends the INVITE and its CANCEL, so that the app ends the call on its screen. push: the phone gets an end push when the call ends, for apps that support end pushes (docs/Providers.md). none: the phone is not notified of the end."
         ),
-        .path("ca-file", \.caFile, example: "/etc/sippushd/ca.pem", "Certificate authorities for that server, PEM.")
+        .path("ca-file", \.caFile, example: "/etc/sippushd/ca.pem", "Certificate authorities for the push server, PEM.")
             .taken(.atOnce),
         .path(
             "cert-file", \.certFile, example: "/etc/sippushd/client-cert.pem",
-            "The client certificate for that server, PEM."
+            "The client certificate for the push server, PEM."
         ).taken(.atOnce),
         .path(
             "cert-key-file", \.certKeyFile, example: "/etc/sippushd/client-key.pem",
@@ -121,10 +122,10 @@ package struct HTTPPushAppSettings: SettingsGroup, Equatable {
         return found
     }
 
-    /// Whether requests mark a notification as such.
+    /// Whether a server can see from the requests that a push is a notification and not a call.
     var tellsNotifications: Bool { fields.contains(where: \.tellsNotification) }
 
-    /// All fields that the requests name.
+    /// All fields in the templates of the requests.
     private var fields: [HTTPPushField] {
         let templates = headers.map(\.template) + [url?.template].compactMap(\.self)
         return templates.flatMap(\.fields) + (body?.fields ?? [])
@@ -138,7 +139,8 @@ package struct HTTPPushAppSettings: SettingsGroup, Equatable {
         $0.template.source
     }
 
-    /// The error does not quote a malformed value, because it may be a key without its name.
+    /// The type of a header field in the settings. An error does not quote the value, which may be a key without its
+    /// name.
     private static let headerType = SettingType<HTTPPushHeader>(name: "name: value") { node throws(SettingMismatch) in
         guard let text = node.text else { throw SettingMismatch("expected \"name: value\"", at: node.position) }
         do throws(SettingComplaint) {

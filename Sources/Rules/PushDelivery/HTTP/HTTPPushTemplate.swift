@@ -1,7 +1,8 @@
 import Bytes
 import Settings
 
-/// Text with fields, such as `/push/{{token}}`. The values of fields are encoded for the template's place.
+/// A text with fields, such as `/push/{{token}}`. The values of fields are encoded for the URL, header field or body
+/// that the text is in.
 package struct HTTPPushTemplate: Hashable, Sendable {
     enum Part: Hashable, Sendable {
         case literal(String)
@@ -48,7 +49,7 @@ package struct HTTPPushTemplate: Hashable, Sendable {
         }
     }
 
-    /// The field, if the template consists only of it.
+    /// The field, if the template consists of a single field.
     var onlyField: HTTPPushField? {
         guard parts.count == 1, case .field(let field) = parts[0] else { return nil }
         return field
@@ -66,10 +67,10 @@ package struct HTTPPushTemplate: Hashable, Sendable {
     }
 }
 
-/// The URL of requests. Scheme, host and port are fixed, and values of fields are percent-encoded.
+/// The URL for requests. Scheme, host and port are fixed, and the values of fields are percent-encoded.
 package struct HTTPPushURL: Hashable, Sendable {
     let template: HTTPPushTemplate
-    /// The scheme, host and port.
+    /// The scheme, host and port of the URL.
     let baseURL: String
 
     init(_ text: String) throws(SettingComplaint) {
@@ -98,8 +99,8 @@ package struct HTTPPushURL: Hashable, Sendable {
         baseURL = scheme + host
     }
 
-    /// The URL; `nil` if a field turns a segment of the path into `.` or `..`, which would lead to another resource
-    /// even when encoded.
+    /// The URL for one push; `nil` if a field turns a segment of the path into `.` or `..`, which would lead to another
+    /// resource even when encoded.
     func render(_ values: HTTPPushValues) -> String? {
         let url = template.render(values) { text, _, out in out.append(percentEncoding: text) }
         let path = url.dropFirst(baseURL.utf8.count).prefix { $0 != UInt8(ascii: "?") }
@@ -111,13 +112,13 @@ package struct HTTPPushURL: Hashable, Sendable {
     }
 }
 
-/// A header field of the operator. Its value may contain keys and is never printed.
+/// A header field that the operator has set. Its value may contain keys and is never printed.
 package struct HTTPPushHeader: Hashable, Sendable {
     /// The name, in lower case.
     let name: String
     let template: HTTPPushTemplate
 
-    /// Names that an operator cannot set, because HTTP itself or the signature sets them.
+    /// The names that an operator cannot set, because HTTP itself or the signature sets these header fields.
     private static let reserved: Set<String> = [
         "connection", "content-length", "expect", "host", "keep-alive", "proxy-connection", "te", "trailer",
         "transfer-encoding", "upgrade", Self.signatureName,
@@ -148,8 +149,8 @@ package struct HTTPPushHeader: Hashable, Sendable {
         }
     }
 
-    /// The header field. `nil` if a header field cannot contain the token. In names and texts, control characters
-    /// become blanks.
+    /// The header field for one push; `nil` if it would contain a token that is not allowed in a header field. In names
+    /// and texts, control characters become blanks.
     func render(_ values: HTTPPushValues) -> ProviderRequest.Header? {
         if template.names(.token), !values.text(.token).isVisible { return nil }
         let value = template.render(values) { text, _, out in

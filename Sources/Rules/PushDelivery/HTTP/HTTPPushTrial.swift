@@ -1,5 +1,5 @@
-/// A server of the operator judges signature and header fields with a push, whose effect nobody knows. It is asked for its
-/// options instead.
+/// Tests with an OPTIONS request whether the operator's server answers. The server checks signature and header fields
+/// only with a push, whose effect is unknown.
 extension HTTPPushApp {
     package var trials: [CredentialTrial] {
         guard let baseURL else { return [] }

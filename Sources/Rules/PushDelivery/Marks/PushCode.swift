@@ -1,21 +1,21 @@
 import Bytes
 import Collections
 
-/// The name of one push for providers and apps, the same in all its tries and for all its devices. It is used as
-/// `apns-id`, and as `id` in a payload.
+/// The code of one push, by which providers and apps name it. The code is the same in all tries and for all devices,
+/// and is sent as `apns-id` and as `id` in payloads.
 ///
 /// A code has 122 random bits in the form of a version 4 UUID. The bits must come from an unpredictable source.
 package struct PushCode: Hashable, Absentable, Sendable {
     package let high, low: UInt64
     package static let absent = PushCode()
 
-    /// Makes a code from random bits. The six bits that define the kind of UUID are overwritten.
+    /// Creates a code from random bits. The six bits that define the kind of UUID are replaced.
     package init(high: UInt64, low: UInt64) {
         self.high = high & 0xffff_ffff_ffff_0fff | 0x4000
         self.low = low & 0x3fff_ffff_ffff_ffff | 1 << 63
     }
 
-    /// A hash: some of the code's unpredictable bits.
+    /// A hash for tables: some of the code's unpredictable bits.
     var hash: UInt32 { UInt32(truncatingIfNeeded: high >> 32) }
 
     private init() { (high, low) = (0, 0) }
@@ -51,7 +51,7 @@ extension PushCode: CustomStringConvertible {
     /// The code as a version 4 UUID in lower case.
     package var description: String { ByteString(copying: text.span).string }
 
-    /// The bytes of the description.
+    /// The bytes of ``description``.
     package var text: [36 of UInt8] {
         var text: [36 of UInt8] = .init(repeating: UInt8(ascii: "-"))
         let (first, last) = (high.hexDigits, low.hexDigits)

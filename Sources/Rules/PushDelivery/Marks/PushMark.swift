@@ -1,10 +1,10 @@
 package import Collections
 package import Timekeeping
 
-/// An app's report about a received push. The marks are independent of each other: a push can be read and never
-/// followed.
+/// An app's report about a push that it received. The reports are independent of each other: a push can be read and
+/// never followed.
 package enum PushMark: String, Hashable, Sendable, CaseIterable {
-    /// The push arrived at the app.
+    /// The app has received the push.
     case received
     /// The user tapped the push to open its destination.
     case followed
@@ -12,17 +12,17 @@ package enum PushMark: String, Hashable, Sendable, CaseIterable {
     case read
 }
 
-/// The reports about one push on one device, with the time of each first report.
+/// The app's reports about one push on one device, with the time of each first report.
 package struct PushMarks: Hashable, Sendable {
     @PackedOptional package var received: UnixTime?
     @PackedOptional package var followed: UnixTime?
     @PackedOptional package var read: UnixTime?
-    /// Whether the push never counts in the badge, read or unread.
+    /// Whether the push is never counted in the badge, read or unread.
     package var isOutsideBadge = false
 
     package init() {}
 
-    /// Records the time of a report, unless it was reported before.
+    /// Records the time of a report, unless the same report came before.
     package mutating func set(_ mark: PushMark, at date: UnixTime) {
         switch mark {
         case .received: received = received ?? date

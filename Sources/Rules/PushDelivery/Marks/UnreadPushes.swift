@@ -2,17 +2,17 @@ package import Addressing
 import Collections
 package import Timekeeping
 
-/// The unread pushes of devices. Their number is the badge of the next push (A18).
+/// Counts the unread pushes of each device. The number of a device's unread pushes is the badge of its next push (A18).
 ///
-/// A push is counted from its request until it is reported as read, or until the provider is known not to have accepted
-/// it. A device without unread pushes uses no memory.
+/// A push is counted from its request until an app reports that it was read, or until the provider is known not to have
+/// accepted it. A device without unread pushes uses no memory.
 package struct UnreadPushes: Sendable {
-    /// The subject of a push, for pushes that can become read without a report of the app.
+    /// The subject of a push. Some subjects can become read without a report of the app.
     package enum Matter: Hashable, Sendable {
         case call(CallRef)
         /// A list of missed calls.
         case list
-        /// A subject that only the app knows.
+        /// A subject that only the app and its server know.
         case other
     }
 
@@ -22,17 +22,18 @@ package struct UnreadPushes: Sendable {
         let date: UnixTime
     }
 
-    /// The unread pushes of each device, oldest first. Devices without any are not in the table.
+    /// The unread pushes of each device, oldest first. Devices without unread pushes are not in the table.
     private var devices = PlacedTable<DeviceID, ShortList<Entry>>(empty: ShortList())
     /// The number of unread pushes of all devices.
     package private(set) var count = 0
     private let limit: Int
     private let maximumAge: Duration
 
-    /// The limit for one device. Beyond it the oldest are dropped, because no phone shows a larger number in full.
+    /// The maximum number of unread pushes of one device. Above this number, the oldest pushes are dropped, because no
+    /// phone shows a larger number in full.
     package static let deviceLimit = 99
 
-    /// Creates a table for `limit` pushes in all. Each push counts for at most `maximumAge`.
+    /// Creates a table for at most `limit` pushes of all devices. Each push counts for at most `maximumAge`.
     package init(limit: Int, maximumAge: Duration) {
         self.limit = limit
         self.maximumAge = maximumAge
@@ -43,7 +44,7 @@ package struct UnreadPushes: Sendable {
 
     // MARK: What happened
 
-    /// A push is requested.
+    /// Counts a push that is requested.
     ///
     /// - Parameters:
     ///   - code: the code of the push.
@@ -64,8 +65,8 @@ package struct UnreadPushes: Sendable {
         return devices[place].count
     }
 
-    /// A list of missed calls is requested. Older pushes about the same calls no longer count, because the phone has
-    /// the list when it shows its badge.
+    /// Counts a list of missed calls that is requested. Older pushes about the same calls no longer count, because the
+    /// phone gets the list together with the badge.
     package mutating func listAsked(
         _ code: PushCode, of calls: [CallRef], by device: DeviceID, at date: UnixTime
     ) -> Int {
@@ -73,24 +74,25 @@ package struct UnreadPushes: Sendable {
         return badge - (devices[device]?.count { $0.isToldAgain(by: code, of: calls) } ?? 0)
     }
 
-    /// A push was read, or its provider never accepted it. Returns false for a push that does not count.
+    /// Removes a push that was read, or that its provider never accepted. Returns false if the push was not counted.
     @discardableResult
     package mutating func ended(_ code: PushCode, of device: DeviceID) -> Bool {
         removeFirst(of: device) { $0.code == code } != nil
     }
 
-    /// A call is no longer unread, because a phone answered it or an operator deleted it.
+    /// Removes the push about a call that is no longer unread, because a phone answered it or an operator deleted it.
     ///
     /// - Returns: the device's push about the call.
     package mutating func callIsNoNews(_ call: CallRef, of device: DeviceID) -> PushCode? {
         removeFirst(of: device) { $0.matter == .call(call) }
     }
 
-    /// The provider accepted a list of missed calls. Older lists, and the pushes about those calls, no longer count.
+    /// Handles a list of missed calls that the provider has accepted. Older lists, and the pushes about the calls of
+    /// this list, no longer count.
     ///
     /// - Returns: the pushes that no longer count.
     package mutating func listAccepted(_ code: PushCode, of calls: [CallRef], by device: DeviceID) -> [PushCode] {
-        // The pushes are in order, so those after this list are newer.
+        // The entries are in the order of the pushes, so the entries after this list are newer.
         var isOlder = true
         return removeAll(of: device) { entry in
             if entry.code == code { isOlder = false }
@@ -98,6 +100,8 @@ package struct UnreadPushes: Sendable {
         }
     }
 
+    /// Removes all pushes of a device, because its user has read them.
+    ///
     /// - Returns: the pushes that were unread.
     package mutating func allRead(by device: DeviceID) -> [PushCode] { removeAll(of: device) { _ in true } }
 
@@ -139,7 +143,7 @@ package struct UnreadPushes: Sendable {
 }
 
 extension UnreadPushes.Entry {
-    /// Whether a list of these calls repeats the same subject.
+    /// Whether a newer list of missed calls repeats this subject.
     fileprivate func isToldAgain(by list: PushCode, of calls: [CallRef]) -> Bool {
         switch matter {
         case .call(let call): calls.contains(call)

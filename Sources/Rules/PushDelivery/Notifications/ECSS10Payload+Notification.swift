@@ -1,8 +1,8 @@
 import Bytes
 import Timekeeping
 
-/// Notifications for apps of ECSS-10, which defines no notifications. The payload has ECSS-10's `type` and `date`, and
-/// the members of 10darts.
+/// Writes notifications for apps of ECSS-10, which defines none. Each payload has ECSS-10's `type` and `date`, and the
+/// members of the 10darts format.
 extension ECSS10Payload {
     static func fields(_ notification: PushNotification, _ context: PayloadContext, room: Int) -> [PayloadField] {
         TextLimits.fitting(room, titles: 1, size: \.size) { limits in
@@ -28,7 +28,7 @@ extension ECSS10Payload {
                 body.append("\"content-available\":1")
             } else {
                 body.append(alert: notification, limits)
-                // This member lets the app fetch the image before the notification is shown.
+                // `mutable-content` lets the app fetch the image before the notification is shown.
                 if !notification.imageURL.isEmpty { body.append(",\"mutable-content\":1") }
                 body.append(",")
                 badge.append(to: &body)

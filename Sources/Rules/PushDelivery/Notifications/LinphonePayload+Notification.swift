@@ -1,6 +1,7 @@
 import Bytes
 
-/// Notifications for Linphone apps: Flexisip's envelope with the sender's object in its `custom-payload`.
+/// Writes notifications for Linphone apps: Flexisip's envelope, with the application server's object in
+/// `custom-payload`.
 extension LinphonePayload {
     static func fields(_ notification: PushNotification, _ context: PayloadContext, room: Int) -> [PayloadField] {
         TextLimits.fitting(room, titles: 1, size: \.size) { limits in
@@ -42,7 +43,7 @@ extension LinphonePayload {
         }
     }
 
-    /// Flexisip's members for a held MESSAGE. The app finds the MESSAGE by them.
+    /// The members by which the app finds a waiting MESSAGE, as Flexisip writes them.
     private static func sender(of notification: PushNotification) -> [PayloadField] {
         guard !notification.callID.isEmpty else { return [] }
         return [
@@ -57,8 +58,8 @@ extension LinphonePayload {
         notification.custom?.json ?? Array("{}".utf8)
     }
 
-    /// The member that asks for a report of the arrival. Flexisip has no such member, so it is added only if the sender
-    /// asks for it.
+    /// The member that makes the app report the arrival. Flexisip has no such member, so it is added only if the
+    /// application server wants a report.
     private static func confirmation(_ notification: PushNotification) -> [PayloadField] {
         notification.wantsConfirmation ? [PayloadField("cfm", 1)] : []
     }

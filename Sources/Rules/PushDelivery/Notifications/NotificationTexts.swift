@@ -1,7 +1,7 @@
 import Bytes
 import Timekeeping
 
-/// The limits in bytes of a notification's texts, counted after escaping.
+/// The maximum sizes of a notification's title and text, in bytes after escaping.
 struct TextLimits {
     let title: Int
     let text: Int
@@ -9,14 +9,15 @@ struct TextLimits {
     private static let longestTitle = 512
     static let longestText = 4096
 
-    /// Writes a payload with as much of the texts as fits besides the other members. The title gets at most its share.
+    /// Writes a payload in which title and text are cut to the room that the other members leave. The title gets only a
+    /// part of this room.
     ///
     /// - Parameters:
     ///   - room: the maximum size of the payload in bytes.
-    ///   - titles: the number of places of the title in the payload.
+    ///   - titles: how often the payload contains the title.
     ///   - size: the size of a payload in bytes.
     ///   - write: writes the payload with the given limits.
-    /// - Returns: the payload. It exceeds `room` if the other members alone do.
+    /// - Returns: the payload. The payload exceeds `room` if the other members alone exceed it.
     static func fitting<Payload>(
         _ room: Int, titles: Int, size: (Payload) -> Int, _ write: (TextLimits) -> Payload
     ) -> Payload {
@@ -36,19 +37,21 @@ extension PayloadContext {
         return max(0, left.seconds + (left.attoseconds > 0 ? 1 : 0))
     }
 
-    /// The latest time at which Apple may deliver the notification, in Unix seconds. 0: Apple delivers it now or never.
+    /// The latest time at which Apple may deliver the notification, in Unix seconds. With 0, Apple delivers it now or
+    /// never.
     func expiration(of notification: PushNotification) -> Int64 {
         now < notification.expiresAt ? notification.expiresAt.seconds : 0
     }
 }
 
 extension PushNotification {
-    /// The `type` that distinguishes this push from a call, in profiles without their own word.
+    /// The value of `type` that distinguishes a notification from a call, in payload formats without a word of their
+    /// own.
     var type: String { endedCall?.type ?? (isSilent ? "silent" : "message") }
 
     var soundName: ByteString { sound.isEmpty ? ByteString("default") : sound }
 
-    /// The members for destination and image, if the notification has them.
+    /// The members for the destination and the image, if the notification has them.
     var leads: [PayloadField] {
         [("dst", destinationType), ("dsc", destinationContent), ("img", imageURL)].compactMap { name, value in
             value.isEmpty ? nil : PayloadField(name, value, atMost: .max)
@@ -59,8 +62,8 @@ extension PushNotification {
 }
 
 extension PayloadContext {
-    /// Whether the push shows nothing, so that it may be delayed. The end of a call may not, because the phone has to
-    /// stop ringing.
+    /// Whether the push shows nothing, so that it may be delayed. A push about the end of a call may not be delayed,
+    /// because the phone has to stop ringing.
     var isSilentNotification: Bool {
         guard case .notification(let notification) = push.message else { return false }
         return notification.isSilent && notification.endedCall == nil

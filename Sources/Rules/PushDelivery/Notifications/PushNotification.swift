@@ -2,62 +2,62 @@ package import Bytes
 package import JSON
 package import Timekeeping
 
-/// A notification to a device: a message to show, or only a wake-up. An application server ordered it, or the daemon
-/// reports the end of a call. It never announces a call.
+/// A notification to a device: a message to show, or only a wake-up. An application server has ordered it, or the
+/// daemon sends it at the end of a call. A notification never announces a call.
 ///
-/// Empty strings mean that a value is missing. Title and text are cut to the provider's limit; other values are not.
+/// An empty string means that a value is missing. Title and text are cut to the provider's limit; other values are not.
 package struct PushNotification: Hashable, Sendable {
     package var title = ByteString.empty
     package var text = ByteString.empty
-    /// Whether the app is woken and shows nothing.
+    /// Whether the push only wakes the app, and the app shows no notification.
     package var isSilent = false
-    /// Whether the app is asked to report the arrival.
+    /// Whether the app must report that the push has arrived.
     package var wantsConfirmation = false
     /// Whether the notification counts as one of the device's unread pushes.
     package var countsInBadge = true
-    /// The kind of the destination in the app. The next property is the destination's identifier.
+    /// The kind of the destination that the app opens; ``destinationContent`` identifies the destination.
     package var destinationType = ByteString.empty
     package var destinationContent = ByteString.empty
     package var imageURL = ByteString.empty
     package var custom: CustomData?
-    /// The sound: a file of the app, or `default`, which is also used if this is empty.
+    /// The sound: a file of the app, or `default`, which is also used for an empty value.
     package var sound = ByteString.empty
-    /// The badge that the sender chose instead of the daemon's.
+    /// The badge that the application server chose; `nil` for the daemon's own count.
     package var badge: Int?
-    /// Members that only Acrobits' mediator supports. Pushes to other providers omit them.
+    /// The members that only Acrobits' mediator supports. Pushes to other providers leave them out.
     package var mediated: MediatedMessage?
-    /// The Call-ID of the held MESSAGE that the push announces. ``mediated`` names the sender.
+    /// The Call-ID of the waiting MESSAGE that the push is about. ``mediated`` names the sender of the MESSAGE.
     package var callID = ByteString.empty
-    /// The call whose end the push reports, if it is such a push.
+    /// The call whose end the push reports; `nil` for any other push.
     package private(set) var endedCall: EndedCallNotice?
-    /// When the notification expires.
+    /// The time at which the notification expires.
     package let expiresAt: UnixTime
 
     package init(expiresAt: UnixTime) { self.expiresAt = expiresAt }
 
-    /// Notifies a phone that got a push for a call and did not register that the call is over.
+    /// Creates the notification about the end of a call, for a phone that got a push for the call and did not register.
     package init(_ end: EndedCallNotice, expiresAt: UnixTime) {
         self.expiresAt = expiresAt
         isSilent = true
         endedCall = end
         destinationType = ByteString(end.type)
         destinationContent = ByteString(end.call.callRef.description)
-        // The mediator has one word for calls that were answered and calls that were declined elsewhere.
+        // The mediator has a single word for calls that were answered elsewhere and calls that were declined elsewhere.
         var message = MediatedMessage(end.outcome == .missed ? .callMissed : .callAnsweredElsewhere)
         message.id = end.call.callID
         mediated = message
     }
 
-    /// Whether the push counts in the device's badge. A silent push does not, because nobody can read it.
+    /// Whether the push is counted in the device's badge. A silent push is not, because nobody can read it.
     package var isInBadge: Bool { countsInBadge && !isSilent }
 
     package static let longestLife: Duration = .seconds(28 * 86_400)
 }
 
-/// A call that a push announced and that is over.
+/// A call that a push has announced and that has ended.
 package struct EndedCallNotice: Hashable, Sendable {
     package enum Outcome: Hashable, Sendable {
-        /// The caller gave up, or no phone answered in time.
+        /// The caller hung up, or no phone answered in time.
         case missed
         case answeredElsewhere
         /// Another phone declined the call for all phones.
@@ -72,7 +72,7 @@ package struct EndedCallNotice: Hashable, Sendable {
         self.outcome = outcome
     }
 
-    /// The daemon's own word for the outcome, for providers and profiles that have none.
+    /// The daemon's own word for the outcome, for providers and payload formats that define none.
     var type: String {
         switch outcome {
         case .missed: "call_ended"
@@ -82,17 +82,17 @@ package struct EndedCallNotice: Hashable, Sendable {
     }
 }
 
-/// A JSON object of the sender, which is passed on to the app unchanged.
+/// A JSON object from an application server, which is passed on to the app unchanged.
 package struct CustomData: Hashable, Sendable {
     /// The object as JSON text, without blanks.
     package let json: [UInt8]
-    /// Whether the object has its own member `device`.
+    /// Whether the object has a member `device` of its own.
     let namesDevice: Bool
 
-    /// The maximum size in bytes. A larger object fits into no provider's push.
+    /// The maximum size of an object in bytes. A larger object would not fit into the push of any provider.
     package static let longest = 4096
 
-    /// Accepts a JSON object. `nil` for any other value, and for an object that is too long.
+    /// Creates the data from a JSON object. Returns `nil` for any other value, and for an object that is too large.
     package init?(_ value: JSONValue) {
         guard case .object = value else { return nil }
         var json: [UInt8] = []
@@ -103,20 +103,20 @@ package struct CustomData: Hashable, Sendable {
     }
 }
 
-/// The members of a message that only Acrobits' mediator has.
+/// The members of a notification that only Acrobits' mediator supports.
 package struct MediatedMessage: Hashable, Sendable {
     package enum Verb: String, Hashable, Sendable, CaseIterable {
-        /// The app fetches its messages and then shows them. The selector names its account.
+        /// The app fetches its text messages and shows them. The selector names the app's account.
         case text = "NotifyTextMessage"
-        /// The text is shown without further effect.
+        /// The app shows the text and does nothing else.
         case genericText = "NotifyGenericTextMessage"
-        /// The call that a push announced is over, and was not answered.
+        /// The announced call has ended and was not answered.
         case callMissed = "NotifyIncomingCallMissed"
         /// The call was answered on another device.
         case callAnsweredElsewhere = "NotifyIncomingCallAnsweredElsewhere"
 
-        /// Whether the verb refers to a call. Application servers cannot send such a verb, because only the daemon
-        /// knows a call's outcome.
+        /// Whether the verb is about a call. Application servers cannot use such a verb, because only the daemon knows
+        /// a call's outcome.
         package var isOfCall: Bool { self == .callMissed || self == .callAnsweredElsewhere }
     }
 

@@ -1,9 +1,9 @@
 import Bytes
 import JSON
 
-/// Notifications in the form of the 10darts platform, for which its payloads were designed.
+/// Writes notifications in the format of the 10darts platform.
 extension TenDartsPayload {
-    /// Android's `data`. A silent notification differs only by `sil`.
+    /// The members of the `data` object for Android (FCM). A silent notification differs only by `sil`.
     static func fields(_ notification: PushNotification, _ context: PayloadContext, room: Int) -> [PayloadField] {
         naming(context, room: room, size: \.size) { device in
             fields(notification, context, device, room: room)
@@ -31,7 +31,7 @@ extension TenDartsPayload {
             var body: [UInt8] = []
             body.append("{\"aps\":{\"content-available\":1},")
             var members = [id] + destination(notification) + flags(notification)
-            // The code of the device is not in silent pushes for Apple.
+            // Silent pushes for Apple do not contain the device's code.
             if notification.endedCall != nil { members += custom(notification, context, nil) }
             members.append(membersTo: &body)
             body.append("}")
@@ -61,8 +61,8 @@ extension TenDartsPayload {
         }
     }
 
-    /// Writes a payload with the code by which the app names its device in reports. The code is left out if it does not
-    /// fit.
+    /// Writes a payload with the code of the device, by which the app names the device in its reports. The code is left
+    /// out if the payload has no room for it.
     private static func naming<Payload>(
         _ context: PayloadContext, room: Int, size: (Payload) -> Int, _ write: (ByteString?) -> Payload
     ) -> Payload {
@@ -70,7 +70,8 @@ extension TenDartsPayload {
         return size(whole) <= room || context.deviceCode == nil ? whole : write(nil)
     }
 
-    /// The sender's object for the app, with the code of the device added unless the object has its own `device`.
+    /// The application server's object for the app, with the device's code added unless the object has its own
+    /// `device`.
     private static func custom(
         _ notification: PushNotification, _ context: PayloadContext, _ device: ByteString?
     ) -> [PayloadField] {
@@ -84,7 +85,7 @@ extension TenDartsPayload {
         return [PayloadField("ctm", json: json)]
     }
 
-    /// The destination in the app. These members are present even when empty.
+    /// The destination in the app. These members are present even when they are empty.
     private static func destination(_ notification: PushNotification) -> [PayloadField] {
         [
             PayloadField("dst", notification.destinationType, atMost: .max),

@@ -2,14 +2,14 @@ import Bytes
 import JSON
 import Timekeeping
 
-/// The `calls` array of a missed-calls push (R26).
+/// Writes the list of calls in a push about missed calls (R26).
 enum CallList {
-    /// The maximum length of a caller in bytes. No number is that long, and one entry must always fit.
+    /// The maximum length of a caller in bytes, far above real numbers. The limit makes sure that one call always fits.
     private static let callerLimit = 1024
 
-    /// The newest calls that fit, oldest first and numbered from 0 (A25).
+    /// The newest calls that fit, as a JSON array, oldest first and numbered from 0 (A25).
     static func json(_ calls: [MissedCall], atMost limit: Int) -> [UInt8] {
-        // All entries without their numbers, oldest first, and the place where each ends.
+        // The text has all entries without their numbers, oldest first; `ends` has the index at which each entry ends.
         var text: [UInt8] = []
         var ends: [Int] = []
         for call in calls {
@@ -34,7 +34,7 @@ enum CallList {
         return array
     }
 
-    /// The callers as text to show, newest first, because the end of the text may be cut off.
+    /// The callers as one text to show, newest first, because the end of the text may be cut off.
     static func callers(_ calls: [MissedCall], atMost limit: Int) -> ByteString {
         var names: [UInt8] = []
         for call in calls.reversed() where names.count < limit {

@@ -2,8 +2,9 @@ import Bytes
 import JSON
 import Timekeeping
 
-/// The payload `ecss10.extended`: the messages of ECSS-10 with more members where they are about a call. These say who
-/// calls, the Call-ID of the INVITE, when the push was sent, and how long the call still waited then.
+/// The payload format `ecss10.extended`: the payloads of ECSS-10, with more members in pushes about a call. These
+/// members are the caller, the Call-ID of the INVITE, the time of sending, and the time for which the call then still
+/// waited.
 extension ECSS10Payload {
     private static let numberLimit = 512
     private static let nameLimit = 256
@@ -13,7 +14,7 @@ extension ECSS10Payload {
             return fields(context, room: room) + context.callTie
         }
         let number = call.isNameless ? ByteString("anonymous") : call.callerURI
-        // One array, because this is the usual push of a call.
+        // The members are one array, because this is the usual push of a call.
         var fields: [PayloadField] = []
         fields.reserveCapacity(7)
         fields.append(PayloadField("type", word: "invite"))
@@ -35,7 +36,7 @@ extension ECSS10Payload {
         }
         var body = apple(
             context, type, badge: badge, room: room, numberLimit: numberLimit, nameLimit: nameLimit)
-        // The object `acme` is the last member of the payload.
+        // `acme` must be the last member of the payload, because its end is replaced here.
         body.removeLast(2)
         body.append(",")
         members.append(membersTo: &body)
@@ -49,11 +50,13 @@ extension ECSS10Payload {
 }
 
 extension PayloadContext {
-    /// A longer Call-ID is omitted, because a part of a Call-ID would match no INVITE.
+    /// The maximum length of a Call-ID in bytes. A longer Call-ID is left out, because a part of a Call-ID would match
+    /// no INVITE.
     private static let callIDLimit = 512
 
-    /// The members that tie a push about a call to its INVITE, and tell a late push from a fresh one: the Call-ID, and the
-    /// time of this try. Empty in other pushes. Payloads whose form is ours have these members.
+    /// The Call-ID and the time of this try, by which an app finds the INVITE for a push and recognises a late push.
+    /// The list is empty for pushes that are not about a call. Only the daemon's own payload formats have these
+    /// members.
     var callTie: [PayloadField] {
         var fields: [PayloadField] = []
         appendCallTie(to: &fields)

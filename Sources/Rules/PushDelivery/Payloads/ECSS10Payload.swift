@@ -2,9 +2,9 @@ import Bytes
 import JSON
 import Timekeeping
 
-/// The messages of ECSS-10, byte for byte: R12 and R24 for Firebase, R13 and R25 for Apple.
+/// Writes payloads byte for byte as in ECSS-10: R12 and R24 for Firebase, R13 and R25 for Apple.
 enum ECSS10Payload {
-    /// The maximum length in bytes of a text between its quotes, so that a payload is always below its limit.
+    /// The maximum length in bytes of a text between its quotes, which keeps a payload below the provider's limit.
     private static let numberLimit = 2048
     private static let nameLimit = 1024
 
@@ -67,7 +67,7 @@ enum ECSS10Payload {
         } else {
             body.append(jsonString: call.callerURI, atMost: numberLimit)
         }
-        // ECSS-10 spells the key this way. An empty name is written as an empty list (A16).
+        // ECSS-10 spells the key in this way. The empty name of an anonymous caller is written as an empty list (A16).
         body.append(",\"dispaly_name\":")
         if call.isNameless || call.displayName.isEmpty {
             body.append("[]")

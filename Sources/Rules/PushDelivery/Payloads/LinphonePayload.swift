@@ -2,9 +2,9 @@ import Bytes
 import JSON
 import Timekeeping
 
-/// The messages of Flexisip, which Linphone apps understand.
+/// Writes payloads in the format of Flexisip, which Linphone apps understand.
 enum LinphonePayload {
-    /// Linphone's key for its text "incoming call".
+    /// The key of the text "incoming call" in Linphone apps.
     private static let callKey = "IC_MSG"
     static let uriLimit = 512
     static let nameLimit = 256
@@ -36,7 +36,7 @@ enum LinphonePayload {
         }
     }
 
-    /// Flexisip's text for the end of a call that a push announced.
+    /// Flexisip's text about the end of a call that a push has announced.
     private static func key(_ outcome: EndedCallNotice.Outcome) -> String {
         switch outcome {
         case .missed: "Missing call"
@@ -99,8 +99,8 @@ enum LinphonePayload {
         return body
     }
 
-    /// The list of missed calls for Apple. Flexisip has no such list, so the text is written out: an app would show an
-    /// unknown key unchanged.
+    /// The list of missed calls for Apple. Flexisip has no such list, so the text is written out, because an app shows
+    /// an unknown key unchanged.
     private static func appleList(
         _ context: PayloadContext, _ calls: [MissedCall], _ type: ApplePushType, room: Int
     ) -> [UInt8] {

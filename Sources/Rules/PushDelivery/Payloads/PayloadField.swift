@@ -1,15 +1,15 @@
 import Bytes
 import JSON
 
-/// One key of a payload with its value, which is later written as JSON or, for Firebase, as a string.
+/// A key of a payload with its value, which is written as JSON or, for Firebase, as a string.
 struct PayloadField {
     enum Value {
-        /// A text, which is cut between two characters at the limit.
+        /// A text, which is cut between two characters if it is longer than the limit.
         case text(ByteString, atMost: Int)
         /// A fixed text of the program.
         case word(StaticString)
         case number(Int64)
-        /// JSON text of an array or object.
+        /// An array or object as JSON text.
         case json([UInt8])
     }
 
@@ -40,7 +40,7 @@ struct PayloadField {
 }
 
 extension Array<PayloadField> {
-    /// The size in bytes of all keys and values. Texts are counted after escaping.
+    /// The size in bytes of all keys and values. The size of a text is counted after escaping.
     var size: Int {
         var members: [UInt8] = []
         return append(membersTo: &members)

@@ -3,20 +3,21 @@ import Timekeeping
 
 /// The payload format of an app.
 package enum PayloadProfile: String, Hashable, Sendable, CaseIterable {
-    /// The messages of ECSS-10 (R12, R13, R24, R25).
+    /// The payloads of ECSS-10 (R12, R13, R24, R25).
     case ecss10
-    /// The same, and for calls who calls, the Call-ID of the INVITE, and when the push was sent.
+    /// The payloads of ECSS-10. A push for a call also has the caller, the Call-ID of the INVITE, and the time of
+    /// sending.
     case ecss10Extended = "ecss10.extended"
-    /// The messages of the 10darts platform: a code, a text to show, and a destination in the app.
+    /// The payloads of the 10darts platform: a code, a text to show, and a destination in the app.
     case tenDarts = "10d"
-    /// The messages of Flexisip for Linphone.
+    /// The payloads of Flexisip, for Linphone apps.
     case linphone
 
-    /// Whether the profile has its own texts for the end of a call.
+    /// Whether the payload format has texts of its own about the end of a call.
     var tellsEnds: Bool { self == .linphone }
 }
 
-/// How Apple treats a push. The payload must agree with it.
+/// The type by which Apple decides how to treat a push. The payload must agree with it.
 enum ApplePushType: String {
     case voip, alert, background
 }
@@ -24,15 +25,15 @@ enum ApplePushType: String {
 /// The data from which a payload is written.
 package struct PayloadContext {
     let push: PushRequest
-    /// The code by which the app names the device in its reports.
+    /// The code that identifies the device in the app's reports.
     var deviceCode: ByteString?
     let settings: PayloadSettings
-    /// The time of the try.
+    /// The time of this try of the push.
     let now: UnixTime
 
     var code: PushCode { push.code }
 
-    /// The `time_to_live` of an incoming-call push (A12): the rest of the ring time in whole seconds, minus the margin.
+    /// The lifetime of a push for a call (A12): the rest of the ring time in whole seconds, minus the margin.
     var inviteTTL: Int64 {
         let left = (push.deadline - now).components
         let seconds = left.seconds + (left.attoseconds > 0 ? 1 : 0)
@@ -43,12 +44,12 @@ package struct PayloadContext {
 }
 
 extension PayloadProfile {
-    /// The data of a push for services that transport keys and values.
+    /// The fields of a push for services that transport keys and values.
     ///
     /// - Parameters:
     ///   - context: the data.
-    ///   - room: the maximum size in bytes of all keys and values. A list of missed calls is shortened by its oldest
-    ///     entries (A25).
+    ///   - room: the maximum size in bytes of all keys and values. A list of missed calls is shortened by dropping
+    ///     its oldest entries (A25).
     /// - Returns: the fields in the order in which to write them.
     func fields(_ context: PayloadContext, room: Int) -> [PayloadField] {
         switch self {
@@ -59,12 +60,12 @@ extension PayloadProfile {
         }
     }
 
-    /// The whole payload for an Apple device.
+    /// The whole payload of a push to an Apple device.
     ///
     /// - Parameters:
     ///   - context: the data.
     ///   - type: how Apple will treat the push.
-    ///   - badge: the form of the badge, in profiles that do not fix it.
+    ///   - badge: the form of the badge, in payload formats that do not fix it.
     ///   - room: the maximum size of the payload in bytes.
     /// - Returns: JSON.
     func apple(_ context: PayloadContext, _ type: ApplePushType, badge: BadgeType, room: Int) -> [UInt8] {

@@ -1,6 +1,6 @@
 package import Settings
 
-/// Settings that the messages of all providers share.
+/// Settings for the pushes of all providers.
 package struct PayloadSettings: Hashable, Sendable {
     package var inviteMargin: Duration = .seconds(2)
     package var missedCallsTTL: Duration = .seconds(120)
@@ -9,7 +9,7 @@ package struct PayloadSettings: Hashable, Sendable {
     package init() {}
 }
 
-/// Texts that a phone shows unchanged, for profiles that show text.
+/// The texts that a phone shows unchanged, for payload formats that contain text.
 package struct PushTexts: SettingsGroup, Hashable {
     package var incomingCall = "Incoming call"
     package var missedCalls = "Missed calls"

@@ -2,10 +2,10 @@ import Bytes
 import JSON
 import Timekeeping
 
-/// The messages of the 10darts platform: Android, iOS, and iOS silent.
+/// Writes payloads in the format of the 10darts platform: for Android, for iOS, and for silent pushes to iOS.
 ///
-/// `id` is the push's code, by which the app reports that it was received, opened or read. `dst` and `dsc` are the
-/// destination in the app. `ctm` has the data of a call, with the code by which the app names its device in reports.
+/// `id` is the push's code, with which the app reports that the push was received, opened or read. `dst` and `dsc` name
+/// the destination in the app. `ctm` has the data of a call, and the code that identifies the device in reports.
 enum TenDartsPayload {
     /// The maximum size in bytes of a text to show.
     private static let textLimit = 512
@@ -86,7 +86,7 @@ enum TenDartsPayload {
         }
     }
 
-    /// The members that say whether the app must report the push's arrival, and whether it shows nothing.
+    /// The members that say whether the app must report the push's arrival, and whether it shows a notification.
     static func flags(confirms: Bool, isSilent: Bool) -> [PayloadField] {
         [PayloadField("cfm", confirms ? 1 : 0), PayloadField("sil", isSilent ? 1 : 0), PayloadField("org", "10d")]
     }
@@ -118,7 +118,7 @@ enum TenDartsPayload {
         return body
     }
 
-    /// The object for the app in a push that has only the tie of the call in it.
+    /// The object for the app in a push that contains only the Call-ID and the time of the call.
     static func tie(_ context: PayloadContext, device: ByteString?) -> [UInt8] {
         var body = Array("{".utf8)
         context.callTie.append(membersTo: &body)
@@ -127,7 +127,7 @@ enum TenDartsPayload {
         return body
     }
 
-    /// The device's code as a member after another one, with a comma before it.
+    /// The code of the device as a JSON member, with a comma before it.
     private static func member(_ deviceCode: ByteString?) -> [UInt8] {
         guard let code = deviceCode else { return [] }
         var member: [UInt8] = []

@@ -2,16 +2,16 @@ package import Addressing
 import Collections
 package import Timekeeping
 
-/// The open records of the timeline. A record begins when a push is requested or omitted, and ends when nothing more
-/// can happen.
+/// The open records of the timeline. A record begins when a push is requested or left out, and ends when no more steps
+/// can follow.
 ///
-/// The timeline does no input or output itself: it receives the steps, and returns the complete records. Steps of
-/// unknown records are ignored.
+/// The timeline performs no input or output: it receives the steps, and returns the complete records. Steps of unknown
+/// records are ignored.
 package struct PushTimeline: ~Copyable {
     private var entries = PlacedTable<RecordID, OpenRecord?>(empty: nil)
-    /// The records by the codes of their pushes.
+    /// Finds an open record by the code of its push.
     private var receipts = SlotIndex()
-    /// The maximum number of open records. Further records are not kept. 0 switches the timeline off.
+    /// The maximum number of open records, above which new ones are not kept. If the limit is 0, the timeline is off.
     private let limit: Int
     /// The number of records that were not kept.
     package private(set) var omitted: UInt64 = 0
@@ -20,12 +20,12 @@ package struct PushTimeline: ~Copyable {
 
     package var isOn: Bool { limit > 0 }
 
-    /// A record was not begun, because its caller reached the limit.
+    /// Counts a record that was left out, because its caller has reached the limit.
     package mutating func leftOut() { omitted += 1 }
 
     package var count: Int { entries.count }
 
-    /// The open records that match a question, oldest first. This examines all records.
+    /// The open records for which `isAsked` returns true, oldest first. The search examines all open records.
     package func underWay(_ isAsked: (TimelineRecord) -> Bool) -> [TimelineRecord] {
         entries.all.compactMap(\.value?.record).filter(isAsked).sorted { $0.id.rawValue < $1.id.rawValue }
     }
@@ -42,7 +42,7 @@ package struct PushTimeline: ~Copyable {
         entries[place] = OpenRecord(record: record, began: now)
     }
 
-    /// An app has reported on a push. Returns false if the record of the push is not open.
+    /// Adds an app's report about a push to its record. Returns false if the record is not open.
     package mutating func marked(_ code: PushCode, of device: DeviceID, _ mark: PushMark, at date: UnixTime) -> Bool {
         let place = receipts.find(hash: Self.hash(code, device)) {
             entries[$0]?.record.code == code && entries[$0]?.record.device == device
@@ -52,7 +52,7 @@ package struct PushTimeline: ~Copyable {
         return true
     }
 
-    /// A step of the push to the provider.
+    /// Adds a step of the push to its record. Returns the record if it is complete now.
     package mutating func noted(_ id: RecordID, _ step: PushStep, now: Instant) -> TimelineRecord? {
         switch step {
         case .queued(let app):
@@ -78,26 +78,26 @@ package struct PushTimeline: ~Copyable {
         }
     }
 
-    /// The run that sent the push has ended, and its result is unknown.
+    /// Notes that the result of the push is unknown, because the run that sent it has ended.
     package mutating func lost(_ id: RecordID) { entry(id)?.record.delivery = .unknown }
 
-    /// A REGISTER of the phone arrived. It is ignored after a sign of life of the phone, because it then has nothing to
-    /// do with the call.
+    /// Notes a REGISTER of the phone. If the phone has shown life before, the REGISTER is ignored, because it then has
+    /// nothing to do with the call.
     package mutating func registered(_ id: RecordID, now: Instant) { entry(id)?.registered(now: now) }
 
-    /// A sign of life arrived on the phone's registered flow, and the INVITE is sent there.
+    /// Notes a sign of life on the phone's registered flow, which released the call.
     package mutating func showedLife(_ id: RecordID, by sign: TimelineRecord.SignOfLife) {
         entry(id)?.showedLife(by: sign)
     }
 
-    /// The INVITE was sent to the phone.
+    /// Notes that the INVITE was sent to the phone.
     package mutating func invited(_ id: RecordID, now: Instant) { entry(id)?.invited(now: now) }
 
-    /// The phone answered with 180 or a higher status, and the call continues. Such an answer is ignored before this
-    /// record's INVITE was sent.
+    /// Notes that the phone responded with 180 or a higher status, and that the call continues. A response before the
+    /// INVITE of this record is ignored.
     package mutating func rang(_ id: RecordID, now: Instant) { entry(id)?.rang(now: now) }
 
-    /// The phone left the call, or answered it.
+    /// Notes the end of the call for this phone. Returns the record if it is complete now.
     package mutating func ended(
         _ id: RecordID, _ end: TimelineRecord.End, status: UInt16? = nil, now: Instant
     ) -> TimelineRecord? {
@@ -106,8 +106,8 @@ package struct PushTimeline: ~Copyable {
         return taken(entry)
     }
 
-    /// The daemon stops, so all open records are completed as they are. Records of calls stay open, because the next
-    /// run continues them.
+    /// Completes the open records in their present state, because the daemon stops. Records of calls stay open, because
+    /// the next run continues them.
     package mutating func stopped(now: Instant) -> [TimelineRecord] {
         let ending = entries.all.compactMap(\.value).filter { entry in
             entry.record.kind != .call && entry.record.kind != .outgoing
@@ -124,12 +124,12 @@ package struct PushTimeline: ~Copyable {
 
     private func entry(_ id: RecordID) -> OpenRecord? { entries[id] ?? nil }
 
-    /// A hash for one push on one device. Many devices may get the same push.
+    /// A hash of one push to one device, because many devices may get the same push.
     private static func hash(_ code: PushCode, _ device: DeviceID) -> UInt32 {
         code.hash ^ UInt32(truncatingIfNeeded: device._rawHashValue(seed: 0))
     }
 
-    /// The entry's record, if it is complete.
+    /// Removes the record if it is complete, and returns it.
     private mutating func taken(_ entry: OpenRecord) -> TimelineRecord? {
         let record = entry.record
         guard record.isComplete, let place = entries.place(of: record.id) else { return nil }
@@ -139,7 +139,7 @@ package struct PushTimeline: ~Copyable {
     }
 }
 
-/// The steps of one record. This is a class, so that recording a step writes a few bytes and moves nothing.
+/// An open record with its steps. The type is a class, so that a step writes a few bytes and moves no other data.
 private final class OpenRecord {
     var record: TimelineRecord
     let began: Instant
@@ -177,11 +177,11 @@ private final class OpenRecord {
         }
     }
 
-    /// Sets the outcome: the last answer, or why no try was made.
+    /// Sets the result of the push: the last answer, or the reason why nothing was sent.
     func finished(_ outcome: PushOutcome) {
         record.delivery = .finished
         switch outcome {
-        // No tries or no time are left, so the last answer is the outcome.
+        // No tries or no time are left, so the last answer is the result.
         case .retry: record.answer = record.answer ?? .failed
         case .accepted, .acceptedWithNewToken, .tokenDead, .renewCredential, .credentialsRefused, .foreignToken,
             .noConnection,
@@ -197,7 +197,7 @@ private final class OpenRecord {
     }
 
     func showedLife(by sign: TimelineRecord.SignOfLife) {
-        // A phone that got the INVITE and stayed silent was not released by a sign of life.
+        // If the phone already had the INVITE and stayed silent, the sign of life did not release the call.
         if record.sign == nil, record.steps.invited == nil { record.sign = sign }
     }
 
@@ -209,7 +209,7 @@ private final class OpenRecord {
         if record.steps.rang == nil, record.steps.invited != nil { record.steps.rang = offset(now) }
     }
 
-    /// Records a time unless one is already recorded.
+    /// Records the end of the call for this phone, unless an end is already recorded.
     func ended(_ end: TimelineRecord.End, _ status: UInt16?, now: Instant) {
         guard record.end == nil else { return }
         record.end = end

@@ -1,62 +1,61 @@
-/// Why the daemon refused a request before it woke or called any phone.
+/// The reason why the daemon refused a request before it woke or called any phone.
 package enum Refusal: String, Hashable, Sendable, CaseIterable {
     // 403
-    /// The Request-URI's domain is not one of ours.
+    /// The domain of the Request-URI is not one of ours.
     case foreignDomain = "foreign-domain"
-    /// From is not the user whose password was sent.
+    /// The From field names another user than the one whose password was sent.
     case otherIdentity = "other-identity"
-    /// The request's Route contains a token that this daemon did not make.
+    /// The Route of the request contains a token that this daemon did not make.
     case forgedRoute = "forged-route"
-    /// Outside a dialog only a trusted peer may send that method.
+    /// The method may be sent outside a dialog only by a trusted peer.
     case needsTrust = "needs-trust"
-    /// Only a trusted peer may send a NOTIFY of that event.
+    /// The request is a NOTIFY with an event that only a trusted peer may send.
     case command
-    /// The From of a phone's request differs from the request that began its dialog.
+    /// The From of a phone's request differs from the From at the beginning of its dialog.
     case otherName = "other-name"
     // 404
     case unknownUser = "unknown-user"
     // 407
-    /// The sender was challenged and sent no password. This happens to a PBX that is not listed under `trusted`.
+    /// The sender was challenged and sent no password. A PBX that is not listed under `trusted` gets this refusal.
     case notTrusted = "not-trusted"
     // 401, 407
     case wrongPassword = "wrong-password"
     // 480
     case noContact = "no-contact"
-    /// The request is for a `sips:` address, and no hop uses TLS.
+    /// The request is for a `sips:` address, but one of its hops would not use TLS.
     case notSecure = "not-secure"
     // 481
-    /// The method needs a dialog, and To has no tag.
+    /// The method needs a dialog, but To has no tag.
     case needsDialog = "needs-dialog"
     // 486
-    /// The limit of active calls to this user is reached.
+    /// The callee already has the maximum number of active calls.
     case calleeLimit = "callee-limit"
     // 503
-    /// The limit of active requests of this caller is reached.
+    /// The caller already has the maximum number of active requests.
     case callerLimit = "caller-limit"
-    /// The limit of calls that the daemon serves at a time is reached.
+    /// The daemon already serves the maximum number of calls.
     case tooManyCalls = "too-many-calls"
-    /// The limit of stored bytes or transactions is reached.
+    /// The daemon already holds the maximum number of bytes or transactions.
     case noRoom = "no-room"
-    /// Overload: more requests arrive than can be served in time.
+    /// The daemon is overloaded: more requests arrive than it can serve in time.
     case overload
-    /// The upstream, to which the phone's request would go, does not answer.
+    /// The phone's request is for the upstream, which does not answer.
     case upstreamAway = "upstream-away"
     /// The daemon is shutting down.
     case draining
     /// Too many wrong passwords came from this source, or for this user.
     case wrongLogins = "wrong-logins"
     // 440, 482, 483
-    /// The call came back, or passed too many hops.
+    /// The call came back to the daemon, or passed too many hops.
     case loop
     // 400, 416, 420
-    /// Its form, URI scheme or extensions are not supported.
+    /// The daemon does not support the form, URI scheme or extensions of the request.
     case unfit
     /// A REGISTER was refused for another reason, which is in ``TimelineRecord/reason``.
     case register
 }
 
-/// The kind of sender that caused a record of a refusal. Each kind has its own part of the store, which other senders
-/// cannot fill.
+/// The kind of sender whose request was refused. Each kind has a part of the store that other senders cannot fill.
 package enum RefusalShare: String, Hashable, Sendable, CaseIterable {
     case trusted
     /// A user who sent the right password.

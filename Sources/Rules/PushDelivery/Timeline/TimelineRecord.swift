@@ -9,60 +9,61 @@ package struct RecordID: SerialID, Absentable, Sendable {
     package static var absent: RecordID { RecordID(rawValue: 0) }
     package init(rawValue: UInt64) { self.rawValue = rawValue }
 
-    /// Written by hand, because the synthesized version uses a witness table in other modules.
+    /// Compares two ids. This function is written by hand, because the synthesized function uses a witness table in
+    /// other modules.
     @inlinable
     package static func == (left: RecordID, right: RecordID) -> Bool { left.rawValue == right.rawValue }
 }
 
-/// The steps that inform one phone about one call, or about its missed calls, each with its time.
+/// The steps by which one phone learned of one call, or of its missed calls, each with its time.
 ///
 /// A record is a row of the store, and explains why a phone did not ring. Calls without a push, refused requests and
-/// calls that phones make also have records. Refused requests and calls of phones also have the source and the other
-/// party. A record contains no token.
+/// calls from phones have records too. Records of refused requests and of calls from phones also contain the source and
+/// the other party. A record never contains a token.
 package struct TimelineRecord: Hashable, Sendable {
     package enum Kind: String, Hashable, Sendable {
         case call
         case missedCalls = "missed-calls"
         /// A push that an application server ordered.
         case notification
-        /// A call that a phone makes. `user` and `host` are the caller's; ``TimelineRecord/peer`` is the callee.
+        /// A call from a phone. `user` and `host` are the caller's; ``TimelineRecord/peer`` is the callee.
         case outgoing
-        /// A REGISTER. Only a refused one has a record.
+        /// A REGISTER that was refused. Other REGISTERs have no records.
         case register
-        /// A contact that ended, because its provider was switched off.
+        /// A contact that was removed, because its provider was switched off.
         case contact
     }
 
-    /// Why no push was requested.
+    /// The reason why no push was requested.
     package enum Omission: String, Hashable, Sendable, CaseIterable {
         /// The user does not exist, so the caller gets 404.
         case unknownUser = "unknown-user"
         /// The user has no contact, so the caller gets 480.
         case noContact = "no-contact"
-        /// The limit of calls that the daemon serves at a time is reached, so the caller gets 503.
+        /// The daemon already serves the maximum number of calls, so the caller gets 503.
         case tooManyCalls = "too-many-calls"
         /// The contact has no usable push parameters, so it got the INVITE immediately.
         case ordinaryContact = "ordinary-contact"
         /// The contact's provider is switched off, so it got the INVITE immediately.
         case providerOff = "provider-off"
-        /// Its provider is paused. The call waited for the phone nevertheless.
+        /// The provider of the contact's token is paused. The call still waited for the phone.
         case providerPaused = "provider-paused"
         /// The phone had just registered, so it got the INVITE immediately.
         case justRegistered = "just-registered"
-        /// The phone got too many pushes. The call waited for the phone nevertheless.
+        /// The phone had got too many pushes. The call still waited for the phone.
         case deviceLimit = "device-limit"
-        /// The caller woke too many phones. The call waited for this phone nevertheless.
+        /// The caller had woken too many phones. The call still waited for this phone.
         case callerLimit = "caller-limit"
-        /// The token can be used for calls only, or the provider has no such push.
+        /// The token can be used for calls only, or the provider has no push of this kind.
         case notCarried = "not-carried"
     }
 
-    /// How far the push came on the way to the provider.
+    /// The progress of the push to the provider.
     package enum Delivery: String, Hashable, Sendable {
         /// No push was requested.
         case none
         case underWay = "under-way"
-        /// The last try has its answer.
+        /// The last try of the push has its answer.
         case finished
         /// The push was withdrawn before its last try was answered, because the phone had registered or the call was over.
         case withdrawn
@@ -79,7 +80,7 @@ package struct TimelineRecord: Hashable, Sendable {
         /// The provider could not be reached, or failed.
         case failed
         case credentialsRefused = "credentials-refused"
-        /// The token belongs to another app than ours.
+        /// The token belongs to an app that is not ours.
         case foreignToken = "foreign-token"
         case noConnection = "no-connection"
         case payloadRefused = "payload-refused"
@@ -88,11 +89,11 @@ package struct TimelineRecord: Hashable, Sendable {
         case queueFull = "queue-full"
         /// The push was not sent, because the token belongs to no app in the settings.
         case noApp = "no-app"
-        /// It was not sent, because the provider is paused.
+        /// The push was not sent, because the provider is paused.
         case paused
     }
 
-    /// How the call ended for this phone.
+    /// The way in which the call ended for this phone.
     package enum End: String, Hashable, Sendable, CaseIterable {
         case answered
         case answeredElsewhere = "answered-elsewhere"
@@ -106,30 +107,30 @@ package struct TimelineRecord: Hashable, Sendable {
         case callerGaveUp = "caller-gave-up"
         /// An operator ended the call.
         case endedByOperator = "dismissed"
-        /// The phone did not register while the call waited.
+        /// The phone did not register within the waiting time of the call.
         case timeOver = "time-over"
-        /// The wait ended sooner, because the phone's former wakes took less time.
+        /// The wait ended before the time limit of the settings, because the phone's earlier wakes took less time.
         case boundReached = "bound-reached"
-        /// It was pushed and not waited for, because its last ten accepted pushes woke nobody.
+        /// The phone got a push, but the call did not wait for it, because its last ten accepted pushes had woken
+        /// nobody.
         case notWaited = "not-waited"
-        /// It did not come in time, and the destination of the forward rang or answered.
+        /// The phone did not register in time, and the destination of the forward rang or answered.
         case forwarded
         case signedOut = "signed-out"
         case tokenDead = "token-dead"
         case providerOff = "provider-off"
         /// The push could not be delivered, so the call stopped waiting for the phone.
         case pushFailed = "push-failed"
-        /// The caller got ``TimelineRecord/endStatus`` immediately.
+        /// The call was refused immediately, and the caller got ``TimelineRecord/endStatus``.
         case notOffered = "not-offered"
         /// The daemon was stopped.
         case stopped
-        /// The daemon ended without being stopped, and the next run ended the record. Only records of earlier versions
-        /// have this end.
+        /// The daemon ended unexpectedly, and its next run ended the record. Only records of earlier versions have this
+        /// end.
         case restarted
     }
 
-    /// The sign of life that released a held call instead of a REGISTER. It arrived on the flow that the phone had
-    /// registered.
+    /// The sign of life that released a held call, when no REGISTER did, on the flow that the phone had registered.
     package enum SignOfLife: String, Hashable, Sendable, CaseIterable {
         case keepAlive = "keep-alive"
         case request
@@ -139,20 +140,20 @@ package struct TimelineRecord: Hashable, Sendable {
     package let id: RecordID
     package let user: ByteString
     package let host: ByteString
-    /// The Call-ID; empty for a list of missed calls.
+    /// The Call-ID of the INVITE; empty for a list of missed calls.
     package let callID: ByteString
-    /// The device; 0 if no phone was called.
+    /// The id of the device; 0 if no phone was called.
     package let device: DeviceID
-    /// The call; for a list of missed calls, the oldest one.
+    /// Identifies the call or, for a list of missed calls, its oldest call.
     @PackedOptional package private(set) var callRef: CallRef?
     package let requestedAt: UnixTime
     /// The code of the push; `nil` if no push was requested.
     @PackedOptional package private(set) var code: PushCode?
-    /// The name of the app in logs and commands.
+    /// The name of the push app in logs and commands.
     package var app: String
     private var details = BoxedOptional<Details>()
     package var steps = Steps()
-    // Small members are together to save memory, because a held call keeps its records in memory.
+    // Small members are next to each other to save memory, because each held call has records.
     private let callCount: Int32
     @PackedOptional private var httpStatus: Int32?
     private var tryCount: UInt16 = 0
@@ -161,22 +162,22 @@ package struct TimelineRecord: Hashable, Sendable {
     package let omission: Omission?
     package var delivery: Delivery
     package var answer: Answer?
-    /// The sign of life that released the call. `nil` if the phone registered for the call, got it in another way, or
+    /// The sign of life that released the call; `nil` if the phone registered for the call, got it in another way, or
     /// did not get it.
     package var sign: SignOfLife?
     package var end: End?
 
-    /// Values of few pushes while their records are in memory.
+    /// The values that only few records have.
     private struct Details: Hashable, Sendable {
         var reason = ""
         var providerID = ByteString.empty
         @PackedOptional var deadSince: UnixTime?
         var marks = PushMarks()
-        // Each pushed call has details, and hardly any has an origin.
+        // The origin is boxed, because each pushed call has details, but hardly any call has an origin.
         var origin = BoxedOptional<Origin>()
     }
 
-    /// Values of refused requests and of calls that phones make.
+    /// The values that only records of refused requests and of calls from phones have.
     private struct Origin: Hashable, Sendable {
         var source = ByteString.empty
         var peer = ByteString.empty
@@ -210,7 +211,7 @@ package struct TimelineRecord: Hashable, Sendable {
         set { if reason != newValue { details.change(orNew: Details()) { $0.reason = newValue } } }
     }
 
-    /// Since when the token is dead, as the provider reported.
+    /// The time since which the push token is dead, as the provider reported it.
     package var deadSince: UnixTime? {
         get { details.value?.deadSince }
         set { if deadSince != newValue { details.change(orNew: Details()) { $0.deadSince = newValue } } }
@@ -222,35 +223,36 @@ package struct TimelineRecord: Hashable, Sendable {
         set { if providerID != newValue { details.change(orNew: Details()) { $0.providerID = newValue } } }
     }
 
-    /// The app's reports about the push. The daemon may know without the app that the push was read.
+    /// The app's reports about the push. In some cases the daemon itself knows that a push was read.
     package var marks: PushMarks {
         get { details.value?.marks ?? PushMarks() }
         set { if marks != newValue { details.change(orNew: Details()) { $0.marks = newValue } } }
     }
 
-    /// The source, as address and port; empty if the record does not need it.
+    /// The address and port of the sender; empty if the record does not need it.
     package var source: ByteString {
         get { origin?.source ?? .empty }
         set { if source != newValue { changeOrigin { $0.source = newValue } } }
     }
 
-    /// The URI of the other party, unchanged: the caller of a refused call, or the callee of a phone's call.
+    /// The URI of the other party, unchanged: the caller of a refused call, or the callee of a call from a phone.
     package var peer: ByteString {
         get { origin?.peer ?? .empty }
         set { if peer != newValue { changeOrigin { $0.peer = newValue } } }
     }
 
-    /// Whether the record belongs to a call to this number or user, in any domain.
+    /// Whether the other party is this number, or this user in any domain.
     package func isFor(_ number: ByteString) -> Bool {
         guard !number.isEmpty, let peer = origin?.peer, !peer.isEmpty else { return false }
         let text = peer.string
         return ["sip:\(number)@", "sips:\(number)@"].contains { text.hasPrefix($0) } || text == "tel:\(number)"
     }
 
-    /// Why the request was refused. `nil` if it was not. Records of refusals are in a separate part of the store.
+    /// The reason why the request was refused; `nil` if it was not. Records of refusals have a part of the store to
+    /// themselves.
     package var refusal: Refusal? { origin?.refusal }
 
-    /// The kind of sender that was refused.
+    /// The kind of sender whose request was refused.
     package var share: RefusalShare { origin?.share ?? .stranger }
 
     /// Turns this record into the record of a refused request.
@@ -265,23 +267,23 @@ package struct TimelineRecord: Hashable, Sendable {
         steps.ended = 0
     }
 
-    /// Times in milliseconds after ``TimelineRecord/requestedAt``, by the monotonic clock.
+    /// The times of the steps, in milliseconds after ``TimelineRecord/requestedAt``, by the monotonic clock.
     package struct Steps: Hashable, Sendable {
-        /// When the first try was sent.
+        /// The time at which the first try was sent.
         @PackedOptional package var sent: Int32?
-        /// When the last answer arrived.
+        /// The time at which the last answer arrived.
         @PackedOptional package var answered: Int32?
-        /// When a REGISTER of the phone arrived.
+        /// The time at which a REGISTER of the phone arrived.
         @PackedOptional package var registered: Int32?
         @PackedOptional package var invited: Int32?
-        /// When the phone answered with 180 or a higher status.
+        /// The time at which the phone responded with 180 or a higher status.
         @PackedOptional package var rang: Int32?
         @PackedOptional package var ended: Int32?
 
         package init() {}
     }
 
-    /// Begins a record without steps. If `omission` is `nil`, a push is requested, and `code` is its code.
+    /// Creates a record without steps. If `omission` is `nil`, a push is requested, and `code` is its code.
     package init(
         id: RecordID, kind: Kind, user: ByteString, host: ByteString, device: DeviceID, callRef: CallRef?,
         callID: ByteString, calls: Int = 1, requestedAt: UnixTime, omission: Omission?, code: PushCode? = nil,
@@ -302,10 +304,10 @@ package struct TimelineRecord: Hashable, Sendable {
         delivery = omission == nil ? .underWay : .none
     }
 
-    /// Whether the provider accepted the push.
+    /// Whether the provider has accepted the push.
     package var wasAccepted: Bool { answer == .accepted || answer == .acceptedWithNewToken }
 
-    /// Whether the record is complete, so that nothing more can happen.
+    /// Whether the record is complete, so that no more steps can follow.
     package var isComplete: Bool { delivery != .underWay && (kind != .call && kind != .outgoing || end != nil) }
 }
 
@@ -340,7 +342,7 @@ extension TimelineRecord {
     }
 }
 
-/// The time that stands for a missing time. No push is that old.
+/// Adds a time that stands for a missing time. No push is as old as this time.
 extension UnixTime: Absentable {
     package static var absent: UnixTime { UnixTime(milliseconds: .min) }
 }

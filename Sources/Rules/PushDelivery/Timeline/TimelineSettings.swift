@@ -9,10 +9,11 @@ package struct TimelineSettings: SettingsGroup, Hashable {
 
     package static let schema: [Setting<TimelineSettings>] = [
         .duration(
-            "max-age", in: .seconds(60) ... .seconds(31_536_000), \.maximumAge, "How long records are kept."),
+            "max-age", in: .seconds(60) ... .seconds(31_536_000), \.maximumAge,
+            "How long the store keeps the records of the timeline."),
         .integer(
             "max-records", in: 0...100_000_000, \.maximumRecords,
-            "The maximum number of records, about 350 bytes each. The oldest records are deleted first. 0: the daemon keeps no records."
+            "The maximum number of records of the timeline. A record needs about 350 bytes. The daemon deletes the oldest records first. 0: the daemon keeps no records."
         ),
     ]
 }

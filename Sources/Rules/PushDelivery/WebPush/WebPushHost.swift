@@ -1,11 +1,11 @@
 import Bytes
 package import Settings
 
-/// A host to which web pushes may go, or all hosts below a name.
+/// A host to which web pushes may be sent, or all hosts below a name.
 ///
-/// The URL of a web push comes from a phone. Therefore a list of such hosts limits where requests may go (T12).
+/// The URL of a web push comes from a phone, so this list limits where the daemon sends requests (T12).
 package struct WebPushHost: Hashable, Sendable {
-    /// The name in lower case, without the `*.` of a suffix.
+    /// The host name in lower case, without the `*.` of a suffix.
     package let name: String
     package let isSuffix: Bool
     package let port: UInt16
@@ -26,7 +26,7 @@ package struct WebPushHost: Hashable, Sendable {
         port = Self.standardPort
     }
 
-    /// Parses `host`, `host:port` or `*.suffix`, also with a port.
+    /// Parses `host`, `host:port`, `*.suffix` or `*.suffix:port`.
     package init(parsing text: String) throws(SettingComplaint) {
         var rest = text.lowercased()[...]
         isSuffix = rest.hasPrefix("*.")
@@ -55,7 +55,7 @@ package struct WebPushHost: Hashable, Sendable {
     }
 }
 
-/// Host names in a form that all programs read the same way.
+/// Checks host names and ports, so that all programs read them in the same way.
 enum HostName {
     /// Whether the name has valid labels: lower-case letters, digits and hyphens, separated by dots, without a dot at
     /// the end (RFC 1123).

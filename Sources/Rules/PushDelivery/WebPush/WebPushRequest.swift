@@ -1,7 +1,7 @@
 import Bytes
 
-/// Writes a push in the form of a browser's or app's service (RFC 8030). The data of any profile are a JSON object that
-/// only the device can read. A device without keys gets no payload.
+/// Writes pushes for the push services of browsers and apps (RFC 8030). The payload of any profile is a JSON object
+/// that only the device can read. A device without keys gets no payload.
 enum WebPushRequest {
     /// The maximum size in bytes of a payload before encryption: the minimum that services must accept, less the
     /// overhead of encryption (RFC 8291).
@@ -25,7 +25,8 @@ enum WebPushRequest {
         case .incomingCall(let call):
             life = context.inviteTTL
             urgency = "high"
-            // A retry replaces the first try, which the service may have accepted although the answer was lost.
+            // By its topic, a retry replaces the first try, which the service may have accepted although its answer was
+            // lost.
             topic = Self.topic(of: call.callRef)
         case .missedCalls:
             life = context.missedCallsTTL
@@ -33,12 +34,12 @@ enum WebPushRequest {
             topic = context.push.collapseKey
         case .silent: return .impossible(.noSuitableToken)
         case .notification(let notification):
-            // Without keys the text of the notification would be lost. Only a silent wake-up loses nothing. The end of
-            // a call is not sent either, because the app would take the push for a new call.
+            // A device without keys cannot get the text of a notification, so it gets only silent wake-ups. The end of
+            // a call is not sent to it either, because its app would take the push for a new call.
             guard token.keys != nil || context.isSilentNotification else { return .impossible(.noSuitableToken) }
             life = context.life(of: notification)
             urgency = notification.endedCall != nil ? "high" : notification.isSilent ? "low" : "normal"
-            // The push for the end of a call replaces the push for the call.
+            // The push about the end of a call replaces the push about the call.
             topic =
                 notification.endedCall.map { Self.topic(of: $0.call.callRef) }
                 ?? context.code.description.filter { $0 != "-" }
@@ -46,14 +47,14 @@ enum WebPushRequest {
         var headers = [
             ProviderRequest.Header("ttl", String(life)), ProviderRequest.Header("urgency", urgency),
         ]
-        // At most 32 characters of base64url (RFC 8030 section 5.4).
+        // A topic has at most 32 characters of base64url (RFC 8030 section 5.4).
         if let topic { headers.append(ProviderRequest.Header("topic", topic)) }
         return .request(ProviderRequest(url: token.url, headers: headers, body: body, protection: protection))
     }
 
     private static func topic(of call: CallRef) -> String { "call-\(call)" }
 
-    /// The payload. It may exceed the limit, unless it is a list that can be cut.
+    /// The payload. A list of missed calls is cut to the limit; any other payload may exceed the limit.
     private static func payload(_ context: PayloadContext, _ profile: PayloadProfile) -> [UInt8] {
         var room = limit
         while true {
@@ -62,7 +63,8 @@ enum WebPushRequest {
             profile.fields(context, room: room).append(membersTo: &body)
             body.append("}")
             guard body.count > limit, room > 0 else { return body }
-            // The limit does not count quotes and commas, and a list can only lose whole calls.
+            // `room` counts no quotes and commas, so the body may be too long. `room` is reduced until enough calls are
+            // left out.
             room -= max(body.count - limit, leastStep)
         }
     }

@@ -1,4 +1,4 @@
-/// Web push as a push service. Its subscriptions name their servers.
+/// Describes web push as a push service. The servers are named by the subscriptions.
 extension WebPushSettings: PushServiceSettings {
     package static var providers: [PushProvider] { [.webPush] }
     package static var platforms: Set<PushPlatform> { [.web] }
@@ -10,7 +10,7 @@ extension WebPushSettings: PushServiceSettings {
     package var files: [PushFile] { .named(signingKey: (keyFile, key: "vapid-key-file"), authorities: caFile) }
 }
 
-/// The app of all subscriptions.
+/// The single app of web push, which has all subscriptions.
 package final class WebPushApp: PushAppRules {
     package let settings: WebPushSettings
 

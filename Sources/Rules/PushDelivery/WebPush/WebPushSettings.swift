@@ -1,7 +1,7 @@
 import Bytes
 package import Settings
 
-/// Settings of web push, for browsers and for apps with their own subscription (RFC 8030).
+/// Settings for web push, to browsers and to apps with their own subscription (RFC 8030).
 package struct WebPushSettings: SettingsGroup, Equatable {
     package var enabled = false
     package var hosts = WebPushHost.known
@@ -22,26 +22,29 @@ package struct WebPushSettings: SettingsGroup, Equatable {
         ),
         .list(
             "hosts", of: WebPushHost.settingType, \.hosts,
-            "The allowed push services: host, host:port, or *.suffix for all hosts below a name. A REGISTER with a URL at another host gets the answer for an unknown provider, because otherwise a phone could make this daemon send requests to any host."
+            "The allowed push services: host, host:port, or *.suffix for all hosts below a name. A REGISTER with a URL at another host is treated like a REGISTER with an unknown provider. Without this list, a phone could make the daemon send requests to any host."
         ),
         .choice(
             "payload", \.payload,
-            "The payload format of the app: ecss10, ecss10.extended, 10d (10darts), or linphone (as sent by Flexisip); docs/App-developers.md shows them. Payloads are sent to devices whose pn-param is P256DH.AUTH, the keys of their subscription in base64url. Other devices are woken without a payload."
+            "The payload format of the app: ecss10, ecss10.extended, 10d (10darts), or linphone (as sent by Flexisip); docs/App-developers.md shows each format. Payloads are sent to devices whose pn-param is P256DH.AUTH, the keys of their subscription in base64url. Devices with another pn-param are woken without a payload."
         ),
         .choice(
             "after-end", \.afterEnd,
-            "How a phone is told that a call has ended, if it got a push for the call and has not registered. invite-cancel: when the phone registers within a minute, it gets the INVITE and its CANCEL, so that the app can end the call that it shows. push: the phone gets an end push when the call ends, for apps that support end pushes (docs/Providers.md). none: the phone is not told."
+            "How a phone is notified that a call has ended, if the phone got a push for the call and has not registered since. invite-cancel: when the phone registers within a minute, the daemon sends the INVITE and its CANCEL, so that the app ends the call on its screen. push: the phone gets an end push when the call ends, for apps that support end pushes (docs/Providers.md). none: the phone is not notified of the end."
         ),
         .path(
             "vapid-key-file", \.keyFile, example: "/etc/sippushd/vapid.pem",
-            "The key that signs requests, PEM, on the curve P-256 (RFC 8292). Apps need its public key to subscribe; the answer to a REGISTER has it as +sip.vapid."
+            "The key that signs requests, PEM, on the curve P-256 (RFC 8292). Apps need the public key to subscribe; the 200 to a REGISTER contains the public key as +sip.vapid."
         ).taken(.atOnce),
         .value(
             "vapid-contact", \.contact, contactType, example: "mailto:push@example.net",
             "The contact for push services in case of problems: a mailto: or https: URI."
         ).taken(.atOnce),
-        .path("ca-file", \.caFile, example: "/etc/sippushd/ca.pem", "Certificate authorities for these servers, PEM.")
-            .taken(.atOnce),
+        .path(
+            "ca-file", \.caFile, example: "/etc/sippushd/ca.pem",
+            "Certificate authorities for the push server and the token server, PEM."
+        )
+        .taken(.atOnce),
         .proxy(\.proxy),
         .group("limits", \.limits, "Limits of parallel requests to each push service."),
     ]

@@ -1,18 +1,18 @@
 package import Bytes
 
-/// A web push subscription, read from `pn-prid` (RFC 8599 section 12: the URL of the push resource) and from
-/// `pn-param`, where devices may put the keys for payloads: `<p256dh>.<auth>`, both in base64url.
+/// A web push subscription. Its URL is in `pn-prid` (RFC 8599 section 12). Devices may put the keys for payloads into
+/// `pn-param`: `<p256dh>.<auth>`, both in base64url.
 package struct WebPushToken: Hashable, Sendable {
-    /// The keys as the device sent them, without padding. This type does not check whether the public key is a point on
-    /// the curve.
+    /// The keys as the device sent them, without padding. Whether the public key is a point on the curve is not checked
+    /// here.
     package struct Keys: Hashable, Sendable {
         package let publicKey: ByteString
         package let authSecret: ByteString
     }
 
-    /// The URL for pushes. Its host is allowed, and all programs read it the same way.
+    /// The URL for pushes. Its host is allowed by the settings, and all programs read it in the same way.
     package let url: String
-    /// The origin `https://host`, with the port unless it is the standard one (RFC 6454).
+    /// The origin `https://host`, with the port unless it is the standard port (RFC 6454).
     package let origin: String
     /// The keys for payloads; `nil` if only pushes without payload are possible.
     package let keys: Keys?
@@ -20,10 +20,10 @@ package struct WebPushToken: Hashable, Sendable {
     /// The maximum length of a URL in bytes.
     private static let longest = 2048
 
-    /// Parses the decoded parameters. `nil` if the URL is not `https` to one of the hosts.
+    /// Parses the decoded push parameters. Returns `nil` if the URL is not an `https` URL with one of these hosts.
     ///
     /// - Parameters:
-    ///   - token: the token. Its provider is not checked.
+    ///   - token: the token. The token's provider is not checked.
     ///   - hosts: the allowed hosts.
     package init?(_ token: PushToken, allowedAt hosts: [WebPushHost]) {
         let prid = token.prid
@@ -47,11 +47,11 @@ package struct WebPushToken: Hashable, Sendable {
 }
 
 extension WebPushToken.Keys {
-    /// The lengths of 65 bytes and of 16 bytes in base64url, in characters.
+    /// The lengths in base64url characters of the public key (65 bytes) and of the secret (16 bytes).
     private static let publicKeyLength = 87
     private static let authSecretLength = 22
 
-    /// Parses a `pn-param`. `nil` for another form, which has no meaning in RFC 8599.
+    /// Parses a `pn-param`. Returns `nil` for any other text, to which RFC 8599 gives no meaning.
     init?(_ param: ByteString) {
         let parts = param.parts(separatedBy: UInt8(ascii: "."))
         guard parts.count == 2, let publicKey = Self.text(parts[0], of: Self.publicKeyLength),

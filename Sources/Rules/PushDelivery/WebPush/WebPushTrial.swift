@@ -1,6 +1,7 @@
-/// A push service compares our key with a subscription when a push is sent, and knows nothing of the key before.
+/// Tests whether push services can be reached. A trial cannot test the key, which a push service compares with a
+/// subscription only when a push is sent.
 extension WebPushApp {
-    /// A question to each service that the settings name in full.
+    /// One trial for each push service whose full host name is in the settings.
     package var trials: [CredentialTrial] {
         settings.hosts.filter { !$0.isSuffix }.map { host in
             let port = host.port == WebPushHost.standardPort ? "" : ":\(host.port)"

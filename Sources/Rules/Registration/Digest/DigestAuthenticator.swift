@@ -3,31 +3,34 @@ package import Bytes
 package import SIPGrammar
 package import Timekeeping
 
-/// Digest authentication (RFC 7616, RFC 8760; RFC 2617 for clients without qop): creates challenges and checks answers.
+/// Digest authentication (RFC 7616, RFC 8760; RFC 2617 for clients without qop): creates challenges, and checks the
+/// credentials in requests.
 ///
-/// An answer does not reveal whether the user exists, because the daemon does the same computation for unknown users.
+/// No response reveals whether the user exists, because the daemon does the same computation for unknown users.
 package struct DigestAuthenticator: Sendable {
     package enum Verdict: Hashable, Sendable {
         case authenticated(DigestUser)
-        /// Answer 401 or 407 with ``DigestAuthenticator/challenge(realm:stale:as:of:for:users:now:)``.
+        /// The request must be answered with 401 or 407, see
+        /// ``DigestAuthenticator/challenge(realm:stale:as:of:for:users:now:)``.
         case challenge(Reason)
-        /// The user is authenticated, but may not send this request: answer 403.
+        /// The user is authenticated, but may not send this request, which must be answered with 403.
         case forbidden(DigestUser)
-        /// Too many wrong passwords were sent, so this one was not checked. The duration is the time to wait.
+        /// The password was not checked, because too many wrong passwords came before. The duration is the time to
+        /// wait.
         case limited(Duration)
     }
 
     package enum Reason: Hashable, Sendable {
         /// The request has no credentials for one of our challenges.
         case nothingShown
-        /// The nonce is not ours, was made for another holder, is too old or was already used. The phone can answer
-        /// again without asking its user.
+        /// The nonce is unknown, was made for another holder, is too old, or was already used. The phone can answer a
+        /// new challenge without asking its user.
         case stale
-        /// The response to our nonce is wrong. The user of this name may not exist.
+        /// The response to a valid nonce is wrong. A user with this name need not exist.
         case wrong(ByteString)
     }
 
-    /// The daemon's role in the challenge. It selects the header fields.
+    /// The daemon's role, which decides between 401 and 407 and between their header fields.
     package enum Role: Hashable, Sendable {
         /// WWW-Authenticate and Authorization, with 401.
         case registrar
@@ -49,7 +52,7 @@ package struct DigestAuthenticator: Sendable {
         dummy = Hex.encode(functions.code(Array("no such user".utf8)))
     }
 
-    /// The realm of requests to a domain.
+    /// The realm for users of a domain.
     package func realm(for domain: ByteString) -> ByteString {
         settings.realm.map { ByteString($0) } ?? domain.lowercased()
     }
@@ -57,15 +60,15 @@ package struct DigestAuthenticator: Sendable {
     // MARK: Challenge
 
     /// The header fields of a challenge, one for each algorithm that is offered (RFC 8760 section 2.3). The fields
-    /// contain only required parameters, because the receiver has not proved anything (T4.1).
+    /// contain only required parameters, because the receiver has not authenticated (T4.1).
     ///
     /// - Parameters:
     ///   - realm: the realm of the password.
     ///   - stale: whether the phone may answer without asking its user.
     ///   - role: selects the header field.
-    ///   - request: the challenged request. Its User-Agent selects the algorithms.
+    ///   - request: the challenged request. The User-Agent of the request selects the algorithms.
     ///   - holder: the only peer that can answer the challenge.
-    ///   - users: all users. An algorithm is not offered if one of them has no hash for it.
+    ///   - users: all users. An algorithm is not offered if a user has no hash for it.
     ///   - now: the start of the challenge's lifetime.
     /// - Returns: the fields, all with the same nonce, the preferred algorithm first.
     package mutating func challenge(
@@ -89,15 +92,15 @@ package struct DigestAuthenticator: Sendable {
         }
     }
 
-    /// The algorithms for one client, the preferred one first. They do not depend on the user or on whether the user
-    /// exists (T7).
+    /// The algorithms to offer to one client, the preferred one first. The algorithms do not depend on the user, or on
+    /// whether the user exists (T7).
     private func offer(to userAgent: ByteString?, _ users: UserDirectory) -> [DigestAlgorithm] {
         if settings.algorithms.contains(.md5), isOld(userAgent) { return [.md5] }
         let common = settings.algorithms.filter { users.allHave($0) }
         return common.isEmpty ? settings.algorithms : common
     }
 
-    /// Whether the client fails when it is offered any algorithm except MD5.
+    /// Whether the client fails if it is offered any algorithm except MD5.
     private func isOld(_ userAgent: ByteString?) -> Bool {
         settings.oldClients.contains { name in
             guard let userAgent else { return name == DigestSettings.namelessClients }
@@ -107,7 +110,8 @@ package struct DigestAuthenticator: Sendable {
 
     // MARK: Check
 
-    /// Checks the credentials of a request. The first credentials that answer a nonce of ours are used.
+    /// Checks the credentials of a request. If a request has several credentials, the first ones that answer one of our
+    /// nonces are used.
     ///
     /// A password is checked only after the nonce proves that this holder received it. A sender with a forged address
     /// cannot make the daemon compute hashes, and a wrong password counts against the peer that sent it (T8).
@@ -117,12 +121,13 @@ package struct DigestAuthenticator: Sendable {
     ///   - role: selects the credentials to check.
     ///   - realm: credentials for other realms are ignored.
     ///   - owner: the user that must have made the request, for a REGISTER the To user (RFC 3261 section 10.3 step 4);
-    ///     `nil` when any user may.
+    ///     `nil` if any user may make it.
     ///   - flow: the source of the request. A retransmission has the flow of the original.
     ///   - holder: the peer that sent the credentials.
     ///   - users: all users.
     ///   - now: the time against which the age of a nonce is measured.
-    ///   - wait: returns how long to wait before a password of that user is checked; `nil` if it may be checked now.
+    ///   - wait: returns how long to wait before a password of that user is checked; `nil` if the password may be
+    ///     checked now.
     /// - Returns: the verdict; a challenge if no credentials can be used.
     package mutating func check(
         _ request: SIPRequest, as role: Role, realm: ByteString, owner: ByteString?, on flow: Flow,
@@ -165,8 +170,8 @@ package struct DigestAuthenticator: Sendable {
         return equalInConstantTime(expected, credentials.response) && ha1 != nil ? user : nil
     }
 
-    /// A hash of the whole message. Only the same request passes again with the same nonce count, so overheard
-    /// credentials cannot be used for another Contact (T6).
+    /// A hash of the whole request. Only the same request is accepted again with the same nonce count, so overheard
+    /// credentials cannot register another Contact (T6).
     private static func fingerprint(_ request: SIPRequest, on flow: Flow) -> Int {
         var hasher = Hasher()
         hasher.combine(request.frame.bytes)
@@ -174,8 +179,8 @@ package struct DigestAuthenticator: Sendable {
         return hasher.finalize()
     }
 
-    /// Whether the password is right, for services that receive the password itself. The check takes equally long for
-    /// unknown users.
+    /// Whether a clear-text password is right, for services that receive passwords over HTTP. The check takes equally
+    /// long for unknown users.
     package func isPassword(
         _ password: ByteString, of name: ByteString, realm: ByteString, users: UserDirectory
     ) -> Bool {
@@ -196,7 +201,8 @@ package struct DigestAuthenticator: Sendable {
         let count: UInt32?
     }
 
-    /// Reads the parts of credentials that need no user; `nil` if they answer none of our challenges.
+    /// Reads the parts of credentials for which the user need not be known; `nil` if the credentials answer none of our
+    /// challenges.
     private func answer(_ credentials: DigestCredentials, to request: SIPRequest) -> Answer? {
         guard let algorithm = algorithm(of: credentials), credentials.response.count == algorithm.digitCount,
             isUsable(credentials.uri, for: request.uri)
@@ -210,8 +216,8 @@ package struct DigestAuthenticator: Sendable {
         return Answer(algorithm: algorithm, count: count)
     }
 
-    /// The algorithm of the credentials, if it was offered. Otherwise an attacker in the middle could choose the
-    /// weakest.
+    /// The algorithm of the credentials, if the daemon offers it. Without this check, an attacker on the network path
+    /// could choose the weakest algorithm.
     private func algorithm(of credentials: DigestCredentials) -> DigestAlgorithm? {
         let name = credentials.algorithm?.string.uppercased() ?? DigestAlgorithm.md5.rawValue
         return settings.algorithms.first { $0.rawValue == name }
@@ -228,8 +234,8 @@ package struct DigestAuthenticator: Sendable {
         return count
     }
 
-    /// Whether the URI of the credentials matches the URI of the request. Only user and host must be the same, because
-    /// proxies and phones disagree about parameters and ports.
+    /// Whether the URI of the credentials matches the URI of the request. Only user and host must be equal, because
+    /// proxies and phones write parameters and ports differently.
     private func isUsable(_ text: ByteString, for uri: SIPURI) -> Bool {
         if text == uri.text { return true }
         guard let given = SIPURI(text) else { return false }
@@ -239,7 +245,7 @@ package struct DigestAuthenticator: Sendable {
 }
 
 extension [UInt8] {
-    /// Appends the inside of a quoted string (RFC 3261 section 25.1).
+    /// Appends a text with the escapes that a quoted string needs (RFC 3261 section 25.1).
     fileprivate mutating func append(quoting text: ByteString) {
         for byte in text.array {
             if byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\") { append(UInt8(ascii: "\\")) }

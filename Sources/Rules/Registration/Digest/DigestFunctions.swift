@@ -1,9 +1,10 @@
 import Bytes
 package import SIPGrammar
 
-/// The cryptography of digest authentication. The caller provides it, because this module has none.
+/// The cryptographic functions for digest authentication. The shell provides them, because this module has no
+/// cryptography.
 package struct DigestFunctions: Sendable {
-    /// The binary digest of the bytes.
+    /// Computes the binary digest of the bytes.
     package let hash: @Sendable (DigestAlgorithm, [UInt8]) -> [UInt8]
     /// A code of at least 16 bytes that nobody can compute without a random key of this process: HMAC with SHA-256.
     package let code: @Sendable ([UInt8]) -> [UInt8]
@@ -15,7 +16,7 @@ package struct DigestFunctions: Sendable {
         self.code = code
     }
 
-    /// The digest in lower-case hexadecimal, as the next hash and the protocol use it.
+    /// The digest of the bytes in lower-case hexadecimal, as the protocol and further hashes need it.
     func hexHash(_ algorithm: DigestAlgorithm, _ bytes: [UInt8]) -> [UInt8] { Hex.encode(hash(algorithm, bytes)) }
 
     /// The correct response of a user with that HA1 to the challenge of these credentials (RFC 7616 section 3.4.1).
@@ -44,7 +45,7 @@ package struct DigestFunctions: Sendable {
     }
 }
 
-/// Compares two texts. The time is constant for equal lengths, and the lengths are not secret.
+/// Compares two texts in a time that depends only on their lengths, which are not secret.
 func equalInConstantTime(_ left: [UInt8], _ right: ByteString) -> Bool {
     guard left.count == right.count else { return false }
     var difference: UInt8 = 0

@@ -10,7 +10,7 @@ package enum DigestAlgorithm: String, Hashable, Sendable, CaseIterable {
     package var digitCount: Int { self == .md5 ? 32 : 64 }
 }
 
-/// Settings of how the daemon challenges phones and checks their answers.
+/// Settings for the challenges of phones and for the checks of their credentials.
 package struct DigestSettings: SettingsGroup, Hashable {
     package var realm: String?
     package var algorithms: [DigestAlgorithm] = [.sha256, .md5]
@@ -19,7 +19,7 @@ package struct DigestSettings: SettingsGroup, Hashable {
     package var allowsMissingQop = false
     package var oldClients = [Self.namelessClients, "baresip v0.", "baresip v1.", "SIPp"]
 
-    /// The name in the settings for clients without a User-Agent.
+    /// The name that stands in the settings for clients without a User-Agent.
     static let namelessClients = "-"
 
     package init() {}
@@ -27,15 +27,15 @@ package struct DigestSettings: SettingsGroup, Hashable {
     package static let schema: [Setting<DigestSettings>] = [
         .string(
             "realm", \.realm, example: "example.org",
-            "The realm that users see in the password dialog. Every stored password hash contains the realm: set the passwords again after a change. Default: each domain is its own realm."
+            "The realm that users see in the password dialog. Every stored password hash contains the realm: after a change of realm, set all passwords again. Default: each domain is its own realm."
         ),
         .list(
             "algorithms", of: .choice, \.algorithms,
-            "Hash functions to offer, the preferred one first: SHA-512-256, SHA-256, MD5. Leave out MD5 if every phone supports SHA-256. A function is offered only when every user has a hash for it: set the password again for a user without one."
+            "Hash functions to offer, the preferred one first: SHA-512-256, SHA-256, MD5. Leave out MD5 if every phone supports SHA-256. The daemon offers a hash function only if every user has a hash for that function: set the password again for a user who lacks the hash."
         ),
         .list(
             "old-clients", \.oldClients,
-            "Clients that support only MD5, by the beginning of their User-Agent; \"-\" means clients without User-Agent. Their challenges offer only MD5, if MD5 is in algorithms."
+            "Clients that support only MD5, named by the beginning of their User-Agent; \"-\" stands for clients without User-Agent. If MD5 is in algorithms, challenges to these clients offer only MD5."
         ),
         .duration(
             "nonce-lifetime", in: .seconds(5)...(.seconds(3600)), \.nonceLifetime,
@@ -47,7 +47,7 @@ package struct DigestSettings: SettingsGroup, Hashable {
         ),
         .bool(
             "allow-missing-qop", \.allowsMissingQop,
-            "Accept answers of old phones that have no qop and no nonce count. Each challenge is then valid for one request."
+            "Accept answers of old phones that have no qop and no nonce count. With allow-missing-qop, each challenge is valid for one request only."
         ),
     ]
 

@@ -2,21 +2,21 @@ package import Addressing
 import PushDelivery
 package import Timekeeping
 
-/// Limits the wrong passwords from a source and for a user. Beyond the limit no password is checked (T8). SIP and HTTP
-/// share one limit.
+/// Limits the wrong passwords from one source and for one user. At the limit, no password is checked (T8). Wrong
+/// passwords in SIP and HTTP are counted together.
 ///
-/// The memory is limited: the keys of the tables are seeded hashes, and each table has a maximum size. Unknown users
-/// count, too. A right password does not reset the count, so a person with one user's password gets no further guesses
-/// for another user.
+/// The memory is limited: the keys of the tables are seeded hashes, and each table has a maximum size. Wrong passwords
+/// for unknown users count too. A right password does not reset the count, so a person with one user's password gets no
+/// further guesses for another user.
 ///
-/// Strangers cannot lock out a user: at a source where the user has authenticated before, only wrong passwords from
-/// that source count, and only for that user.
+/// Strangers cannot lock out a user: at a source where the user has authenticated before, only wrong passwords for this
+/// user from this source count.
 package struct LoginLimit: Sendable {
     private var sources: RateLimit<Int>
     private var users: RateLimit<Int>
-    /// The wrong passwords by user and source, for users who have authenticated at that source.
+    /// The wrong passwords of users at sources where they have authenticated before, by user and source.
     private var known: RateLimit<Int>
-    /// The users and sources of right passwords: the newer half, and the older one.
+    /// Hashes of users with the sources of their right passwords: the newer half, and the older half.
     private var recentProofs = Set<Int>()
     private var olderProofs = Set<Int>()
 
@@ -25,11 +25,11 @@ package struct LoginLimit: Sendable {
 
     /// One attempt to authenticate.
     package struct Attempt: Sendable {
-        /// The source; `nil` for a trusted peer, which represents many phones.
+        /// The source of the attempt; `nil` for a trusted peer, which sends for many phones.
         package let source: IPAddress?
         /// The owner of the password; `nil` for a key or token, which has no user.
         package let user: AddressOfRecord?
-        /// Whether the user has a contact at that source.
+        /// Whether the user has a contact with this source address.
         package let isAtHome: Bool
 
         package init(from source: IPAddress?, for user: AddressOfRecord? = nil, isAtHome: Bool = false) {
@@ -46,8 +46,11 @@ package struct LoginLimit: Sendable {
         }
     }
 
+    /// Creates the limits.
+    ///
     /// - Parameters:
-    ///   - perSource: the maximum number of wrong passwords a minute from one IPv4 address or IPv6 /64; 0 for no limit.
+    ///   - perSource: the maximum number of wrong passwords a minute from one IPv4 address or IPv6 /64; 0 for no
+    ///     limit.
     ///   - perUser: the maximum number of wrong passwords a minute for one user; 0 for no limit.
     package init(perSource: Int, perUser: Int) {
         sources = RateLimit(perMinute: perSource, capacity: Self.capacity)
@@ -55,7 +58,7 @@ package struct LoginLimit: Sendable {
         known = RateLimit(perMinute: perUser, capacity: Self.capacity)
     }
 
-    /// How long to wait until a password is checked; `nil` if it may be checked now.
+    /// How long to wait before the password of an attempt is checked; `nil` if it is checked now.
     package func wait(for attempt: Attempt, now: Instant) -> Duration? {
         if isKnown(attempt) { return known.wait(for: attempt.pair, now: now) }
         let waits = [
@@ -65,7 +68,7 @@ package struct LoginLimit: Sendable {
         return waits.compactMap(\.self).max()
     }
 
-    /// A password was wrong.
+    /// Counts a wrong password.
     package mutating func failed(_ attempt: Attempt, now: Instant) {
         if isKnown(attempt) {
             _ = known.admit(attempt.pair, now: now)
@@ -75,7 +78,8 @@ package struct LoginLimit: Sendable {
         if let user = attempt.user { _ = users.admit(user.hashValue, now: now) }
     }
 
-    /// A password was right. A trusted peer's address is not the user's source, so nothing is remembered for it.
+    /// Notes a right password. Nothing is remembered about a trusted peer, because its address is not the user's
+    /// source.
     package mutating func succeeded(_ attempt: Attempt) {
         guard attempt.source != nil, attempt.user != nil, recentProofs.insert(attempt.pair).inserted,
             recentProofs.count >= Self.capacity / 2

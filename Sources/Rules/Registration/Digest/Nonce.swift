@@ -2,20 +2,21 @@ package import Addressing
 import Bytes
 import Timekeeping
 
-/// The peer for which a nonce is made. A peer that sends it back has received it, so its source address is not forged
-/// (T8).
+/// The peer for which a nonce is made. A peer that sends the nonce back has received it, so its source address is not
+/// forged (T8).
 ///
-/// All trusted peers count as one holder, because several of them may carry the requests of one phone.
+/// All trusted peers together count as one, because several trusted peers may forward the requests of one phone.
 package enum NonceHolder: Hashable, Sendable {
     case trusted
     /// An IPv4 address or IPv6 /64, with any port.
     case source(IPAddress)
 }
 
-/// A challenge's nonce: its creation time, its number, and a code that only this process can compute, for one holder.
+/// The nonce of a challenge: its creation time, its serial number, and a code that only this process can compute, for
+/// one ``NonceHolder``.
 ///
-/// The daemon need not remember a nonce before it is answered, and no nonce survives a restart (RFC 7616 section 3.3).
-/// A nonce is short, because its receiver has not proved anything (T4.1).
+/// The daemon need not remember a nonce before a phone answers it, and no nonce survives a restart (RFC 7616 section
+/// 3.3). A nonce is short, because its receiver has not authenticated (T4.1).
 struct Nonce {
     let serial: UInt64
     let issued: Instant
@@ -35,6 +36,8 @@ struct Nonce {
         self.issued = Instant(nanoseconds: Int64(milliseconds % Self.part) * 1_000_000)
     }
 
+    /// Reads a nonce.
+    ///
     /// - Returns: `nil` if this process did not make the nonce for that holder.
     init?(_ text: ByteString, for holder: NonceHolder, _ functions: DigestFunctions) {
         guard text.count == 28, let bytes = text.withSpan({ Base64.url.decode($0) }),
@@ -71,14 +74,14 @@ struct Nonce {
     }
 }
 
-/// Remembers the highest count of each answered nonce, so that no answer is accepted twice.
+/// Remembers the highest nonce count of each answered nonce, so that no answer is accepted twice.
 ///
-/// The memory is limited to two generations of entries. The older one is dropped when the newer one has half the
+/// The memory is limited to two generations of entries. The older generation is dropped when the newer one has half the
 /// maximum number of entries, or is one lifetime old. A nonce that may have been dropped is refused as stale.
 struct NonceLedger {
     private struct Use {
         var count: UInt32
-        /// The fingerprint of the request that was accepted with that count.
+        /// A hash of the request that was accepted with the highest count.
         var fingerprint: Int
     }
 
@@ -91,9 +94,10 @@ struct NonceLedger {
     private let lifetime: Duration
     private var current = Generation()
     private var previous = Generation()
-    /// When the current generation of nonces began.
+    /// The time at which the newer generation of entries began.
     private var began: Instant?
-    /// Nonces up to this number that are in no generation may have been used.
+    /// The highest serial number of a dropped nonce. Nonces up to this number may have been used, even if no entry has
+    /// them.
     private var forgotten: UInt64 = 0
 
     init(limit: Int, lifetime: Duration) {
@@ -103,9 +107,9 @@ struct NonceLedger {
 
     var count: Int { current.uses.count + previous.uses.count }
 
-    /// Whether a request with that nonce count may pass. If so, the count is used up.
+    /// Whether a request with this nonce count may pass. If the result is true, the count is used up.
     ///
-    /// The same count passes again for the same `fingerprint`, which is a retransmission.
+    /// The same count with the same `fingerprint` may pass again, because the request is a retransmission.
     mutating func admit(_ serial: UInt64, count: UInt32, fingerprint: Int, now: Instant) -> Bool {
         rotate(now: now)
         if let use = current.uses[serial] ?? previous.uses[serial] {

@@ -2,7 +2,7 @@ package import Bytes
 
 /// One user who may register and call: name, realm, and the HA1 of each algorithm in lower-case hexadecimal.
 ///
-/// Within its realm an HA1 is as good as the password, so ``description`` leaves it out.
+/// Within its realm, an HA1 is as secret as the password, so ``description`` leaves it out.
 package struct DigestUser: Hashable, Sendable, CustomStringConvertible {
     package let name: ByteString
     package let realm: ByteString
@@ -14,7 +14,8 @@ package struct DigestUser: Hashable, Sendable, CustomStringConvertible {
         self.ha1 = ha1
     }
 
-    /// A user with a password. The HA1 of each given algorithm is computed (RFC 7616 section 3.4.2).
+    /// Creates a user with a password. The initializer computes the HA1 for each of these algorithms (RFC 7616 section
+    /// 3.4.2).
     package init(
         name: ByteString, realm: ByteString, password: ByteString, algorithms: [DigestAlgorithm],
         functions: DigestFunctions
@@ -35,7 +36,7 @@ package struct DigestUser: Hashable, Sendable, CustomStringConvertible {
     package var description: String { "\(name) in \(realm)" }
 }
 
-/// The users in memory. Names are case-sensitive, and realms are compared unchanged.
+/// The users in memory. Names are case-sensitive, and so are realms.
 package struct UserDirectory: Sendable {
     private struct Key: Hashable {
         let name: ByteString
@@ -48,13 +49,15 @@ package struct UserDirectory: Sendable {
 
     package init() {}
 
-    /// Adds the user, or replaces the user with that name and realm.
+    /// Adds a user, or replaces the user with the same name and realm.
     package mutating func add(_ user: DigestUser) {
         let old = users.updateValue(user, forKey: Key(name: user.name.compacted(), realm: user.realm.compacted()))
         count(old, by: -1)
         count(user, by: 1)
     }
 
+    /// Removes a user.
+    ///
     /// - Returns: the removed user.
     @discardableResult
     package mutating func remove(name: ByteString, realm: ByteString) -> DigestUser? {

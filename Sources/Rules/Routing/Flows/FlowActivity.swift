@@ -1,17 +1,20 @@
 package import Addressing
 package import Timekeeping
 
-/// When each flow last showed life. Two tables take turns: the older table is dropped as a whole, so that old entries
-/// need not be searched for.
+/// The time at which each flow last showed life. Two tables take turns: the older one is dropped as a whole, so that
+/// old entries need no search.
 package struct FlowActivity: Sendable {
     let span: Duration
     private var recent: [Flow: Instant] = [:]
     private var older: [Flow: Instant] = [:]
     private var turnsAt = Instant.distantPast
 
-    /// How many flows a table remembers. Anybody can show life, so a full table takes no further flows.
+    /// The maximum number of flows in one table. Anybody can send a sign of life, so a full table accepts no further
+    /// flows.
     private static let limit = 500_000
 
+    /// Creates empty tables.
+    ///
     /// - Parameter span: how long a sign of life counts.
     package init(span: Duration) { self.span = span }
 
@@ -29,7 +32,7 @@ package struct FlowActivity: Sendable {
         return now - last < span
     }
 
-    /// Forgets a flow whose connection has ended.
+    /// Removes a flow whose connection has ended.
     package mutating func forgot(_ flow: Flow) {
         recent[flow] = nil
         older[flow] = nil

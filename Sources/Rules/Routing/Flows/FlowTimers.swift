@@ -1,11 +1,12 @@
 package import Addressing
 package import Timekeeping
 
-/// The UDP flows whose phones were told how often to show life (Flow-Timer, RFC 5626 section 4.4), and when they last
-/// did. TCP reports a closed connection. For UDP, silence is the only sign.
+/// The UDP flows whose phones must send keep-alives (Flow-Timer, RFC 5626 section 4.4), with the time of the last
+/// message on each. For TCP, the system reports a closed connection. For UDP, only silence shows that the phone is
+/// gone.
 package struct FlowTimers: Sendable {
     private struct Entry {
-        /// The bindings that were registered on the flow. A phone may have several users.
+        /// The bindings of the flow. A phone may have registered several users on it.
         var bindings: [DeviceID]
         var heard: Instant
         var isSilent = false
@@ -16,7 +17,7 @@ package struct FlowTimers: Sendable {
 
     package var isEmpty: Bool { entries.isEmpty }
 
-    /// When the next flow has to be checked.
+    /// The time at which the next flow must be checked.
     package var nextDeadline: Instant? { deadlines.nextDeadline }
 
     package mutating func registered(_ binding: DeviceID, on flow: Flow, span: Duration, now: Instant) {
@@ -32,7 +33,9 @@ package struct FlowTimers: Sendable {
         entries[flow] = entry
     }
 
-    /// - Returns: the bindings that were registered on the flow, if the flow was silent until now.
+    /// Notes a message on a flow.
+    ///
+    /// - Returns: the bindings of the flow, if it counted as silent until now.
     package mutating func heard(_ flow: Flow, span: Duration, now: Instant) -> [DeviceID] {
         guard let index = entries.index(forKey: flow) else { return [] }
         entries.values[index].heard = now
@@ -42,11 +45,14 @@ package struct FlowTimers: Sendable {
         return entries.values[index].bindings
     }
 
+    /// Finds a flow on which no message came for `span`. The caller of this method repeats the call until the result is
+    /// `nil`.
+    ///
     /// - Parameters:
-    ///   - span: how long a flow must be silent.
+    ///   - span: how long a flow must be silent to count as lost.
     ///   - now: the time.
     ///   - isTheirs: whether the binding still exists and was registered on the flow.
-    /// - Returns: the bindings of one flow on which nothing came for `span`. Call this method until it returns `nil`.
+    /// - Returns: the flow with its bindings; `nil` if there is no such flow.
     package mutating func fallenSilent(
         span: Duration, now: Instant, isTheirs: (DeviceID, Flow) -> Bool
     ) -> (flow: Flow, bindings: [DeviceID])? {

@@ -3,15 +3,16 @@ package import ProxyPolicy
 package import Registration
 package import Timekeeping
 
-/// The state of flows: when each flow last showed life, and which names its certificate proves.
+/// The engine's knowledge about flows: when each flow last showed life, and which host names the peer's certificate
+/// proves.
 package struct KnownFlows {
-    /// When each flow last showed life. `nil` if `call.ring-live-flow-within` is zero.
+    /// The time at which each flow last showed life; `nil` if `call.ring-live-flow-within` is zero.
     private var activity: FlowActivity?
-    /// UDP flows that must send a keep-alive at intervals, with their deadlines.
+    /// The UDP flows on which keep-alives are expected, with their deadlines.
     private var timers = FlowTimers()
-    /// Whether the engine has a timer for the next flow that may be overdue.
+    /// Whether the engine has set a timer for the next flow whose keep-alive may be late.
     private var isTimerArmed = false
-    /// Certificate names that the peers of open connections have proved, by connection number.
+    /// The host names that the peers of open connections have proved by certificate, by connection number.
     private var provedNames: [UInt64: [String]] = [:]
 
     package init(_ settings: ProxySettings) { watchActivity(settings) }
@@ -21,10 +22,10 @@ package struct KnownFlows {
         activity = span > .zero ? FlowActivity(span: span) : nil
     }
 
-    /// Something came on the flow.
+    /// Notes a sign of life: any message or keep-alive on the flow.
     package mutating func showedLife(_ flow: Flow, now: Instant) { activity?.noted(on: flow, now: now) }
 
-    /// Whether signs of life count at all: `call.ring-live-flow-within` is not zero.
+    /// Whether signs of life are recorded, because `call.ring-live-flow-within` is not zero.
     package var watchesActivity: Bool { activity != nil }
 
     /// Whether the flow has shown life within `call.ring-live-flow-within`.
@@ -36,7 +37,7 @@ package struct KnownFlows {
         return now.date - target.registeredAt < activity.span || activity.wasAlive(target.flow, now: now.instant)
     }
 
-    /// The connection has ended.
+    /// Forgets a flow whose connection has ended.
     package mutating func ended(_ flow: Flow) {
         activity?.forgot(flow)
         provedNames[flow.connection] = nil
@@ -44,29 +45,33 @@ package struct KnownFlows {
 
     // MARK: Certificates
 
-    /// The peer of the connection has proved these names. The names are in lower case.
+    /// Notes the host names, in lower case, that the connection's peer has proved.
     package mutating func proved(_ names: [String], on flow: Flow) {
         provedNames[flow.connection] = names.isEmpty ? nil : names
     }
 
-    /// The names that the connection's peer has proved; `nil` if it proved none.
+    /// The host names that the connection's peer has proved; `nil` if it has proved none.
     package func names(on flow: Flow) -> [String]? {
         provedNames.isEmpty || !flow.isConnection ? nil : provedNames[flow.connection]
     }
 
     // MARK: Flow-Timers
 
-    /// A phone was told to show life on the flow, with pauses of at most `span`.
+    /// Begins to watch a UDP flow, because its phone was told to send keep-alives with pauses of at most `span`.
     package mutating func toldTimer(_ device: DeviceID, on flow: Flow, span: Duration, now: Instant) {
         timers.registered(device, on: flow, span: span, now: now)
     }
 
-    /// - Returns: the devices that are on a flow that was silent until now.
+    /// Notes a sign of life on a watched flow.
+    ///
+    /// - Returns: the bindings of the flow, if it counted as silent until now.
     package mutating func heard(_ flow: Flow, span: Duration, now: Instant) -> [DeviceID] {
         timers.isEmpty ? [] : timers.heard(flow, span: span, now: now)
     }
 
-    /// - Returns: when ``timerDue()`` must be told; `nil` if nothing is due, or the time was returned before.
+    /// Decides whether the engine must set a timer for the watched flows.
+    ///
+    /// - Returns: when ``timerDue()`` must be called; `nil` if no flow is watched, or if a timer is already set.
     package mutating func armsTimer() -> Instant? {
         guard !isTimerArmed, let next = timers.nextDeadline else { return nil }
         isTimerArmed = true
@@ -75,10 +80,12 @@ package struct KnownFlows {
 
     package mutating func timerDue() { isTimerArmed = false }
 
-    /// Phones are not told any more to show life.
+    /// Stops watching all flows, because phones are no longer told to send keep-alives.
     package mutating func timersEnded() { timers = FlowTimers() }
 
-    /// - Returns: the next flow that has been silent too long, with its devices that are still registered on it.
+    /// Finds the next watched flow that has been silent for too long.
+    ///
+    /// - Returns: the flow, with the bindings that are still registered on it; `nil` if there is no such flow.
     package mutating func fallenSilent(
         span: Duration, now: Instant, isOn: (DeviceID, Flow) -> Bool
     ) -> (flow: Flow, bindings: [DeviceID])? {

@@ -1,8 +1,8 @@
 package import Addressing
 package import Timekeeping
 
-/// Places that refused a TCP connection within the last five minutes. Large requests to such a place go by UDP without
-/// another attempt.
+/// The addresses that have refused a TCP connection within the last five minutes. A large request to one of these
+/// addresses is sent over UDP immediately.
 package struct PlacesWithoutTCP {
     private var ends: [Endpoint: Instant] = [:]
 

@@ -1,17 +1,18 @@
 package import Addressing
 package import Timekeeping
 
-/// Checks whether our advertised name, which Via and Record-Route carry, leads back to this daemon. If the name leads
-/// elsewhere, requests inside calls get lost: the PBX sends its BYE to that name.
+/// Checks whether the daemon's advertised host name, which Via and Record-Route contain, leads to this daemon. If it
+/// leads to another host, requests inside dialogs get lost, such as the BYE of the PBX.
 ///
-/// The daemon looks the name up and sends OPTIONS to its addresses, at the start and each hour.
+/// The daemon looks up the name and sends OPTIONS to its addresses, at the start and each hour.
 package struct AdvertisedName: Sendable {
     package enum State: String, Hashable, Sendable {
         case unknown
         case reached
-        /// This machine's resolver finds no address for the name.
+        /// The look-up on this machine finds no address for the name.
         case unresolved
-        /// No OPTIONS to the addresses came back. Behind a NAT that may happen although other hosts reach us.
+        /// None of the OPTIONS to the addresses has arrived at the daemon. Behind a NAT, these OPTIONS may be lost
+        /// although other hosts reach this daemon.
         case silent
     }
 
@@ -22,23 +23,24 @@ package struct AdvertisedName: Sendable {
     private static let interval: Duration = .seconds(3600)
     private static let addressLimit = 4
 
-    /// With `isUsed` false no name is advertised, and nothing is checked.
+    /// Creates the check. If `isUsed` is false, no name is advertised, and nothing is checked.
     package init(isUsed: Bool, now: Instant) {
         if isUsed { nextLook = now }
     }
 
     package var nextDeadline: Instant? { nextLook }
 
-    /// Whether the name must be looked up now. If so, the next look-up is due in an hour.
+    /// Whether the name must be looked up now. If the result is true, the next look-up is due in an hour.
     package mutating func isDue(now: Instant) -> Bool {
         guard let look = nextLook, look <= now else { return false }
         nextLook = now + Self.interval
         return true
     }
 
-    /// The look-up of the name has ended.
+    /// Handles the result of the look-up of the name.
     ///
-    /// - Returns: the places to send OPTIONS to, and whether the state is new and so must be logged.
+    /// - Returns: the addresses to which OPTIONS must be sent, and whether the state has changed, so that it must be
+    ///   logged.
     package mutating func found(_ places: [Endpoint]) -> (ask: [Endpoint], isNews: Bool) {
         guard !places.isEmpty else {
             asked = []
@@ -49,13 +51,13 @@ package struct AdvertisedName: Sendable {
         return (ask, false)
     }
 
-    /// One of the places has answered the OPTIONS. Returns whether the state is new.
+    /// Notes that an OPTIONS to one of the addresses was answered. Returns whether the state has changed.
     package mutating func answered() -> Bool {
         asked = []
         return turn(to: .reached)
     }
 
-    /// One of the places did not answer the OPTIONS. Returns whether the state is new.
+    /// Notes that an OPTIONS to one of the addresses was not answered. Returns whether the state has changed.
     package mutating func failed(_ place: Endpoint) -> Bool {
         guard asked.remove(place) != nil, asked.isEmpty else { return false }
         return turn(to: .silent)

@@ -7,49 +7,50 @@ package import Timekeeping
 /// Watches whether the upstream's servers answer the requests of phones (T33.4).
 ///
 /// Each server gets an OPTIONS at an interval, and also when a call has had no response for two seconds. Any response
-/// shows that the server is up. If neither OPTIONS nor calls get a response for `patience`, the server is down. Then
-/// calls that wait for its first response end, and the OPTIONS continue.
+/// shows that the server is up. If neither OPTIONS nor calls get a response for `patience`, the server counts as down.
+/// While a server is down, calls without a first response are ended, and the daemon continues to send OPTIONS.
 ///
-/// Some servers answer calls, but never OPTIONS. Such a server counts as down, too, but calls are still sent to it, and
-/// end after four seconds without a response.
+/// Some servers answer calls, but never OPTIONS. A server that never answers OPTIONS may count as down too, but calls
+/// are still sent to it, and are ended after four seconds without a response.
 package struct UpstreamHealth: Sendable {
     package enum State: String, Hashable, Sendable {
-        /// The server has got no OPTIONS yet, or still has time to answer.
+        /// The server has got no OPTIONS yet, or its time to answer is not over.
         case unknown
         case up
         case down
     }
 
-    /// One of the servers behind the upstream's name.
+    /// One of the servers that the upstream's host name leads to.
     package struct Server: Sendable {
         package let hop: ResolvedHop
         package fileprivate(set) var state = State.unknown
-        /// When the server entered its present state.
+        /// The time at which the present state began.
         package fileprivate(set) var since: Instant
         /// When the server's last response came.
         fileprivate var lastHeard: Instant?
-        /// Whether the server has answered any OPTIONS since the daemon started. Only then does silence count as
-        /// failure.
+        /// Whether the server has answered any OPTIONS since the daemon started. If the value is false, calls are still
+        /// sent to the server while it counts as down.
         fileprivate var answersProbes = false
         /// Whether an OPTIONS to the server is pending.
         fileprivate var isAsked = false
-        /// When the last OPTIONS was sent, and by when a response must come before the server counts as down.
+        /// The time at which the last OPTIONS was sent. If no response comes within `patience`, the server counts as
+        /// down.
         fileprivate var askedAt: Instant
         fileprivate var verdictAt: Instant?
         fileprivate var nextProbe: Instant
     }
 
     package enum Order: Equatable, Sendable {
-        /// Look the upstream's name up, and report the addresses to ``found(_:now:)``.
+        /// Look up the upstream's host name, and report the addresses to ``found(_:now:)``.
         case lookUp
         /// Send OPTIONS to this hop. Report the result to ``heard(at:isProbe:now:)`` or
         /// ``probeEnded(at:wasSent:now:)``.
         case probe(ResolvedHop)
-        /// End this call: it got no response, and its server is down.
+        /// End this call, because it got no response and its server is down.
         case giveUp(ClientTransactionID)
-        /// The server's state has changed. `after` is how long the former state lasted.
+        /// Log that the server's state has changed. `after` is the duration of the previous state.
         case tell(Endpoint, State, after: Duration)
-        /// The look-up of the upstream's name has begun to fail, or succeeds again.
+        /// Log that the look-up of the upstream's name has begun to fail, or succeeds again.
         case tellName(isKnown: Bool)
     }
 
@@ -61,26 +62,27 @@ package struct UpstreamHealth: Sendable {
 
     private let settings: UpstreamCheckSettings
     package private(set) var servers: [Server] = []
-    /// Whether the last look-up of the upstream's name found no address.
+    /// Whether the last look-up of the upstream's host name found no address.
     package private(set) var isNameless = false
     private var nextRound: Instant?
     /// The calls of the last two seconds, oldest first.
     private var calls = Queue<WaitingCall>()
-    /// Older calls that still have no response.
+    /// The calls that are older than two seconds and still have no response.
     private var silent: [WaitingCall] = []
-    /// When ``due(now:isSilent:)`` must be called next.
+    /// The time at which ``due(now:isSilent:)`` must be called next.
     package private(set) var nextDeadline: Instant?
 
-    /// How long a call may have no response until its server gets an OPTIONS, and until the call ends if that server is
-    /// down.
+    /// How long a call waits for a response before its server gets an OPTIONS (`suspicion`), and before the call ends
+    /// if that server is down (`trial`).
     private static let suspicion: Duration = .seconds(2)
     private static let trial: Duration = .seconds(4)
-    /// The pause before the next OPTIONS to an unreachable server, and before the next look-up of the name.
+    /// The pause before the next OPTIONS to a server that cannot be reached, and before the next look-up of the host
+    /// name.
     private static let retryPause: Duration = .seconds(2)
     private static let nameRetryPause: Duration = .seconds(5)
     private static let serverLimit = 16
 
-    /// With `isUsed` false there is no upstream, and nothing is checked.
+    /// Creates the checks. If `isUsed` is false, the settings name no upstream, and nothing is checked.
     package init(_ settings: UpstreamCheckSettings, isUsed: Bool, now: Instant) {
         self.settings = settings
         guard isUsed, settings.interval > .zero else { return }
@@ -90,15 +92,16 @@ package struct UpstreamHealth: Sendable {
 
     package var isOn: Bool { nextRound != nil }
 
-    /// Whether no server would answer a request now.
+    /// Whether all servers are down, so that no server would answer a request now.
     package var isAway: Bool { isNameless || !servers.isEmpty && servers.allSatisfy { $0.state == .down } }
 
-    /// Whether requests are refused without being sent: all servers are down, and all have answered OPTIONS before.
+    /// Whether requests are refused without being sent, because all servers are down and all have answered OPTIONS
+    /// before.
     package var refuses: Bool {
         !isNameless && !servers.isEmpty && servers.allSatisfy { $0.state == .down && $0.answersProbes }
     }
 
-    /// The hops in order of preference: servers that are not known to be down come first.
+    /// The hops in the order in which to try them: servers that are known to be down come last.
     package func preferred(_ hops: [ResolvedHop]) -> [ResolvedHop] {
         guard hops.count > 1, servers.contains(where: { $0.state == .down }) else { return hops }
         let isDown = { (hop: ResolvedHop) in servers.contains { $0.hop.endpoint == hop.endpoint && $0.state == .down } }
@@ -109,7 +112,7 @@ package struct UpstreamHealth: Sendable {
 
     // MARK: What happened
 
-    /// The addresses of the upstream's name were looked up. `hops` is empty if the look-up failed.
+    /// Handles the result of a look-up of the upstream's name. `hops` is empty if the look-up has failed.
     package mutating func found(_ hops: [ResolvedHop], now: Instant) -> [Order] {
         guard isOn else { return [] }
         defer { arm() }
@@ -132,7 +135,7 @@ package struct UpstreamHealth: Sendable {
         return isNameless == wasNameless ? [] : [.tellName(isKnown: !isNameless)]
     }
 
-    /// A call was sent to one of the servers.
+    /// Notes that a call was sent to one of the servers.
     package mutating func called(_ client: ClientTransactionID, at place: Endpoint, now: Instant) {
         guard contains(place) else { return }
         calls.append(WaitingCall(client: client, place: place, since: now))
@@ -140,7 +143,7 @@ package struct UpstreamHealth: Sendable {
         if nextDeadline.map({ due < $0 }) ?? true { nextDeadline = due }
     }
 
-    /// A response came from one of the servers.
+    /// Notes that a response came from one of the servers.
     package mutating func heard(at place: Endpoint, isProbe: Bool = false, now: Instant) -> [Order] {
         guard let index = servers.firstIndex(where: { $0.hop.endpoint == place }) else { return [] }
         servers[index].lastHeard = now
@@ -151,7 +154,7 @@ package struct UpstreamHealth: Sendable {
         return servers[index].state == .up ? [] : [turn(index, to: .up, now: now)]
     }
 
-    /// An OPTIONS failed. `wasSent` is false if no connection could be made.
+    /// Notes that an OPTIONS got no response or could not be sent. `wasSent` is false if no connection could be opened.
     package mutating func probeEnded(at place: Endpoint, wasSent: Bool, now: Instant) -> [Order] {
         guard let index = servers.firstIndex(where: { $0.hop.endpoint == place }) else { return [] }
         let hadVerdict = servers[index].verdictAt == nil
@@ -172,13 +175,15 @@ package struct UpstreamHealth: Sendable {
         let after = servers[index].state == .unknown ? .zero : now - servers[index].since
         servers[index].state = state
         servers[index].since = now
-        // The change of state may end calls, so ``due(now:isSilent:)`` must run now.
+        // The change of state may end calls, so the next deadline is now.
         nextDeadline = now
         return .tell(servers[index].hop.endpoint, state, after: after)
     }
 
     // MARK: Time
 
+    /// Handles the deadline.
+    ///
     /// - Parameters:
     ///   - now: the time.
     ///   - isSilent: whether a call is still pending and has no response.
@@ -215,8 +220,8 @@ package struct UpstreamHealth: Sendable {
         return orders
     }
 
-    /// Ends the calls whose server is down. A call whose server still answers other requests may wait as long as it
-    /// likes.
+    /// Ends the calls without a response whose servers are down. If a call's server still answers other requests, the
+    /// call may wait without limit.
     private mutating func endSilentCalls(
         into orders: inout [Order], now: Instant, isSilent: (ClientTransactionID) -> Bool
     ) {

@@ -3,16 +3,17 @@ package import ProxyPolicy
 import SIPGrammar
 package import Timekeeping
 
-/// The state of the checks on the upstream and on our own name. ``UpstreamHealth`` orders probes; the engine sends
-/// them.
+/// The state of the checks of the upstream and of the daemon's advertised host name. ``UpstreamHealth`` orders probes,
+/// and the engine sends them.
 package struct UpstreamWatch {
     package var health = UpstreamHealth(.off, isUsed: false, now: .distantPast)
     package var ownName = AdvertisedName(isUsed: false, now: .distantPast)
-    /// The addresses of the upstream's name from the last look-up.
+    /// The addresses of the upstream's host name, from the last look-up.
     package private(set) var places: [Endpoint] = []
-    /// The number for the upstream's name. Flows with this number need the upstream's certificate.
+    /// The number that stands for the upstream's host name in flows. On such a flow, the upstream's certificate must be
+    /// checked.
     package private(set) var server = ServerNumber.none
-    /// Whether the log already says that a next hop is this daemon itself.
+    /// Whether the log has reported that a next hop is this daemon itself.
     private var hasToldOfOwnHop = false
 
     package var nextDeadline: Instant? {
@@ -24,7 +25,7 @@ package struct UpstreamWatch {
 
     package init() {}
 
-    /// The upstream's name was resolved. Requests from these addresses also come from the upstream.
+    /// Notes the addresses of the upstream. Requests from these addresses count as requests from the upstream too.
     package mutating func resolved(to hops: [ResolvedHop]) {
         if let server = hops.first(where: { $0.server != .none })?.server { self.server = server }
         for hop in hops where !places.contains(hop.endpoint) { places.append(hop.endpoint) }
@@ -32,7 +33,8 @@ package struct UpstreamWatch {
         if excess > 0 { places.removeFirst(excess) }
     }
 
-    /// Whether the upstream may send from there: from its address in the settings, or else from an address of its name.
+    /// Whether the source belongs to the upstream: to its address in the settings, or else to an address of its host
+    /// name.
     package func isSource(_ source: Endpoint, _ settings: ProxySettings) -> Bool {
         if let (_, endpoint) = settings.upstream?.numeric { return endpoint.speaks(as: source, settings) }
         return places.contains { $0.speaks(as: source, settings) }
@@ -40,9 +42,9 @@ package struct UpstreamWatch {
 
     private static let limit = 64
 
-    /// A next hop is this daemon itself.
+    /// Notes that a next hop is this daemon itself.
     ///
-    /// - Returns: whether to log this now. It is logged once.
+    /// - Returns: whether to log it, which is done once.
     package mutating func tellsOfOwnHop() -> Bool {
         defer { hasToldOfOwnHop = true }
         return !hasToldOfOwnHop
@@ -50,8 +52,8 @@ package struct UpstreamWatch {
 }
 
 extension Endpoint {
-    /// Whether a server that is reached at one port may send from another port. It may, unless only one port of its
-    /// address is trusted because phones have the others.
+    /// Whether a server with this address may send from the port of `source`. The server may use any port, unless only
+    /// one port of its address is trusted because phones use the others.
     package func speaks(as source: Endpoint, _ settings: ProxySettings) -> Bool {
         speaks(as: source, hasOnePort: settings.hasOnePort(source.address))
     }

@@ -6,7 +6,7 @@ package import Timekeeping
 
 /// A key of the HTTP API, as the daemon stores it: the hash of the key's text, not the text.
 package struct APIKey: Hashable, Sendable {
-    /// The name that operators gave to the key. The audit log shows it.
+    /// The name that operators gave to the key, as the audit log shows it.
     package let name: String
     /// SHA-256 of the key's text, 32 bytes.
     package let hash: [UInt8]
@@ -23,7 +23,7 @@ package struct APIKey: Hashable, Sendable {
         self.createdAt = createdAt
     }
 
-    /// Reads a row of the store; `nil` if the row is malformed.
+    /// Makes the key from its row in the store; `nil` if the row is malformed.
     package init?(_ stored: StoredKey) {
         guard let scopes = APIScope.set(stored.scopes) else { return nil }
         self.init(name: stored.name, hash: stored.hash, scopes: scopes, createdAt: stored.createdAt)
@@ -52,7 +52,7 @@ package struct APIKeySecret {
     private static let prefix = "spd_"
     private static let length = 47
 
-    /// Creates a new key. The command shows the key once, and nobody stores it.
+    /// Creates a new key. The command shows the key once, and the daemon never stores the key's text.
     package static func make() throws(StartError) -> APIKeySecret {
         do throws(CryptoError) {
             let random = try RandomBytes.make(32)
@@ -64,7 +64,7 @@ package struct APIKeySecret {
 
     private init(text: String) { self.text = text }
 
-    /// - Returns: `nil` if the text does not have the form of a key. Thus long texts are refused without hashing.
+    /// - Returns: `nil` if the text does not have the form of a key. Long texts are refused without hashing.
     init?(_ text: some StringProtocol) {
         guard text.utf8.count == Self.length, text.hasPrefix(Self.prefix) else { return nil }
         self.text = String(text)

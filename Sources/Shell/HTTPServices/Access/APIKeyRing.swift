@@ -2,7 +2,7 @@ import Crypto
 
 /// All API keys, in memory.
 ///
-/// - `@unchecked Sendable` because it is used only on the shard's loop.
+/// - The type is `@unchecked Sendable`, because it is used only on the shard's loop.
 package final class APIKeyRing: @unchecked Sendable {
     private var keys: [String: APIKey] = [:]
 
@@ -20,8 +20,8 @@ package final class APIKeyRing: @unchecked Sendable {
     package func add(_ key: APIKey) { keys[key.name] = key }
     package func remove(_ name: String) { keys[name] = nil }
 
-    /// The key with this text. The search takes the same time for similar and for different texts, so that its duration
-    /// reveals nothing.
+    /// The stored key whose text equals this secret. The search takes the same time for similar and for different
+    /// texts, so that its duration reveals nothing.
     func key(matching secret: APIKeySecret) -> APIKey? {
         let hash = secret.hash
         var found: APIKey?

@@ -1,21 +1,21 @@
 /// The permissions of an API key. Every route names the scope that a key needs; new services add their own scopes.
 package enum APIScope: String, Hashable, Sendable, CaseIterable {
-    /// Report the outcome of pushes to tokens.
+    /// The key may report push tokens and removed accounts of apps.
     case tokensReport = "tokens.report"
-    /// Read the dead tokens.
+    /// The key may read the dead tokens.
     case tokensRead = "tokens.read"
-    /// Read and change contacts.
+    /// The key may read and change contacts.
     case registrations
-    /// Send pushes, and read their outcomes.
+    /// The key may send pushes, and read their outcomes.
     case pushes
-    /// Report what happened to pushes on the device, and read push statistics.
+    /// The key may report what happened to pushes on the device, and read push statistics.
     case lifecycle
-    /// Report what happened to pushes on the device, but read nothing. For keys inside apps, where anybody can find the
-    /// key.
+    /// The key may report what happened to pushes on the device, but read nothing. This scope is for keys inside apps,
+    /// where anybody can find them.
     case lifecycleReport = "lifecycle.report"
-    /// Read the daemon's metrics.
+    /// The key may read the daemon's metrics.
     case metrics
-    /// The permission for all routes. It includes the other scopes.
+    /// The key may use all routes. This scope includes all other scopes.
     case admin
 
     /// Reads names separated by commas; `nil` for an unknown name or an empty list.

@@ -7,7 +7,7 @@ package import Settings
 
 /// The addresses of an HTTP service, and the limits of its clients.
 package struct ServiceAccess {
-    /// The name of its settings: `api` or `admin`.
+    /// The name of the service's settings: `api` or `admin`.
     let name: String
     let listen: [Endpoint]
     let certFile: String?
@@ -30,14 +30,15 @@ extension HTTPListener.Limits {
     static let ofServices = {
         var limits = HTTPListener.Limits()
         limits.connectionsPerSource = 64
-        // Between two requests the loop serves calls. Thus a call waits for at most one request.
+        // Between two requests on a connection, the loop handles calls. With one HTTP request per turn, a call waits
+        // for at most one request.
         limits.requestsPerTurn = 1
         limits.turn = .connections
         return limits
     }()
 }
 
-/// The settings under `admin`: the operators' routes over TCP. The control socket has the same routes.
+/// The settings under `admin`: access over TCP to the operators' routes, which the control socket always offers.
 package struct AdminSettings: SettingsGroup, Equatable {
     package var listen: [Endpoint] = []
     package var certFile: String?
@@ -48,17 +49,18 @@ package struct AdminSettings: SettingsGroup, Equatable {
     package static let schema: [Setting<AdminSettings>] = [
         .list(
             "listen", of: .httpEndpoint, \.listen, example: "[127.0.0.1:8089]",
-            "The addresses of the admin API: a list of address:port, different from api.listen. Empty: the admin API is off. Keys need the scope admin. The limits of api apply."
+            "The addresses of the admin API: a list of address:port, different from api.listen. Empty: the admin API is off. Requests to the admin API need a key with the scope admin. The limits in the group api also apply to the admin API."
         ),
         .path(
             "cert-file", \.certFile, example: "/etc/sippushd/admin-cert.pem",
-            "The certificate with its chain, PEM. With cert-file, the admin API uses TLS. SIGHUP reads the file again."),
+            "The certificate with its chain, PEM. If cert-file is set, the admin API uses TLS. After SIGHUP, the daemon reads the certificate again."
+        ),
         .path("key-file", \.keyFile, example: "/etc/sippushd/admin-key.pem", "The certificate's private key, PEM."),
     ]
 
     package func complaints() -> [SettingComplaint] { SettingComplaint.ofPair(certFile, keyFile) }
 
-    /// The addresses of the admin API. Its limits are the limits of the HTTP API.
+    /// The addresses of the admin API. The admin API has the same limits as the HTTP API `api`.
     package func access(like api: ServiceAccess) -> ServiceAccess {
         ServiceAccess(
             name: "admin", listen: listen, certFile: certFile, keyFile: keyFile, limits: api.limits,
@@ -67,7 +69,7 @@ package struct AdminSettings: SettingsGroup, Equatable {
 }
 
 extension SettingComplaint {
-    /// A complaint if one of the two files is set without the other.
+    /// A complaint if only one of certificate file and key file is set.
     package static func ofPair(_ certFile: String?, _ keyFile: String?) -> [SettingComplaint] {
         switch (certFile, keyFile) {
         case (_?, nil): [SettingComplaint("expected key-file as well", key: "cert-file")]

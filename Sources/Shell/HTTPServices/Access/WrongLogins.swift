@@ -6,12 +6,12 @@ import Reactor
 import Registration
 
 /// Limits how often passwords, keys and app tokens can be guessed over HTTP. Each wrong guess counts against the source
-/// address. A wrong password also counts against the user.
+/// address, and a wrong password against the user too.
 ///
-/// - `@unchecked Sendable` because it is used only on the shard's loop.
+/// - The type is `@unchecked Sendable`, because it is used only on the shard's loop.
 package final class WrongLogins: @unchecked Sendable {
     private let loop: EventLoop
-    /// Counts wrong logins until ``count(with:)`` is called. From then on the engine counts them.
+    /// Counts wrong logins until ``count(with:)`` is called, after which the engine counts them.
     private var limit: LoginLimit
     private var door: ShardDoor?
 
@@ -20,25 +20,27 @@ package final class WrongLogins: @unchecked Sendable {
         limit = LoginLimit(perSource: perSource, perUser: perUser)
     }
 
-    /// From now on the engine counts wrong logins over HTTP together with the wrong passwords of SIP.
+    /// Makes the engine count wrong logins over HTTP together with wrong passwords over SIP, from this call on.
     package func count(with door: ShardDoor) { self.door = door }
 
     enum Verdict: Sendable {
-        /// The password belongs to this user.
+        /// The password is right; the case has the user.
         case right(AddressOfRecord)
         case wrong
-        /// Nothing was checked, because the source or the user was wrong too often. The source must wait this long.
+        /// No password was checked, because the source or the user had too many wrong passwords. The value is the time
+        /// for which the source must wait before its next attempt.
         case refused(Duration)
     }
 
-    /// Checks a password, unless the source or the user was wrong too often. One call of the engine checks the limit
-    /// and counts. Otherwise simultaneous guesses could pass before the wrong ones are counted.
+    /// Checks a password, unless the source or the user has reached the limit of wrong passwords. One call of the
+    /// engine checks the limit and counts the attempt. If these were two calls, simultaneous guesses could pass the
+    /// limit before they are counted.
     func verdict(on attempt: ServiceRouter.LoginAttempt, from source: IPAddress) async -> Verdict {
         guard let door else { return .wrong }
         return await door.ask(.everything) { engine, now in
             let known = engine.aor(of: attempt.user, in: attempt.domain)
-            // A domain that is not ours has no users, but the check takes as long as for a known user. Different
-            // spellings of one user count together.
+            // A domain that is not ours has no users, but the check takes as long as for a known user. Wrong passwords
+            // for different spellings of one user count together.
             let user =
                 known ?? AddressOfRecord(user: attempt.user, host: (attempt.domain ?? .empty).lowercased())
             if let wait = engine.loginWait(from: source, for: user, now: now) { return .refused(wait) }
@@ -51,8 +53,8 @@ package final class WrongLogins: @unchecked Sendable {
         }
     }
 
-    /// Counts the wrong guesses of a source, and stops when the source has reached the limit. Without guesses, it only
-    /// reports whether the source may try.
+    /// Counts the wrong guesses of a source, and stops when the source has reached the limit. If `guesses` is empty,
+    /// the method only reports whether the source may try.
     ///
     /// - Returns: how many of the guesses were checked, and how long the source must wait if some were not.
     func judge(_ guesses: [Bool] = [], from source: IPAddress) async -> (heard: Int, wait: Duration?) {

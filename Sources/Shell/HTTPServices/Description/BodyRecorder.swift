@@ -1,7 +1,7 @@
-/// A type of request and answer bodies. It may add descriptions and limits to the schema that its members define.
+/// A type of request and answer bodies. A body may add descriptions and limits to the schema that its members define.
 package protocol DescribedBody: Decodable {
-    /// The name of the schema among the shared schemas of the OpenAPI document. With `nil`, the document repeats the
-    /// schema at each use.
+    /// The name of the schema in the OpenAPI document, if the schema is shared. If the name is `nil`, the document
+    /// repeats the schema at each use.
     static var schemaName: String? { get }
     /// Descriptions and limits for members, by the members' names. A note may not change the type of its member.
     static var notes: [String: JSONSchema] { get }
@@ -27,7 +27,8 @@ extension JSONSchema {
     }
 }
 
-/// A decoder without input. For each member that a type decodes, it returns an empty value and records the member.
+/// A decoder without input. For each member that a type decodes, the decoder returns an empty value and records the
+/// member.
 private final class BodyRecorder: Decoder {
     let codingPath: [any CodingKey] = []
     let userInfo: [CodingUserInfoKey: Any] = [:]
@@ -52,7 +53,7 @@ private final class BodyRecorder: Decoder {
         case is String.Type: ("", .text)
         case is Bool.Type: (false, .flag)
         // Most numbers are counts, dates and cursors, which are not negative. Only time differences have 32 bits, and
-        // they may be negative.
+        // these may be negative.
         case let number as any FixedWidthInteger.Type: (number.init(), number.bitWidth == 32 ? .number : .number(0...))
         case let list as any List.Type: (list.init(), .list(of: JSONSchema(of: list.element)))
         case let value as any DescribedValue.Type: (value.init(), value.schema)
@@ -72,7 +73,7 @@ private struct Members<Key: CodingKey>: KeyedDecodingContainerProtocol {
     let codingPath: [any CodingKey] = []
     let allKeys: [Key] = []
 
-    /// A type calls this only for optional members, before it decodes them.
+    /// Records that a member is optional. A type calls this method only for optional members, before it decodes them.
     func contains(_ key: Key) -> Bool { recorder.optional.insert(key.stringValue).inserted }
     func decodeNil(forKey _: Key) -> Bool { false }
     func decode<Value: Decodable>(_ type: Value.Type, forKey key: Key) throws -> Value {

@@ -19,7 +19,7 @@ package struct JSONSchema: Hashable, Sendable {
     // MARK: Simple values
 
     package static let anything = JSONSchema([])
-    /// A schema that has only a description. It serves as a note on a member.
+    /// A schema that has only a description, for a note on a member.
     package static func words(_ text: String) -> JSONSchema { .anything.described(text) }
     package static let text = typed("string")
     package static let flag = typed("boolean")
@@ -74,7 +74,7 @@ package struct JSONSchema: Hashable, Sendable {
         return JSONSchema(members, using: [element])
     }
 
-    /// An object with required and optional members. Unknown members are allowed and ignored.
+    /// An object with required and optional members. Members with unknown names are allowed and ignored.
     package static func object(
         _ required: KeyValuePairs<String, JSONSchema>, optional: KeyValuePairs<String, JSONSchema> = [:]
     ) -> JSONSchema {
@@ -105,8 +105,8 @@ package struct JSONSchema: Hashable, Sendable {
         noted(JSONSchema([("description", .string(text))]))
     }
 
-    /// This schema with the keywords of a note. The note's keywords replace keywords of the same name. If the note
-    /// names a type, it must be this schema's type.
+    /// A copy of this schema with the keywords of a note, which replace this schema's keywords of the same name. If the
+    /// note names a type, the type must be this schema's type.
     func noted(_ note: JSONSchema?) -> JSONSchema {
         guard let note, case .object(let own) = value, case .object(let more) = note.value else { return self }
         precondition(note.value["type"].map { $0 == value["type"] } ?? true, "a note of another type: \(more)")

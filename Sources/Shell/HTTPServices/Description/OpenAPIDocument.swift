@@ -7,7 +7,7 @@ struct OpenAPIDocument {
     let title: String
     let routes: [ServiceRouter.Route]
 
-    /// The document as JSON. Routes without a description are left out.
+    /// The document as JSON. Routes without a description are not included.
     var value: JSONValue {
         let described = routes.filter { $0.description?.isLeftOut == false }
         return [
@@ -108,7 +108,7 @@ struct OpenAPIDocument {
         var members: [(String, JSONValue)] = [("description", .string(text))]
         if challenge { members.append(("headers", ["WWW-Authenticate": ["schema": JSONSchema.text.value]])) }
         var content: [(String, JSONValue)] = [("application/problem+json", ["schema": JSONSchema.problem.value])]
-        // The server refuses some requests before their route is known. Those answers are plain text.
+        // The server refuses some requests before their route is known, with answers in plain text.
         if plain { content.append(("text/plain", ["schema": JSONSchema.text.value])) }
         members.append(("content", .members(content)))
         return .members(members)
@@ -171,7 +171,8 @@ extension ServiceRouter.Route {
 }
 
 extension ServiceRouter {
-    /// Adds the route `/openapi.json`. Its document describes the route itself and all routes that were added before.
+    /// Adds the route `/openapi.json`. The document of this route describes the route itself and all routes that were
+    /// added before.
     mutating func addDocument(title: String) {
         let description = RouteDescription("getDescription", "This document")
             .answer(200, "An OpenAPI 3.1 document", .object(["openapi": .text, "paths": .map(of: .anything)]))
@@ -182,7 +183,7 @@ extension ServiceRouter {
         document.bytes = OpenAPIDocument(title: title, routes: routes).value.bytes
     }
 
-    /// - `@unchecked Sendable` because it is written once, before any read.
+    /// - The type is `@unchecked Sendable`, because it is written once, before any read.
     private final class Served: @unchecked Sendable {
         var bytes: [UInt8] = []
     }

@@ -1,5 +1,5 @@
-/// The description of a route for authors of clients. Each route names one when it is registered, and `/openapi.json`
-/// shows it as an operation.
+/// The description of a route for authors of clients. Each route gets a description when it is registered, and
+/// `/openapi.json` shows the description as an operation.
 ///
 /// Answers that all routes share are not repeated here: 400 for malformed requests, and 401 and 403 for routes with a
 /// scope.
@@ -24,12 +24,12 @@ package struct RouteDescription: Sendable {
     package struct Answer: Sendable {
         let status: Int
         let text: String
-        /// One body for each media type. Empty for an answer without a body.
+        /// The bodies of the answer, one for each media type; empty for an answer without a body.
         let bodies: [Body]
     }
 
     /// The operation's name in generated clients, such as `listDeadTokens`. Routes with the same meaning have the same
-    /// name, to which the document appends a number.
+    /// name. If a name occurs again, the document appends a number to it.
     let operation: String
     package let summary: String
     private(set) var detail: String?
@@ -38,7 +38,8 @@ package struct RouteDescription: Sendable {
     private(set) var isBodyRequired = true
     private(set) var answers: [Answer] = []
 
-    /// The description of a route that only answers that a path is not served. The document leaves the route out.
+    /// The description of routes that only refuse the requests to a path. `/openapi.json` does not include these
+    /// routes.
     static let leftOut = RouteDescription("", "")
 
     var isLeftOut: Bool { operation.isEmpty }
@@ -66,7 +67,7 @@ package struct RouteDescription: Sendable {
         adding(Parameter(name: name, place: .header, text: text, schema: schema, isRequired: false))
     }
 
-    /// Adds a request body. To offer several media types, call it once for each.
+    /// Adds a request body. To offer several media types, call this method once for each.
     package func body(
         _ schema: JSONSchema, type: String = "application/json", isRequired: Bool = true
     ) -> RouteDescription {
@@ -86,7 +87,7 @@ package struct RouteDescription: Sendable {
 
     // MARK: Answers
 
-    /// Adds an answer with a body. To offer several media types with one status, call it once for each.
+    /// Adds an answer with a body. To offer several media types with one status, call this method once for each.
     package func answer(
         _ status: Int = 200, _ text: String, _ schema: JSONSchema, type: String = "application/json"
     ) -> RouteDescription {

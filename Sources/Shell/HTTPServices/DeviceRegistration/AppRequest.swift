@@ -5,8 +5,8 @@ package import ProxyRuntime
 package import Timekeeping
 
 extension StoredMobileApp {
-    /// The app as settings, against which requests are checked. `nil` if the name cannot be part of a path or a log
-    /// line, or another value is missing or malformed.
+    /// The app in the form that apps in the settings have, with which requests are checked. Returns `nil` if the name
+    /// cannot be part of a path or a log line, or another value is missing or malformed.
     var settings: MobileAppSettings? {
         guard APIKey.isName(name), let id = RequestID(id), !organisation.isEmpty, tokenHash.count == 32,
             let user = UserTemplate(user), let environment = AppleEnvironment(rawValue: appleProvider)
@@ -23,13 +23,13 @@ extension StoredMobileApp {
     }
 }
 
-/// An operator's request to add an app. It contains the hash of the ApiToken, never the token.
+/// An operator's request to add an app. The request contains the hash of the ApiToken, never the token.
 package struct AppRequest: Codable, Sendable, DescribedBody {
     package static let notes: [String: JSONSchema] = [
         "name": .name, "id": .guid.described("The MobileAppId of requests."),
         "org": .text(1...256).described("The organisation in the path of requests."),
         "hash": .hexadecimal(64).described("SHA-256 of the ApiToken."),
-        "user": .words("The SIP address of a UserId. It contains `{{user}}` once."),
+        "user": .words("The SIP address of a UserId; contains `{{user}}` once."),
         "apnsProvider": .choice(AppleEnvironment.allCases.map(\.rawValue)), "apnsParam": .text(0...256),
         "fcmParam": .text(0...256),
     ]
@@ -55,7 +55,7 @@ package struct AppRequest: Codable, Sendable, DescribedBody {
 
     /// The app to store, if all values are well-formed.
     ///
-    /// - Throws: a sentence for the caller.
+    /// - Throws: a sentence that tells the caller what is wrong.
     package func app(at date: UnixTime) throws(StartError) -> StoredMobileApp {
         guard user.map({ UserTemplate($0) != nil }) ?? true else {
             throw StartError("user must be an address that contains {{user}} once")
@@ -86,7 +86,7 @@ package struct AppRequest: Codable, Sendable, DescribedBody {
 package struct AppToken {
     package let text: String
 
-    /// Creates a new token. The command shows the token once, and nobody stores it.
+    /// Creates a new token. The command shows the token once, and the daemon never stores the token's text.
     package static func make() throws(StartError) -> AppToken {
         do throws(CryptoError) {
             return AppToken(text: String(decoding: Base64.url.encode(try RandomBytes.make(32)), as: UTF8.self))
@@ -98,7 +98,7 @@ package struct AppToken {
     package var hash: [UInt8] { HashAlgorithm.sha256.digest(of: Array(text.utf8)) }
 }
 
-/// A mobile app, as lists show it.
+/// A mobile app in the form in which lists show it.
 package struct AppReport: Codable, Sendable, DescribedBody {
     package static let schemaName: String? = "App"
     package static let notes: [String: JSONSchema] = [
@@ -113,7 +113,7 @@ package struct AppReport: Codable, Sendable, DescribedBody {
     package var apnsParam: String?
     package var fcmParam: String?
     package var isFixed: Bool
-    /// Unix seconds; `nil` for an app of the settings.
+    /// The time of creation in Unix seconds; `nil` for an app of the settings.
     package var createdAt: Int64?
 
     init(_ name: String, _ settings: MobileAppSettings, createdAt: UnixTime?) {
@@ -128,7 +128,7 @@ package struct AppReport: Codable, Sendable, DescribedBody {
         self.createdAt = createdAt?.seconds
     }
 
-    /// Whether the text is the app's name or its id. Lists show both.
+    /// Whether the text is the app's name or its id.
     package func isNamed(_ text: String) -> Bool {
         text == name || (!id.isEmpty && text.lowercased() == id.lowercased())
     }

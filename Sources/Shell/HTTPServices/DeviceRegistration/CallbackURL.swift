@@ -4,8 +4,7 @@ import ProxyRuntime
 /// A callback URL in the only accepted form: ASCII, http or https, no user name, and a host that is a name or a
 /// complete address.
 ///
-/// The URL of a webhook is built from the parts that were read here. Thus no other program can read the URL
-/// differently.
+/// The URL of a webhook is built from the parsed parts, so that all programs read this URL in the same way.
 struct CallbackURL: Hashable {
     let isSecure: Bool
     /// The host's name in lower case, or the address without brackets.
@@ -85,7 +84,7 @@ struct CallbackURL: Hashable {
     }
 }
 
-/// Decides to which addresses webhooks may go.
+/// Decides to which addresses webhooks may be sent.
 struct CallbackGuard: Sendable {
     let allowsPlain: Bool
     /// Private addresses that the operator allows.
@@ -94,7 +93,8 @@ struct CallbackGuard: Sendable {
     /// The address to which a webhook may be sent.
     ///
     /// - Parameters:
-    ///   - addresses: all addresses of the URL's host. If one of them is not allowed, the whole host is refused.
+    ///   - addresses: all addresses of the URL's host. If one of the addresses is not allowed, the whole host is
+    ///     refused.
     ///   - port: the port of the URL.
     ///   - own: the daemon's own listeners.
     /// - Returns: the address to connect to; `nil` if the host has no address or is refused.

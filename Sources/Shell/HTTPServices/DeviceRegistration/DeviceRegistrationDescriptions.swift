@@ -1,6 +1,6 @@
 import Persistence
 
-/// The device registration API for authors of clients. The API token in the body replaces a key.
+/// The device registration API for authors of clients. The API token in the body is used instead of a key.
 extension RouteDescription {
     static let registration = RouteDescription("registerDevice", "Register a device of a user")
         .organisation().tracked().body(.deviceRegistration)

@@ -11,8 +11,8 @@ import Telemetry
 
 /// The device registration API of Dynamics 365 Customer Insights: accepts requests, and reports their outcomes.
 ///
-/// A request with a wrong API token gets the same answer as any other request, but nothing is stored or sent. Thus
-/// callers cannot find out apps and tokens, fill the disk, or make the daemon call a URL.
+/// A request with a wrong API token gets the same answer as any other request, but nothing is stored or sent. Callers
+/// without a token cannot find out apps and tokens, fill the disk, or make the daemon call a URL.
 final class DeviceRegistrationRoutes: Sendable {
     private let queue: DeviceRequestQueue
     private let store: any ProxyStore
@@ -53,7 +53,7 @@ final class DeviceRegistrationRoutes: Sendable {
         }
         add("/cleanup/batch", to: &router, .cleanups) { call throws(ServiceProblem) in
             let body = try JSONValue(bodyOf: call.request)
-            // According to some versions of Microsoft's documentation, the body is one object instead of an array.
+            // In some versions of Microsoft's documentation, the body is one object instead of an array.
             if case .object = body { return try await self.accept([try CleanupBody(body)], of: call) }
             var bodies: [CleanupBody] = []
             for item in try body.items() { bodies.append(try CleanupBody(item)) }
@@ -61,7 +61,7 @@ final class DeviceRegistrationRoutes: Sendable {
         }
     }
 
-    /// Adds a route without a scope: the API token in the body replaces a key.
+    /// Adds a route without a scope, because the API token in the body is used instead of a key.
     private func add(
         _ path: String, to router: inout ServiceRouter, _ description: RouteDescription, isChange: Bool = true,
         _ handler: @escaping ServiceRouter.Handler
@@ -72,8 +72,8 @@ final class DeviceRegistrationRoutes: Sendable {
 
     // MARK: API tokens
 
-    /// Checks the credentials of each app once. Thus a batch of a hundred entries does not count as a hundred guesses.
-    /// If the source was wrong too often, this throws and nothing in the request is carried out.
+    /// Checks the credentials of each app once, so that a batch of a hundred entries does not count as a hundred
+    /// guesses. If the source has sent too many wrong tokens, this throws and nothing in the request is carried out.
     ///
     /// The audit line names the users, and the apps whose token was right.
     private func judge(

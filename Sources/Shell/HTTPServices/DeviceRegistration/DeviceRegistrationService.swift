@@ -21,11 +21,11 @@ final class DeviceRegistrationService {
     ///   - settings: the settings of the API.
     ///   - apps: the apps whose servers may send requests.
     ///   - loop: the shard's loop.
-    ///   - directory: the users' devices.
+    ///   - directory: the functions of the engine for users' devices.
     ///   - store: keeps requests and outcomes.
     ///   - wrongLogins: counts wrong API tokens.
     ///   - log: receives failures.
-    ///   - ownEndpoints: the daemon's own listeners; webhooks never go there.
+    ///   - ownEndpoints: the daemon's own listeners; webhooks are never sent there.
     ///   - resolve: resolves the host names of webhook receivers.
     /// - Throws: if a timer cannot be created.
     init(
@@ -65,7 +65,7 @@ final class DeviceRegistrationService {
 }
 
 extension DeviceDirectory {
-    /// Makes a directory that asks the engine through its door.
+    /// Creates the functions, which ask the engine through its door.
     init(_ door: ShardDoor) {
         self.init(
             report: { device, aor in

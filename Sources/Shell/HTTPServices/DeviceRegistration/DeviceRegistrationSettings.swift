@@ -24,11 +24,11 @@ package struct DeviceRegistrationSettings: SettingsGroup, Equatable {
     package static let schema: [Setting<DeviceRegistrationSettings>] = [
         .duration(
             "history", in: .seconds(60) ... .seconds(3650 * 86_400), \.historyAge,
-            "How long the outcome of a tracked request is stored."),
+            "How long the store keeps the outcome of a tracked request."),
         .choice("webhook-signature", \.signature, "The encoding of the signature in webhooks: base64 or hex."),
         .list(
             "webhook-receivers", of: .addressBlock, \.privateReceivers, example: "[10.1.2.0/24]",
-            "Private addresses to which the daemon may send webhooks, besides all public addresses. The daemon's own listeners are never allowed."
+            "Private addresses to which the daemon may send webhooks, besides all public addresses. The daemon's own listeners are never allowed. Webhooks use no proxy, also if push.proxy is set."
         ),
         .bool("webhook-plain-http", \.allowsPlainWebhooks, "Allow callback URLs with http instead of https."),
         .path(
@@ -36,7 +36,7 @@ package struct DeviceRegistrationSettings: SettingsGroup, Equatable {
             "Certificate authorities for webhook receivers, PEM. Default: the system's."),
         .value(
             "webhook-source-address", \.webhookSource, .address, example: "192.0.2.20",
-            "The source address of webhooks. The daemon then reaches receivers only over IPv4 or only over IPv6, as this address is. Default: the system chooses."
+            "The source address of webhooks. With an IPv4 address here, the daemon reaches receivers only over IPv4, and with an IPv6 address only over IPv6. Default: the system chooses the source address."
         ),
     ]
 }

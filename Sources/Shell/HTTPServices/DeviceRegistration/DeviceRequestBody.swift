@@ -4,7 +4,8 @@ import HTTPServer
 import JSON
 import Persistence
 
-/// The app that a request names in its body, and the API token. These requests have no key in a header.
+/// The app that a request names in its body, and the API token. Requests for device registration have no key in a
+/// header.
 struct AppCredentials: Hashable {
     let app: RequestID
     let apiToken: String
@@ -40,7 +41,7 @@ struct RegistrationBody {
 struct CleanupBody {
     let credentials: AppCredentials
     let user: String
-    /// The token of the device to remove; `nil` for all devices of the user.
+    /// The token of the device that is removed; `nil` if all devices of the user are removed.
     let token: String?
 
     init(_ body: JSONValue) throws(ServiceProblem) {
@@ -97,7 +98,8 @@ extension JSONValue {
         return text
     }
 
-    /// The text of a member. `nil` if the member is missing, null or empty, because clients use all three for "none".
+    /// The text of a member. Returns `nil` if the member is missing, null or empty, because clients use all three for
+    /// "none".
     fileprivate func optionalText(_ key: String) throws(ServiceProblem) -> String? {
         guard case .object = self else { throw ServiceProblem(400, "expected an object") }
         switch self[key] {
@@ -112,7 +114,7 @@ extension JSONValue {
 struct RegistrationFields {
     let isTracked: Bool
     let callbackURL: String?
-    /// The fields to add to the webhook, as a JSON object of valid header fields; empty for none.
+    /// Header fields that are added to the webhook, as a JSON object; empty if there are none.
     let callbackFields: String
 
     init(_ request: HTTPRequest) throws(ServiceProblem) {
@@ -124,8 +126,8 @@ struct RegistrationFields {
         }
     }
 
-    /// The value of the header field with one of two prefixes. Microsoft's documentation has both; the first one has
-    /// priority.
+    /// The value of the header field with one of two prefixes. Microsoft's documentation has both prefixes; the first
+    /// one has priority.
     private static func field(_ request: HTTPRequest, _ name: String) -> String? {
         for prefix in ["x-ms-", "x-ms-status-"] {
             if let value = request.field(prefix + name), !value.isEmpty { return value }
@@ -139,14 +141,14 @@ struct WebhookFields {
     let headers: [HTTPField]
 
     private static let limit = 32
-    /// Fields that clients may not set, because they determine the length or the target of an HTTP request.
+    /// The fields that clients may not set, because they determine the length or the target of an HTTP request.
     private static let reserved: Set<String> = [
         "host", "content-length", "transfer-encoding", "connection", "keep-alive", "proxy-connection",
         "proxy-authenticate", "proxy-authorization", "te", "trailer", "upgrade", "http2-settings", "expect",
     ]
 
-    /// `nil` if the text is not a JSON object of texts, or a member cannot be a header field. Reserved fields are left
-    /// out.
+    /// Reads the fields, except reserved ones, from a JSON object of texts. The result is `nil` if the text is
+    /// malformed, or a member cannot be a header field.
     init?(_ text: String) {
         guard !text.isEmpty else {
             headers = []

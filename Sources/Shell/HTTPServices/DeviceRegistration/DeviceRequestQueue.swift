@@ -11,9 +11,9 @@ import Timekeeping
 
 /// The functions of the engine that registrations and clean-ups use.
 struct DeviceDirectory {
-    /// Adds a device to a user. Returns when the device is persisted or refused.
+    /// Adds a device to a user. The function returns when the device is persisted or refused.
     let report: (ReportedDevice, AddressOfRecord) async -> ReportResult
-    /// Removes devices of a user. Returns when the removal is persisted or refused.
+    /// Removes devices of a user. The function returns when the removal is persisted or refused.
     let withdraw: (DeviceSelection, AddressOfRecord) async -> ReportResult
     /// Whether the token's provider would accept a push to the token.
     let canBePushed: (PushToken) async -> Bool
@@ -24,18 +24,18 @@ struct DeviceDirectory {
 /// Carries out registrations and clean-ups.
 ///
 /// Requests for one user are carried out one after the other in the order of their arrival, even if they come from
-/// different apps. Otherwise, when two apps remove one device at the same time, each app would leave the device to the
-/// other app.
+/// different apps. If two apps removed one device at the same moment, each removal could keep the device for the other
+/// app.
 ///
-/// A request is accepted when it is persisted, and finished when its outcome is persisted. After a restart, accepted
-/// requests that are not finished are carried out again.
+/// A request is accepted when it is persisted, and finished when its outcome is persisted. After a restart, the queue
+/// repeats requests that were accepted but not finished.
 ///
-/// - `@unchecked Sendable` because it is used only on the shard's loop.
+/// - The type is `@unchecked Sendable`, because it is used only on the shard's loop.
 final class DeviceRequestQueue: @unchecked Sendable {
-    /// Requests for the same user wait in the same line.
+    /// Identifies a line: a queue of requests that are processed one after the other.
     private enum Line: Hashable {
         case user(AddressOfRecord)
-        /// The user cannot exist here, or the app was removed. Such requests fail, in lines of their own.
+        /// The line for a user who cannot exist here, or for a user of a removed app. The requests in this line fail.
         case nobody(app: String, user: String)
     }
 
@@ -52,7 +52,7 @@ final class DeviceRequestQueue: @unchecked Sendable {
     private let age: Duration
     private let log: Log
 
-    /// The requests of each line, first come, first served. The first request is in progress, or the line waits in
+    /// The requests of each line, in the order of their arrival. The first request is in progress, or the line waits in
     /// `ready` or `postponed`.
     private var lines: [Line: [Work]] = [:]
     private var ready = Queue<Line>()
@@ -97,7 +97,7 @@ final class DeviceRequestQueue: @unchecked Sendable {
         loop.post { self.startWaiting() }
     }
 
-    /// Accepts requests. The loop calls `done` once, with whether the requests were persisted.
+    /// Accepts requests. `done` is called once, on the loop, and is told whether the requests were persisted.
     func accept(
         _ requests: [DeviceRequest], _ done: @escaping @Sendable (Bool) -> Void
     ) throws(ServiceProblem) {
@@ -117,7 +117,8 @@ final class DeviceRequestQueue: @unchecked Sendable {
     func strangerCame(_ request: HTTPRequest) {
         guard let suppressed = strangers.admit(now: loop.now) else { return }
         log.info(
-            "API token not valid", [.source: .described(request.remote), .suppressed: .number(suppressed)])
+            "device registration refused: its API token is not valid",
+            [.source: .described(request.remote), .suppressed: .number(suppressed)])
     }
 
     private func enqueue(_ request: DeviceRequest) {
@@ -173,13 +174,14 @@ final class DeviceRequestQueue: @unchecked Sendable {
         startWaiting()
     }
 
-    /// Postpones a line whose first request the store or the engine cannot serve now. After too many tries the request
-    /// ends with the given failure. Without a failure, the request stays unfinished and is resumed at the next start.
+    /// Postpones a line whose first request the store or the engine cannot serve now. After too many attempts, the
+    /// request ends with the given failure. If no failure is given, the request stays unfinished and is resumed at the
+    /// next start.
     private func postpone(_ request: DeviceRequest, _ line: Line, orEndWith failure: DeviceFailure?) {
         lines[line]?[0].tries += 1
         guard lines[line]?.first?.tries ?? 0 < Self.tryLimit else {
             if let failure { return finish(request, line, .failed(failure)) }
-            log.error("a device registration could not be finished; the next start retries it")
+            log.error("a device registration could not be stored; the daemon retries it at its next start")
             return leave(line)
         }
         atWork -= 1
@@ -203,7 +205,7 @@ final class DeviceRequestQueue: @unchecked Sendable {
         lookUp(request, line, token: nil) { await self.lookedUp(request, line, token, aor, registered: $0) }
     }
 
-    /// Reads the tokens that the app registered for the user. With `token`, only that token is looked up.
+    /// Reads the tokens that the app registered for the user. If `token` is set, only this token is looked up.
     private func lookUp(
         _ request: DeviceRequest, _ line: Line, token: String?, _ found: @escaping @Sendable ([String]) async -> Void
     ) {
@@ -219,8 +221,8 @@ final class DeviceRequestQueue: @unchecked Sendable {
     private func lookedUp(
         _ request: DeviceRequest, _ line: Line, _ token: PushToken, _ aor: AddressOfRecord, registered: [String]
     ) async {
-        // A token is a duplicate only if this app registered it and the engine still has it. If the engine knows the
-        // token from SIP or a report, the app becomes one of the token's owners.
+        // A token is a duplicate only if this app registered it and the engine still has it. If only the engine knows
+        // the token, from SIP or a report, the app becomes one of the token's owners.
         if registered.contains(request.token), await directory.tokens(aor).contains(where: { $0.covers(token) }) {
             return finish(request, line, .failed(.duplicateExists))
         }
@@ -234,8 +236,8 @@ final class DeviceRequestQueue: @unchecked Sendable {
     ) async {
         switch result {
         case .done:
-            // Removes the app's rows for tokens that the engine has dropped, usually because the phone's app was
-            // removed. No other code removes these rows.
+            // Only this code removes the app's rows for tokens that the engine has dropped, usually because the phone's
+            // app was removed.
             let known = await directory.tokens(aor)
             let lost = registered.filter { token in
                 token != request.token && !known.contains { $0.isNamed(ByteString(token)) }
@@ -256,7 +258,7 @@ final class DeviceRequestQueue: @unchecked Sendable {
     // MARK: Cleanups
 
     /// Removes devices of the user that this app registered. A device that several apps registered stays until the last
-    /// of them removes it.
+    /// of these apps removes it.
     private func cleanUp(_ request: DeviceRequest, _ line: Line, _ aor: AddressOfRecord) {
         lookUp(request, line, token: request.token.isEmpty ? nil : request.token) { tokens in
             await self.withdraw(tokens, request, line, aor)
@@ -278,8 +280,9 @@ final class DeviceRequestQueue: @unchecked Sendable {
         finish(request, line, .success, besides: [.forgetMobileDevices(request)])
     }
 
-    /// Whether another existing app registered a device for that user. The comparison ignores case. Google's tokens are
-    /// case-sensitive, but two tokens that differ only in case do not occur.
+    /// Whether another existing app registered a device for that user. The search for owners treats upper and lower
+    /// case in tokens as equal. Google's tokens are case-sensitive, but two tokens that differ only in case do not
+    /// occur.
     private func isOther(_ owner: MobileOwner, than app: String, for aor: AddressOfRecord) -> Bool {
         owner.app != app && apps[owner.app]?.address(of: owner.user) == aor
     }

@@ -9,7 +9,7 @@ struct MobileApp: Sendable {
     /// The MobileAppId in lower case.
     let id: String
     private let settings: MobileAppSettings
-    /// The daemon's domains in lower case. A UserId without a domain is in the first of them.
+    /// The daemon's domains in lower case. A UserId without a domain belongs to the first of these domains.
     private let domains: [String]
 
     init?(_ settings: MobileAppSettings, domains: [String]) {
@@ -53,10 +53,10 @@ struct MobileApp: Sendable {
 
 /// All apps whose servers may register devices, from the settings and from the store.
 ///
-/// - `@unchecked Sendable` because it is used only on the shard's loop.
+/// - The type is `@unchecked Sendable`, because it is used only on the shard's loop.
 package final class MobileApps: @unchecked Sendable {
     private let domains: [String]
-    /// The apps of the settings by their names. They have priority over the apps of the store.
+    /// The apps of the settings by their names. The apps of the settings have priority over the apps of the store.
     private let fixed: [String: MobileAppSettings]
     private var stored: [String: StoredMobileApp] = [:]
     /// All apps by their identifiers.
@@ -78,8 +78,8 @@ package final class MobileApps: @unchecked Sendable {
 
     subscript(id: String) -> MobileApp? { apps[id] }
 
-    /// The app with this id and organisation, if the token is right. Wrong ids and wrong tokens are not distinguished,
-    /// so that callers cannot find out which apps exist.
+    /// The app with this id and organisation, if the token is right. The result does not distinguish a wrong id from a
+    /// wrong token, so that callers cannot find out which apps exist.
     func app(_ id: RequestID, of organisation: String, showing apiToken: String) -> MobileApp? {
         let hash = HashAlgorithm.sha256.digest(of: Array(apiToken.utf8))
         guard let app = apps[id.text], app.isOf(organisation), app.knows(hash) else { return nil }
@@ -88,7 +88,7 @@ package final class MobileApps: @unchecked Sendable {
 
     // MARK: Apps of the store
 
-    /// All apps, sorted by name, as lists show them.
+    /// All apps in the form of lists, sorted by name.
     package var reports: [AppReport] {
         let all =
             fixed.map { AppReport($0.key, $0.value, createdAt: nil) }
@@ -115,7 +115,7 @@ package final class MobileApps: @unchecked Sendable {
     /// Adds an app of the store, unless it is malformed.
     package func add(_ app: StoredMobileApp) {
         guard let settings = app.settings else { return }
-        // Two requests that add an app of this name may have arrived at the same time.
+        // An app of this name may exist already, if two requests to add it arrived at the same time.
         remove(app.name)
         stored[app.name] = app
         use(settings)

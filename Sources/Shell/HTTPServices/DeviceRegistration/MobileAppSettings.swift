@@ -14,7 +14,7 @@ package struct MobileAppSettings: SettingsGroup, Hashable {
     /// The MobileAppId: a GUID in lower case.
     package var id: String?
     package var organisation: String?
-    /// SHA-256 of each API token, 32 bytes.
+    /// The SHA-256 hash of each API token, with 32 bytes.
     package var tokenHashes: [[UInt8]] = []
     package var user = UserTemplate.plain
     package var appleEnvironment = AppleEnvironment.production
@@ -35,11 +35,11 @@ package struct MobileAppSettings: SettingsGroup, Hashable {
         .list(
             "api-token-sha256", of: hashType, \.tokenHashes,
             example: "[0000000000000000000000000000000000000000000000000000000000000000]",
-            "SHA-256 of the ApiToken in requests, hexadecimal: printf %s TOKEN | sha256sum. List two while you replace the token."
+            "SHA-256 of the ApiToken in requests, hexadecimal: printf %s TOKEN | sha256sum. While you replace the ApiToken, list the old and the new hash."
         ).required(),
         .value(
             "user", \.user, UserTemplate.settingType,
-            "The address-of-record of a user: {{user}} stands for the UserId in a request. If the result has no domain, the first of domains is used."
+            "The address-of-record of a user: {{user}} is replaced by the UserId in a request. If the result has no domain, the daemon adds the first of domains."
         ),
         .choice(
             "apns-provider", \.appleEnvironment,
@@ -65,7 +65,8 @@ package struct MobileAppSettings: SettingsGroup, Hashable {
         $0
     }
 
-    /// The error does not quote a malformed value, because it may be the token itself.
+    /// The type of the setting for a token's hash. An error does not quote a malformed value, because the value may be
+    /// the token itself.
     private static let hashType = SettingType<[UInt8]>(name: "SHA-256") { node throws(SettingMismatch) in
         guard let text = node.text, let hash = Hex.decode(Array(text.utf8)), hash.count == 32 else {
             throw SettingMismatch("expected 64 hexadecimal digits", at: node.position)

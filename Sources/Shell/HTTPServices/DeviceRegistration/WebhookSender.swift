@@ -14,11 +14,12 @@ import Telemetry
 
 /// Posts outcomes to callback URLs. Each webhook is sent at most once, without retries.
 ///
-/// The sender resolves the host name itself, and connects to the address that it checked. Redirects are not followed.
+/// The sender resolves the host name itself, and connects to the address that it checked. The sender follows no
+/// redirects.
 ///
-/// - `@unchecked Sendable` because it is used only on the shard's loop.
+/// - The type is `@unchecked Sendable`, because it is used only on the shard's loop.
 final class WebhookSender: @unchecked Sendable {
-    /// Resolves a name to all of its addresses. Calls back once, on the loop.
+    /// A function that resolves a host name to all of its addresses, and calls back once, on the loop.
     typealias Resolve = (String, @escaping @Sendable ([IPAddress]) -> Void) -> Void
 
     struct Webhook {
@@ -30,7 +31,7 @@ final class WebhookSender: @unchecked Sendable {
     private let http: HTTPSession
     private let rules: CallbackGuard
     private let authorityFile: String?
-    /// The contents of that file, as it could last be used.
+    /// The contents of `authorityFile` when this file was last usable.
     private var authority: PEM?
     private let ownEndpoints: () -> [Endpoint]
     private let resolve: Resolve
@@ -69,7 +70,8 @@ final class WebhookSender: @unchecked Sendable {
         http = HTTPSession(on: loop, limits: limits, over: [HTTP1Transport.self])
     }
 
-    /// Reads the file with certificate authorities again. If it cannot be used, the former ones stay.
+    /// Reads the file with certificate authorities again. If the file cannot be used, the authorities that were read
+    /// before stay in use.
     func readAuthority() {
         guard let file = authorityFile else { return }
         do {
@@ -147,18 +149,20 @@ final class WebhookSender: @unchecked Sendable {
         return JSONValue.members(members + (failure.map { [("FailureReason", .string($0.rawValue))] } ?? [])).bytes
     }
 
-    /// Called once at the end of each webhook. `problem` says why the webhook was lost; `nil` if it was delivered.
+    /// Notes the end of a webhook, and begins the next one. `problem` says why the webhook was lost; `nil` if it was
+    /// delivered.
     private func ended(_ problem: String?) {
         inFlight -= 1
         if let problem { note(problem) }
-        // The next webhook starts from the loop. A direct call would recurse once for each refused URL in a long queue.
+        // The next webhook starts from the loop. A direct call would recurse once for each refused URL of a long queue.
         if !waiting.isEmpty { loop.post { self.sendWaiting() } }
     }
 
-    /// Logs that a webhook was lost, without the URL, which may hold secrets.
+    /// Logs that a webhook was not delivered. The line does not contain the URL, which may contain secrets.
     private func note(_ problem: String) {
         guard let suppressed = logLimit.admit(now: loop.now) else { return }
-        log.info("webhook lost", [.reason: .text(problem), .suppressed: .number(suppressed)])
+        log.info(
+            "a webhook was not delivered and is dropped", [.reason: .text(problem), .suppressed: .number(suppressed)])
     }
 }
 

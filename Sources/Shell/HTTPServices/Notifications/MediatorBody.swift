@@ -5,10 +5,10 @@ import JSON
 import PushDelivery
 import Timekeeping
 
-/// The answer to the sender of a push, in the form of Acrobits' mediator. Its code is 200 if the push was accepted. All
-/// other codes are errors, which are thrown where they are found.
+/// The answer to the sender of a push, in the form of Acrobits' mediator. The code of the answer is 200 if the push was
+/// accepted. All other codes are errors, which are thrown where they occur.
 struct MediatorAnswer: Error {
-    /// Whether the HTTP response has the code as its status. If false, the HTTP status is 200 with any code.
+    /// Whether the code is also the status of the HTTP response. If false, the HTTP status is always 200.
     var isHTTP = false
     let code: Int
     let response: String
@@ -55,7 +55,8 @@ struct MediatorBody {
         "NotifyIncomingCall", "NotifyIncomingCallMissed", "NotifyIncomingCallAnsweredElsewhere",
     ]
 
-    /// Reads a request. With `isForm`, the body is a form as in the mediator's older interface; otherwise it is JSON.
+    /// Reads a request. If `isForm` is true, the body is a form as in the mediator's older interface; otherwise it is
+    /// JSON.
     init(_ request: HTTPRequest, isForm: Bool) throws(MediatorAnswer) {
         guard request.body.count <= Self.bodyLimit else { throw .http("the body is too long") }
         let wanted = isForm ? "application/x-www-form-urlencoded" : "application/json"
@@ -73,7 +74,7 @@ struct MediatorBody {
         self.verb = verb
         self.texts = texts
         appID = bytes(.appID)
-        // A space in the token was a plus that the sender did not encode. Base64 contains no space.
+        // A space in the token must be a plus that the sender did not encode. Base64 contains no space.
         deviceToken = ByteString((texts[.deviceToken] ?? "").replacing(" ", with: "+"))
         selector = bytes(.selector).isEmpty ? nil : bytes(.selector)
         if verb == .text, selector == nil { throw .refused("Selector is missing") }
@@ -128,7 +129,8 @@ struct MediatorBody {
         message.id = bytes(.id)
         message.threadID = bytes(.threadID)
         notification.mediated = message
-        // Only devices that get pushes from this daemon need the following fields. The mediator does not.
+        // The following fields are for devices that get pushes directly from this daemon. Acrobits' mediator does not
+        // need them.
         notification.title = message.userDisplayName.isEmpty ? message.userName : message.userDisplayName
         notification.text = bytes(.message)
         notification.sound = bytes(.sound)

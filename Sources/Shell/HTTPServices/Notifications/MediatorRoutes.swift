@@ -9,7 +9,7 @@ import Timekeeping
 /// Accepts messages in the form of Acrobits' mediator, from servers that identify a device by the token that it
 /// reported.
 ///
-/// Only known devices get pushes. Thus nobody can use the daemon or its credentials to push to other devices.
+/// Only known devices get pushes, so that nobody can use the daemon or its credentials to push to unknown devices.
 struct MediatorRoutes {
     let service: NotificationService
 
@@ -81,7 +81,7 @@ struct MediatorRoutes {
 
     struct Text: Codable {
         let code: Int
-        /// The same as `code`, for older clients that read this field instead.
+        /// The value of `code` again, for older clients that read the member `status`.
         let status: Int?
         let response: String
     }

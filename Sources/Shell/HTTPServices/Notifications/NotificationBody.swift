@@ -6,7 +6,7 @@ import Timekeeping
 /// The request for a notification in the form of the 10darts platform: the notification and its recipients.
 struct NotificationBody {
     let notification: PushNotification
-    /// The names of users as the request has them.
+    /// The names of users, as they are written in the request.
     let users: [String]
     /// The codes of devices.
     let devices: [Substring]

@@ -19,14 +19,14 @@ extension RouteDescription {
         .answer(202, "The message is being sent", NotificationService.Acceptance.self).problem(
             413, "`custom` is too long."
         )
-        .problem(422, "It does not fit into a push.")
+        .problem(422, "The notification does not fit into a push.")
         .problem(503, "Too many notifications are being sent.")
 
     static let notificationMetrics = RouteDescription(
         "getNotificationMetrics", "The outcome of a message", detail: schemes
     ).path("id", "The code from the answer to the request.")
         .answer(200, "In numbers of devices", NotificationService.Metrics.self).problem(
-            404, "There is no such message."
+            404, "No notification has that code."
         ).notRead()
 
     static func mediator(isForm: Bool) -> RouteDescription {

@@ -13,7 +13,7 @@ import Timekeeping
 /// Sends messages and silent pushes of application servers to devices, through the same dispatcher as the pushes for
 /// calls.
 ///
-/// Used only on the shard's loop.
+/// The service is used only on the shard's loop.
 struct NotificationService {
     let door: ShardDoor
     let loop: EventLoop
@@ -57,9 +57,9 @@ struct NotificationService {
         static let notes: [String: JSONSchema] = ["code": .guid]
 
         let code: String
-        /// How many devices get the push, and how many devices are skipped.
+        /// The number of devices that get the push, and the number of skipped devices.
         let sentTo, skipped: Int
-        /// The unknown users and devices, as the request names them.
+        /// The unknown users and devices, as they are written in the request.
         let unknown: [String]
 
         enum CodingKeys: String, CodingKey {
@@ -107,7 +107,7 @@ struct NotificationService {
 
     private struct Users {
         var known: [(aor: AddressOfRecord, name: String)] = []
-        /// The names of users whose domain is not ours.
+        /// The names of users whose domain is not one of ours.
         var unknown: [String] = []
     }
 
@@ -134,7 +134,7 @@ struct NotificationService {
     // MARK: Outcome
 
     struct Metrics: Codable {
-        /// Each figure is a number of devices.
+        /// Each of these numbers counts devices.
         let sentTo, skipped, accepted, failed, receivedBy, followedBy: Int
         let devices: [PushReport.Device]
 
@@ -158,7 +158,8 @@ struct NotificationService {
         }
     }
 
-    /// How many records are read. The recipients of one order never have more devices together.
+    /// The maximum number of records that are read for one order. The recipients of an order never have more devices in
+    /// total.
     private static let deviceLimit = 2000
 
     private func tellMetrics(_ call: ServiceCall) async throws(ServiceProblem) {
@@ -167,9 +168,9 @@ struct NotificationService {
         let live = await door.ask(.everything) { engine, _ in engine.timeline.underWay { $0.code == code } }
         call.askStore { [store] in
             let records = try await store.timeline(of: [.push(code)], limit: Self.deviceLimit) + live
-            // Codes of devices are made on the loop.
+            // The codes of devices are computed on the loop.
             loop.post {
-                // A record that was written between the two questions is in both answers, and counts once.
+                // A record that was written between the two queries is in both results, and must count once.
                 var seen = Set<DeviceID>()
                 let found = records.filter { $0.kind == .notification && seen.insert($0.device).inserted }
                 let order = recent[code]
@@ -183,8 +184,8 @@ struct NotificationService {
 
     /// Orders the engine to send a notification to all devices of the recipients that can receive it.
     ///
-    /// - Throws: without sending anything, if the notification does not fit into a push to one of the devices, or if
-    ///   too many pushes are being sent.
+    /// - Throws: a problem, without sending any push, if the notification does not fit into a push to one of the
+    ///   devices, or if too many pushes are being sent.
     func order(
         _ notification: PushNotification, for recipients: [NotificationRecipient]
     ) async throws(NotificationRefusal) -> NotificationReceipt {

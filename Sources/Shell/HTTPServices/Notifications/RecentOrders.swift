@@ -1,10 +1,10 @@
 import PushDelivery
 import Timekeeping
 
-/// Remembers the orders of the last minutes. The store gets the records of an order only some time after the pushes
-/// end.
+/// Remembers the push orders of the last minutes, because the store receives their records only some time after the
+/// pushes have ended.
 ///
-/// - `@unchecked Sendable` because it is used only on the shard's loop.
+/// - The type is `@unchecked Sendable`, because it is used only on the shard's loop.
 final class RecentOrders: @unchecked Sendable {
     struct Order {
         let sent, skipped: Int

@@ -8,7 +8,7 @@ import Registration
 /// Finds devices by the tokens that they reported. The first request with a token searches all devices; the result is
 /// remembered.
 ///
-/// - `@unchecked Sendable` because it is used only on the shard's loop.
+/// - The type is `@unchecked Sendable`, because it is used only on the shard's loop.
 final class ReportedDevices: @unchecked Sendable {
     struct Wanted: Hashable, Sendable {
         /// The name of the token that the device reported, see `ReportedTokens.name(of:_:)`.

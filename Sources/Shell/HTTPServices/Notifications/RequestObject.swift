@@ -3,7 +3,7 @@ import JSON
 
 /// The body of a request, which must be one JSON object. Each member is read as the type that the caller requires.
 ///
-/// Unknown members are ignored, as the 10darts platform does. A member may not occur twice.
+/// Unknown members are ignored, as the 10darts platform does. A body in which a member occurs twice is refused.
 struct RequestObject {
     private var members: [String: JSONValue] = [:]
 
@@ -30,7 +30,7 @@ struct RequestObject {
         }
     }
 
-    /// The value of a member; `nil` if it is missing or `null`.
+    /// The value of a member; `nil` if the member is missing or `null`.
     subscript(_ name: String) -> JSONValue? {
         switch members[name] {
         case nil, .null: nil
@@ -48,7 +48,7 @@ struct RequestObject {
         return text
     }
 
-    /// Reads a flag, written as `true`, `false`, 1 or 0; `nil` if it is missing or `null`.
+    /// Reads a flag, written as `true`, `false`, 1 or 0; `nil` if the flag is missing or `null`.
     func flag(_ name: String) throws(ServiceProblem) -> Bool? {
         switch self[name] {
         case nil: return nil

@@ -8,9 +8,9 @@ import PushDelivery
 import Registration
 
 /// Returns the codes of devices to apps, in the form of the 10darts platform. The routes create no devices: devices
-/// register by SIP, or are reported.
+/// register by SIP, or are reported over HTTP.
 ///
-/// Used only on the shard's loop.
+/// The routes are used only on the shard's loop.
 struct DeviceCodeRoutes {
     let door: ShardDoor
     let codes: DeviceCodes
@@ -74,7 +74,8 @@ struct DeviceCodeRoutes {
         }
     }
 
-    /// An app reports that it was opened. The daemon counts nothing, but the app expects a successful answer.
+    /// Answers an app's report that the user opened the app. The daemon does not count these reports, but the app
+    /// expects a successful answer.
     private func accessed(_ call: ServiceCall) async throws(ServiceProblem) {
         guard let device = codes.device(of: call.parameter()) else { throw .noSuchDevice }
         guard await door.ask(.device(device), { engine, _ in engine.isKnown(device) }) else { throw .noSuchDevice }

@@ -8,17 +8,17 @@ import ProxyRuntime
 /// reveals nothing about the device (T7).
 ///
 /// A code consists of a tag and a masked number. The tag has 128 bits and is computed from the device's number, as a
-/// synthetic initialisation vector. The number is masked with a keystream that is derived from the tag. Thus a device
-/// always has the same code, and no code needs to be stored.
+/// synthetic initialisation vector. The number is masked with a keystream that is derived from the tag. A device always
+/// has the same code, so that no code needs to be stored.
 ///
-/// - `@unchecked Sendable` because it is used only on the shard's loop.
+/// - The type is `@unchecked Sendable`, because it is used only on the shard's loop.
 final class DeviceCodes: @unchecked Sendable {
     private var key: HMACKey
 
     /// The length of a code in characters: tag and masked number in base64url.
     static let length = 32
     private static let tagLength = 16
-    /// The name under which the store keeps the key.
+    /// The name under which the store keeps the secret key.
     static let noteKey = "device-code-key"
     static let keyLength = 32
 
@@ -53,7 +53,7 @@ final class DeviceCodes: @unchecked Sendable {
 }
 
 extension DeviceCodes {
-    /// Loads the key from the store. The first start creates the key, and persists it before any code is made.
+    /// Loads the key from the store. The first start creates the key, and persists the key before any code is created.
     static func load(_ store: any ProxyStore) async throws(StartError) -> DeviceCodes {
         let note = try await StartError.wrapping { () async throws(StoreError) in try await store.note(noteKey) }
         var key = note.flatMap { Hex.decode(Array($0.utf8)) } ?? []

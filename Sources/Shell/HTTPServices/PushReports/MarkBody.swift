@@ -2,7 +2,7 @@ import JSON
 
 /// The body of an app's report about a push: `{"device":"/api/v1/devices/CODE/"}`.
 struct MarkBody {
-    /// The device's code as the app sent it. The code is not verified yet.
+    /// The device's code as the app sent it, not yet verified.
     let deviceCode: Substring
 
     private static let path = "/api/v1/devices/"
@@ -25,8 +25,8 @@ struct MarkBody {
         deviceCode = code
     }
 
-    /// Reads the code from a relative or absolute URI with any host, or from a text that is only the code. `nil` for
-    /// any other text.
+    /// Reads the code from a relative or absolute URI with any host, or from a text that is only the code. Returns
+    /// `nil` for any other text.
     static func code(in text: String) -> Substring? {
         var rest = text[...]
         for scheme in ["https://", "http://"] where rest.lowercased().hasPrefix(scheme) {

@@ -12,7 +12,7 @@ import Timekeeping
 
 /// Accepts reports of apps about their pushes (received, followed, read), in the form of the 10darts platform.
 ///
-/// The routes create no pushes: calls and other services do that. Used only on the shard's loop.
+/// The routes are used only on the shard's loop.
 struct MarkRoutes {
     let door: ShardDoor
     let store: any ProxyStore
@@ -22,12 +22,12 @@ struct MarkRoutes {
     private static let marks: [(word: String, mark: PushMark)] = [
         ("received", .received), ("follow", .followed), ("read", .read),
     ]
-    /// The methods of a report. The platform's documents and its apps use different ones.
+    /// The HTTP methods of a report. The documents of the 10darts platform and its apps differ in the method.
     private static let methods = ["PATCH", "PUT", "POST"]
 
     func register(in router: inout ServiceRouter) {
         for end in ["/", ""] {
-            // In other paths the code of a push is in the place of `all_read`. No code has this spelling.
+            // In this path, `all_read` replaces the code of a push. No push code equals `all_read`.
             let all = Self.pushes + "/all_read" + end
             for method in Self.methods {
                 router.add(method, all, scope: .lifecycleReport, schemes: .bearerOrToken, described: .allRead) {
@@ -78,7 +78,7 @@ struct MarkRoutes {
         submit(.allPushesRead(device: device, at: date), of: call)
     }
 
-    /// Persists the change, and then answers. The answer to a success has no body.
+    /// Persists the change, and answers when it is persisted. After a success, the answer has no body.
     private func submit(_ change: ServiceChange, of call: ServiceCall) {
         store.commit([change]) { result in
             if !result.isStored {
@@ -96,6 +96,7 @@ struct MarkRoutes {
 }
 
 extension ServiceProblem {
-    /// The answer if the push does not exist or went to another device. One answer for both hides which pushes exist.
+    /// The answer if the push does not exist or was sent to another device. The same answer in both cases hides which
+    /// pushes exist.
     static var noSuchPush: ServiceProblem { ServiceProblem(404, "no such push or device") }
 }

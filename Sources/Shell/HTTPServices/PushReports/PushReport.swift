@@ -3,8 +3,8 @@ import Bytes
 import PushDelivery
 import Timekeeping
 
-/// The outcome of one push, for application servers. It names devices by their codes, and contains neither tokens nor
-/// addresses.
+/// The outcome of one push, for application servers. The report names devices by their codes, and contains neither
+/// tokens nor addresses.
 struct PushReport: Codable, Sendable, DescribedBody {
     static let notes: [String: JSONSchema] = ["push": .guid]
 
@@ -18,7 +18,7 @@ struct PushReport: Codable, Sendable, DescribedBody {
         let received: Bool
         let followed: Bool
         let read: Bool
-        // Unix seconds: the time of the app's report, if it sent one.
+        // When the app reported each step, in Unix seconds; `nil` if the app sent no report.
         let receivedAt: Int64?
         let followedAt: Int64?
         let readAt: Int64?
@@ -26,7 +26,7 @@ struct PushReport: Codable, Sendable, DescribedBody {
 
     let push: String
     let kind: String
-    /// Unix seconds.
+    /// When the push was requested, in Unix seconds.
     let date: Int64
     let devices: [Device]
 
@@ -41,7 +41,7 @@ struct PushReport: Codable, Sendable, DescribedBody {
 }
 
 extension PushReport.Device {
-    /// Reads a record by the same rules as the store's statistics.
+    /// Makes the report about one device from its record, by the rules of the store's statistics.
     init(_ record: TimelineRecord, _ code: String) {
         device = code
         app = record.app

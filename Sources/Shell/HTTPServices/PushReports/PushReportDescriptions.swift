@@ -12,9 +12,10 @@ extension RouteDescription {
         .device().answer(200, "The report is stored.").problem(404, "No such device.").notStored()
 
     static let push = RouteDescription("getPush", "The outcome of one push").push()
-        .answer(200, "For each device", PushReport.self).problem(404, "There is no such push.").notRead()
+        .answer(200, "For each device", PushReport.self).problem(404, "No push has that id.").notRead()
 
-    /// Describes a route for statistics. With `isByPush`, each row is one push, and the route has no parameter `by`.
+    /// Describes a route for statistics. If `isByPush` is true, each row is one push, and the route has no parameter
+    /// `by`.
     static func statistics(isByPush: Bool) -> RouteDescription {
         var description = RouteDescription("getPushStatistics", "Push statistics, in numbers of devices")
         if !isByPush {

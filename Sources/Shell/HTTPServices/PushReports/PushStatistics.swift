@@ -36,8 +36,8 @@ extension PushStatistics {
         }
     }
 
-    /// Reads a time of the query: Unix seconds, or a day such as 2026-11-21. A day means its start, or its end if
-    /// `isEnd`.
+    /// Reads a time of the query: Unix seconds, or a day such as 2026-11-21. A day stands for its start, or for its end
+    /// if `isEnd` is true.
     private static func date(_ name: String, _ call: ServiceCall, isEnd: Bool) throws(ServiceProblem) -> UnixTime? {
         guard let text = call.request.query(name) else { return nil }
         let latest: Int64 = 253_402_300_800  // the year 10000
@@ -97,7 +97,8 @@ extension PushStatistics {
         return out
     }
 
-    /// Writes `{"by":"day","statistics":[{"day":"2026-11-21","devices":3,…}]}`. The members always have this order.
+    /// Writes `{"by":"day","statistics":[{"day":"2026-11-21","devices":3,…}]}`. The members of each object have this
+    /// order.
     private func json(_ rows: [StatisticsRow], next: UInt64?) -> [UInt8] {
         let rows = rows.map { row in
             let subject = row.subject.columns.map { name, value -> (String, JSONValue) in

@@ -11,14 +11,14 @@ import Timekeeping
 
 /// Reports the outcomes of pushes to application servers.
 ///
-/// Used only on the shard's loop.
+/// The object is used only on the shard's loop.
 final class StatisticsRoutes: Sendable {
     private let door: ShardDoor
     private let loop: EventLoop
     private let store: any ProxyStore
     private let codes: DeviceCodes
 
-    /// How many records of a push are read. A push never goes to more devices.
+    /// The maximum number of records that are read for one push. A push is never sent to more devices than this.
     private static let deviceLimit = 1000
 
     init(door: ShardDoor, loop: EventLoop, store: any ProxyStore, codes: DeviceCodes) {
@@ -36,7 +36,8 @@ final class StatisticsRoutes: Sendable {
         router.add("GET", "/v1/pushes/{}", scope: .lifecycle, described: .push) { [self] call throws(ServiceProblem) in
             try await report(call)
         }
-        // The daemon does not create pushes at these paths. A client that tries is told which methods exist.
+        // The daemon creates no pushes at these paths, so requests to create one are refused. A client that tries
+        // another method gets an answer with the existing methods.
         for end in ["/", ""] {
             let pushes = "/api/v1/pushes" + end
             router.add(
@@ -76,9 +77,9 @@ final class StatisticsRoutes: Sendable {
         let live = await door.ask(.everything) { engine, _ in engine.timeline.underWay { $0.code == code } }
         call.askStore { [self] in
             let records = try await store.timeline(of: [.push(code)], limit: Self.deviceLimit) + live
-            // Codes of devices are made on the loop.
+            // The codes of devices are computed on the loop.
             loop.post { [self] in
-                // A record that was written between the two questions is in both answers, and counts once.
+                // A record that was written between the two queries is in both results, and must count once.
                 var seen = Set<DeviceID>()
                 let report = PushReport(records.filter { seen.insert($0.device).inserted }) { codes.code(of: $0) }
                 if let report { call.answer(report) } else { call.answer(.noSuchPush) }

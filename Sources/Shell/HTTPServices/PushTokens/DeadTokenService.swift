@@ -11,7 +11,7 @@ import Timekeeping
 
 /// Reports dead tokens to application servers, and deletes old ones from the store.
 ///
-/// Reading deletes nothing, unlike with Apple's feedback service. Each client remembers how far it has read.
+/// Reading the list deletes nothing, unlike with Apple's feedback service. Each client remembers how far it has read.
 final class DeadTokenService {
     private let store: any ProxyStore
     private let loop: EventLoop
@@ -87,9 +87,9 @@ struct DeadTokenPage: Sendable {
         let next: UInt64?
     }
 
-    /// Tokens that were recorded at this time or later.
+    /// The start of the time range: only tokens that were recorded at this time or later are listed.
     let since: UnixTime
-    /// The `next` of the previous page.
+    /// The cursor `next` of the previous page.
     let after: PageCursor
     let limit: Int
     private let isBinary: Bool

@@ -8,13 +8,13 @@ import Registration
 
 /// Accepts the reports of apps about their tokens and about removed accounts, in Acrobits' forms.
 ///
-/// Used only on the shard's loop.
+/// The service is used only on the shard's loop.
 struct PushTokenService {
     let door: ShardDoor
     let form: ReportedTokens.Form
 
-    /// The paths of a report: the daemon's own path and the paths in the vendor's examples. Operators write one of them
-    /// into the app's settings.
+    /// The paths of a report: the daemon's own path and the paths in the vendor's examples. Operators write one of
+    /// these paths into the app's settings.
     private static func patterns(_ roots: [String]) -> [String] {
         roots.flatMap { root in [root, "\(root)/", "\(root)/{}", "\(root)/{}/", "\(root)/{}/{}", "\(root)/{}/{}/"] }
             + roots.map { "\($0)/{}/{}/{*}" }
@@ -64,7 +64,8 @@ struct PushTokenService {
     private func reported(_ report: TokenReport, _ call: ServiceCall) async throws(ServiceProblem) {
         let aor = try await aor(of: report, call)
         let tokens = report.tokens(form)
-        // The app has no token yet. It reports again when it has one, but only after a successful answer now.
+        // The app does not have a token yet. The app reports again when it has a token, but only after a successful
+        // answer now.
         guard !tokens.isEmpty else { return call.answer(HTTPResponse(status: 200)) }
         let device = ReportedDevice(tokens)
         let result = await door.report(of: aor) { engine, ticket, now in
@@ -94,7 +95,7 @@ struct PushTokenService {
         return aor
     }
 
-    /// Answers a report. A success has neither a body nor a media type.
+    /// Answers a report. The answer after a success has neither a body nor a media type.
     private static func answer(_ call: ServiceCall, _ result: ReportResult) {
         switch result {
         case .done: call.answer(HTTPResponse(status: 200))

@@ -4,11 +4,11 @@ import HTTPServer
 import JSON
 import PushDelivery
 
-/// The report of an app's Push Token Reporter or Account Removal Reporter. Its values are read from path, query and
-/// body together.
+/// The report of an app's Push Token Reporter or Account Removal Reporter. The values of the report are read from path,
+/// query and body together.
 ///
-/// In the app's settings, operators choose the names, the places and the media type of the values. Therefore all places
-/// are searched. If a value is given twice, both must be equal.
+/// In the app's settings, operators choose the names and the media type of the values, and whether a value is in path,
+/// query or body. The reader accepts every choice. If a value is given twice, both values must be equal.
 struct TokenReport {
     fileprivate enum Field: String, CaseIterable {
         case username, password, selector
@@ -17,7 +17,7 @@ struct TokenReport {
         case otherToken = "token_msgs"
         case otherApp = "appid_msgs"
 
-        /// Reads a field's name in upper or lower case. The names of the app's own variables are accepted too.
+        /// Reads a field's name in upper or lower case. The reader also accepts the names of the app's own variables.
         init?(named name: String) {
             let name = name.lowercased()
             switch name {
@@ -46,8 +46,8 @@ struct TokenReport {
             }
         }
 
-        /// Whether the texts `null` and `(null)` mean that the field has no value. For a user name or a password they
-        /// are ordinary texts.
+        /// Whether the texts `null` and `(null)` mean that the field has no value. For a user name or a password,
+        /// `null` is an ordinary text.
         var mayBeNull: Bool { self != .username && self != .password }
     }
 
@@ -58,7 +58,7 @@ struct TokenReport {
     private var itemCount = 0
 
     /// Reads a GET, or a POST with its body. `parameters` are the parameters of the path: the user name, the selector,
-    /// and the token. Further fields can follow the token, joined by `&`.
+    /// and the token. Further fields may follow the token, separated by `&`.
     init(_ request: HTTPRequest, _ parameters: [String]) throws(ServiceProblem) {
         for (field, value) in zip([Field.username, .selector], parameters) { try take(field, value) }
         if parameters.count > 2 { try take(rest: parameters[2]) }
@@ -123,8 +123,8 @@ struct TokenReport {
 
     private mutating func take(_ field: Field, _ text: String) throws(ServiceProblem) {
         var value = text
-        // A space here was a plus that the app did not encode. A token in base64 contains no space, and a telephone
-        // number can begin with a plus.
+        // A space in the token must be a plus that the app did not encode. A token in base64 contains no space, and a
+        // telephone number can begin with a plus.
         if field.isToken, value.utf8.contains(UInt8(ascii: " ")) { value = value.replacing(" ", with: "+") }
         if field == .username, value.first == " " { value = "+" + value.dropFirst() }
         guard !value.isEmpty, !field.mayBeNull || !["null", "(null)"].contains(value.lowercased()) else { return }
@@ -181,7 +181,7 @@ struct TokenReport {
         guard var text = values[.username].map({ $0[...] }) else { throw ServiceProblem(400, "username is missing") }
         for scheme in ["sip:", "sips:"] where text.lowercased().hasPrefix(scheme) {
             text = text.dropFirst(scheme.count)
-            // A space after the scheme was a plus that the app did not encode.
+            // A space after the scheme must be a plus that the app did not encode.
             if text.first == " " { text = "+" + text.dropFirst() }
         }
         guard let at = text.lastIndex(of: "@") else { return (ByteString(text.utf8), nil) }
@@ -201,7 +201,7 @@ struct TokenReport {
 }
 
 extension TokenReport.Field {
-    /// The schema of all values that ``accepts(_:)`` accepts, and of the empty text.
+    /// The schema of all values that ``accepts(_:)`` accepts, including the empty text.
     fileprivate var schema: JSONSchema {
         switch self {
         case .username, .password: .text(0...limit)

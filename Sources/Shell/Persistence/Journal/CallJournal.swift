@@ -8,49 +8,48 @@ import Timekeeping
 
 /// The journal of calls for the next run of the program: calls that wait or ring, and changes to missed calls.
 ///
-/// The journal appends changes to files in a folder, on the loop's own thread. The engine's messages leave only after
-/// the kernel has the entries that they depend on, and no message waits for a thread or a sync. Entries survive the end
-/// of the process. A power failure can lose the last seconds.
+/// The journal appends changes to files in a folder, on the loop's own thread. The engine's messages are sent only
+/// after the kernel has the entries on which they depend, and no message waits for a thread or a sync. Entries survive
+/// the end of the process, but a power failure can lose the entries of the last seconds.
 ///
-/// When a file is full, the next file is begun. The oldest file is removed when the store has its missed calls. Before
-/// that, the entries of its active calls are copied to the last file. All files together are never much larger than
-/// twice the entries in use.
+/// When a file is full, the next file is begun. The oldest file is removed when the store has the file's missed calls.
+/// Before the removal, the entries of the file's active calls are copied to the last file. All files together are never
+/// much larger than twice the entries in use.
 ///
-/// A failure stops no call. Entries that cannot be written are retried. When too many entries wait, only the ends of
-/// calls are kept, so that no later run resumes a call that has ended.
+/// If a write fails, the calls continue, and the journal retries the write. If too many entries wait, the journal keeps
+/// only the ends of calls, so that no later run resumes a call that has ended.
 final class CallJournal {
     private let folder: String
     private let key: JournalKey
     private let log: Log
     private let settings: CallJournalSettings
-    /// Encoded entries that are not written yet.
+    /// Encoded entries that are not yet written.
     private var pending: [UInt8] = []
     private var current: AppendedFile?
-    /// The files, oldest first. New entries go to the last one.
+    /// The files, oldest first. New entries are written to the last file.
     private var files: [File] = []
-    /// The number of bytes that belong to each active call, in files and in waiting entries, and the sum of all of
-    /// them.
+    /// The number of bytes that belong to each active call, in files and in waiting entries, and the sum of these
+    /// numbers.
     private var live: [UInt64: Int]
     private var liveSize: Int
     private var lastSerial: UInt64
-    /// The highest serial number up to which the store was given all missed calls. The store gets them after the flush
-    /// of the turn.
+    /// The serial number up to which the store was given all missed calls. The number rises with each ``flush(now:)``.
     private var toldSerial: UInt64
-    /// The store has persisted the missed calls up to this number.
+    /// The serial number up to which the store has persisted all missed calls.
     private var storedSerial: UInt64 = 0
-    /// Whether the log already has the warning that missed calls exist only in the journal. Reset when the store works
+    /// Whether the log already has the warning that missed calls exist only in the journal; reset when the store works
     /// again.
     private var hasWarned = false
-    /// When failed writes are retried; `nil` if no entry waits.
+    /// The time at which failed writes are retried; `nil` if no entry waits.
     private(set) var retryAt: Instant?
     private var failingSince: Instant?
-    /// Called with a serial number. Pass the number to ``stored(_:)`` when the store has persisted all changes that it
-    /// got before.
+    /// Asks the store to confirm a serial number. Pass the number to ``stored(_:)`` when the store has persisted all
+    /// changes that it got before.
     var askStore: (UInt64) -> Void = { _ in }
     /// How many writes have failed.
     private(set) var failures: UInt64 = 0
 
-    /// The entries of earlier runs. They are taken once at the start.
+    /// The entries of earlier runs, which are read once, at the start.
     private var found: JournalContents
 
     private struct File {
@@ -64,9 +63,9 @@ final class CallJournal {
     ///
     /// - Parameters:
     ///   - folder: the folder of the files; created if necessary.
-    ///   - key: seals entries. Entries without a seal of this key are not read.
-    ///   - isFirstSealed: whether no earlier run had a key. Then the files of earlier runs are read without seals, and
-    ///     sealed. Later, unsealed files are not read, because anybody can have written them.
+    ///   - key: seals entries. Entries that were not sealed with this key are not read.
+    ///   - isFirstSealed: whether no earlier run had a key. If it is true, the files of earlier runs are read without
+    ///     seals, and are then sealed. Later, unsealed files are not read, because anybody can have written such files.
     ///   - settings: when files are begun and removed.
     ///   - log: receives failures.
     init(
@@ -82,10 +81,11 @@ final class CallJournal {
         for (number, path) in Self.files(in: folder) {
             let bytes = Self.contents(of: path, log)
             let length = found.read(bytes, key)
-            // Zeros at the end are left by a power failure during a write. Any other rest is reported.
+            // Zeros at the end are left by a power failure during a write. Other unreadable bytes after the last entry
+            // are reported.
             if bytes[length...].contains(where: { $0 != 0 }) {
                 log.error(
-                    "the call journal is not read to its end: it was cut off, was changed, or belongs to another store",
+                    "the end of the call journal is unreadable: the file was cut off or changed, or belongs to another store",
                     [.path: .text(path), .bytes: .number(bytes.count - length)])
             }
             files.append(File(number: number, size: bytes.count, last: found.lastSerial))
@@ -105,7 +105,7 @@ final class CallJournal {
         }
     }
 
-    /// Seals the files of program versions that wrote entries without seals.
+    /// Adds seals to the files of program versions that wrote entries without seals.
     private static func seal(in folder: String, _ key: JournalKey, _ log: Log) {
         for (number, path) in files(in: folder) {
             let bytes = contents(of: path, log)
@@ -122,7 +122,9 @@ final class CallJournal {
                 try AppendedFile(creating: other).append(sealed)
                 try AppendedFile.move(other, to: path)
             } catch {
-                log.error("calls of the previous version are lost", [.path: .text(path), .error: .described(error)])
+                log.error(
+                    "calls from before the upgrade are lost: their journal file could not be sealed",
+                    [.path: .text(path), .error: .described(error)])
             }
         }
     }
@@ -143,13 +145,13 @@ final class CallJournal {
 
     // MARK: The start
 
-    /// The missed calls of earlier runs. Called once, at the start.
+    /// The missed calls of earlier runs. Call this function once, at the start.
     ///
     /// - Parameter serial: the serial number up to which the store has all missed calls.
     /// - Returns: the changes that the store does not have yet, in their order.
     func missedCalls(after serial: UInt64) -> [StoredBucketChange] {
         storedSerial = serial
-        // If somebody removed the files, the numbers continue after the last number in the store.
+        // If somebody removed the files, the serial numbers continue after the last one in the store.
         lastSerial = max(lastSerial, serial)
         toldSerial = lastSerial
         defer { found.missed = [] }
@@ -179,7 +181,7 @@ final class CallJournal {
         }
     }
 
-    /// Writes waiting entries. Call this before a message leaves that depends on them.
+    /// Writes waiting entries. Call this function before a message is sent that depends on these entries.
     func flush(now: Instant) {
         defer { toldSerial = lastSerial }
         guard !pending.isEmpty else {
@@ -234,8 +236,8 @@ final class CallJournal {
         askStore(toldSerial)
     }
 
-    /// Drops waiting entries, because too many wait. Their calls would be incomplete in the files, so only the ends of
-    /// calls are kept.
+    /// Drops waiting entries other than ends of calls, because too many wait. The calls of these entries would be
+    /// incomplete in the files, so only the ends of calls are kept.
     private func keepEndsOnly() {
         let all = pending
         pending = []
@@ -244,18 +246,20 @@ final class CallJournal {
             if entry.kind == .over { pending += all[entry.range] }
             place = entry.range.upperBound
         }
-        // If the ends of calls alone take half of the limit, they are dropped too. Otherwise the limit would be reached
-        // again soon.
+        // If the ends of calls alone take half of the limit, they are dropped too, because otherwise the limit would be
+        // reached again soon.
         if pending.count > settings.pendingLimit / 2 { pending = [] }
-        // The dropped entries include missed calls. With the mark in the store, the next run does not apply older
-        // entries over newer rows.
+        // The dropped entries include missed calls, which only the store has from now on. The store keeps this serial
+        // number, so that the next run does not apply older entries over newer rows.
         askStore(toldSerial)
-        log.error("entries of the call journal are dropped", [.path: .text(folder), .count: .number(all.count)])
+        log.error(
+            "entries of the call journal are dropped, because its buffer in memory is full",
+            [.path: .text(folder), .count: .number(all.count)])
     }
 
     // MARK: Cleaning
 
-    /// Call when the store has persisted everything that it got before this serial number.
+    /// Notes that the store has persisted everything that it got before this serial number.
     func stored(_ serial: UInt64) {
         storedSerial = max(storedSerial, serial)
         hasWarned = false
@@ -265,12 +269,14 @@ final class CallJournal {
     private func warnOfUnstored() {
         guard !hasWarned else { return }
         hasWarned = true
-        log.warning("missed calls that the store cannot write would not survive a crash", [.path: .text(folder)])
+        log.warning(
+            "missed calls would not survive a crash, because neither the store nor the call journal can take them",
+            [.path: .text(folder)])
     }
 
     /// Removes the oldest files while more than half of all bytes are useless. Entries of active calls in these files
-    /// are copied to the last file. While the store fails, missed calls exist only in these files. Then the files are
-    /// kept up to a limit.
+    /// are copied to the last file. While the store fails, missed calls exist only in these files. While the store does
+    /// not have the missed calls, the files are kept up to a limit.
     private func clean() {
         for _ in 0..<settings.filesAtOnce {
             guard let oldest = files.first, files.count > 1 else { return }
@@ -298,7 +304,8 @@ final class CallJournal {
         }
     }
 
-    /// Whether the file is small and many files exist. Each run begins a file, so short runs leave many small files.
+    /// Whether the file is small and there are many files. Each run begins a file, so short runs leave many small
+    /// files.
     private func isOneOfMany(_ file: File) -> Bool {
         files.count > settings.manyFiles && file.size < settings.fileSize / 8
     }
@@ -314,15 +321,16 @@ final class CallJournal {
     }
 }
 
-/// The sizes and limits of the call journal. Operators cannot set them: the defaults suit a laptop and a server.
+/// The sizes and limits of the call journal. Operators cannot change these settings: the defaults suit a laptop and a
+/// server.
 struct CallJournalSettings: Hashable, Sendable {
     /// The size in bytes at which the next file is begun.
     var fileSize = 1 << 20
-    /// How many useless bytes are allowed in addition to the number of useful bytes.
+    /// By how many bytes the useless entries in the files may exceed the useful entries.
     var slack = 4 << 20
-    /// The same limit while the store does not have all missed calls of the files.
+    /// The number of useless bytes that are allowed while the store does not have all missed calls of the files.
     var unstoredLimit = 256 << 20
-    /// How many files are removed or copied at once.
+    /// The maximum number of files that one cleaning removes or copies.
     var filesAtOnce = 2
     /// The number of files above which small files are copied together, even if all of their entries are useful.
     var manyFiles = 16

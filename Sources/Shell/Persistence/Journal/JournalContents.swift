@@ -12,10 +12,10 @@ struct JournalContents {
     private var changes: [UInt64: [(serial: UInt64, change: CallChange)]] = [:]
     /// The number of bytes that each call has in the files.
     private(set) var sizes: [UInt64: Int] = [:]
-    /// The calls, sorted by number. Computed when ``calls(after:limit:)`` is first called.
+    /// The calls, sorted by number; `nil` before ``calls(after:limit:)`` is first called.
     private var calls: [StoredCall]?
 
-    /// Adds the entries of the next file, up to the first one that cannot be read.
+    /// Adds the entries of the next file, up to the first entry that cannot be read.
     ///
     /// - Returns: how many bytes were read.
     mutating func read(_ bytes: [UInt8], _ key: JournalKey) -> Int {
@@ -37,7 +37,7 @@ struct JournalContents {
         return place
     }
 
-    /// The next calls, sorted by number. A call whose first entry is missing is left out.
+    /// The next calls, sorted by number. A call is not returned if its first entry is missing.
     mutating func calls(after id: UInt64, limit: Int) -> [StoredCall] {
         let all = calls ?? changes.values.compactMap(Self.call).sorted { $0.id < $1.id }
         calls = all

@@ -12,13 +12,13 @@ import Timekeeping
 ///     length of the rest     4 bytes; the first bit is set
 ///     seal of the rest       28, see ``JournalKey``
 ///     serial number          8, in the order in which changes were made
-///     number of the call     8; 0 for a row of missed calls
+///     number of the call     8; 0 for a change to missed calls
 ///     kind                   1
 ///     its values
 ///
-/// Reading a file stops at the first entry that is incomplete, damaged or not sealed with the key.
+/// Reading a file stops at the first entry that is incomplete, damaged, or not sealed with the key.
 ///
-/// In the format without seals, the first bit was not set, and a checksum of 4 bytes was in the place of the seal.
+/// In the format without seals, the first bit was not set, and a checksum of 4 bytes was at the place of the seal.
 struct JournalEntry {
     let serial: UInt64
     let call: UInt64
@@ -38,7 +38,7 @@ struct JournalEntry {
     /// The range of the sealed part in the file's bytes.
     fileprivate let content: Range<Int>
 
-    /// Reads the entry at this place; `nil` if it is incomplete or not sealed with this key.
+    /// Reads the entry that begins at `place`; `nil` if the entry is incomplete or not sealed with this key.
     init?(in bytes: [UInt8], at place: Int, _ key: JournalKey) {
         guard place >= 0, bytes.count - place >= Self.prefix + Self.head else { return nil }
         var reader = JournalReader(bytes, place..<place + Self.lengthCount)
@@ -50,7 +50,7 @@ struct JournalEntry {
         self.init(bytes, from: place, content: place + Self.prefix..<place + Self.prefix + length)
     }
 
-    /// Reads the entry at this place in the format without seals.
+    /// Reads the entry that begins at `place`, in the format without seals.
     init?(unsealedIn bytes: [UInt8], at place: Int) {
         let prefix = Self.lengthCount + 4
         guard place >= 0, bytes.count - place >= prefix + Self.head else { return nil }
@@ -80,7 +80,7 @@ struct JournalEntry {
         sealed.sealJournalEntry(at: start, key)
     }
 
-    /// The change; `nil` if its values are malformed.
+    /// The change in this entry; `nil` if its values are malformed.
     func change(in bytes: [UInt8]) -> CallChange? {
         var reader = JournalReader(bytes, content.lowerBound + Self.head..<content.upperBound)
         let change: CallChange? =
@@ -106,7 +106,7 @@ extension CallChange {
         }
     }
 
-    /// The number of the call; 0 for a row of missed calls.
+    /// The number of the call; 0 for a change to missed calls.
     var call: UInt64 {
         switch self {
         case .begun(let call): call.id
@@ -138,7 +138,7 @@ extension CallChange {
         bytes.sealJournalEntry(at: start, key)
     }
 
-    /// The estimated size of the entry in bytes. It is large enough in almost all cases.
+    /// The estimated size of the entry in bytes, which is large enough in almost all cases.
     private var sizeHint: Int {
         switch self {
         case .begun(let call): 512 + call.request.count + 128 * call.branches.count

@@ -1,14 +1,14 @@
 import Crypto
 
-/// The key that seals the entries of the call journal. The store keeps it. Without the store, nobody can forge a call
-/// that the next run would resume.
+/// The key that seals the entries of the call journal, kept in the store. Without access to the store, nobody can forge
+/// a call that the next run would resume.
 ///
-/// It is a class, because writers and readers share it. It is used only on the loop.
+/// The key is a class, because writers and readers share it. The key is used only on the loop.
 final class JournalKey {
     private var key: GMACKey
 
     /// - Parameter secret: ``byteCount`` random bytes.
-    /// - Throws: for another number of bytes.
+    /// - Throws: an error if the secret has another length.
     init(_ secret: [UInt8]) throws(CryptoError) { key = try GMACKey(secret) }
 
     /// Computes the seal of all bytes from `start` on, and writes the seal directly before `start`.

@@ -10,14 +10,15 @@ import Timekeeping
 
 // The values of journal entries. For each type, the reader and the writer are next to each other.
 
-/// Decodes the values of an entry. If a value is missing, the reader returns an empty value and sets ``isBroken``.
+/// Decodes the values of an entry. If a value is missing, the reader returns an empty value and sets ``isBroken`` to
+/// true.
 struct JournalReader {
     private let source: [UInt8]
     private var place: Int
     private let end: Int
     /// Whether a value was missing or invalid.
     private(set) var isBroken = false
-    /// Whether everything was read.
+    /// Whether all bytes were read.
     var isAtEnd: Bool { place >= end }
 
     init(_ source: [UInt8], _ range: Range<Int>) {
@@ -43,7 +44,8 @@ struct JournalReader {
 
     mutating func number32() -> UInt32 { UInt32(truncatingIfNeeded: number(bytes: 4)) }
 
-    /// Reads a byte string and copies it. Without the copy, the value would keep the whole file in memory.
+    /// Reads a byte string and copies it. The value is copied, because otherwise it would keep the whole file in
+    /// memory.
     mutating func bytes() -> ByteString {
         let count = Int(number32())
         guard count <= end - place else {
@@ -118,7 +120,8 @@ extension JournalReader {
             request: request, final: final, branches: list { $0.branch() })
     }
 
-    /// Reads an offer. Its Call-ID and tag are not in the entry, but are parsed again from the request.
+    /// Reads the call of one user. The Call-ID and From tag are not in the entry, because they are parsed again from
+    /// the request.
     private mutating func userCall(mayPush: Bool) -> StoredUserCall {
         let (callRef, aor, holdUntil) = (CallRef(rawValue: number()), addressOfRecord(), date())
         return StoredUserCall(
@@ -267,7 +270,7 @@ extension JournalReader {
         let (caller, date) = (bytes(), date())
         let devices = list { DeviceID(rawValue: $0.number()) }
         let told = list { DeviceID(rawValue: $0.number()) }
-        // Entries of earlier versions do not have this value. They count for a caller of their own.
+        // Entries of earlier versions do not name the caller, so each of them counts for a caller of its own.
         let broughtBy = flags[2] ? Caller(rawValue: number()) : Caller(hash: callRef.rawValue, isTrusted: true)
         let entry = BucketEntry(
             callRef: callRef, caller: caller, date: date, broughtBy: broughtBy, devices: devices, told: told,

@@ -1,7 +1,7 @@
 import Timekeeping
 
-/// Decides when the next commit may begin. Under load, commits are kept apart, so that each one carries more changes.
-/// Without load, a change is written immediately. A group of changes as large as the last commits is also written
+/// Decides when the next commit may begin. Under load, commits are spread, so that each commit has more changes. If
+/// there is no load, a change is written immediately. A group of changes as large as the last commits is also written
 /// immediately (``StoreIntake/Call/atOnce``).
 struct CommitTurns {
     private let interval: Duration
@@ -14,6 +14,6 @@ struct CommitTurns {
         groupSize = settings.groupSizeLimit
     }
 
-    /// Call when a commit begins. `tickets` is the number of its entries for which callers wait.
+    /// Notes that a commit begins. `tickets` is the number of the commit's entries for which callers wait.
     mutating func began(for tickets: Int, now: Instant) { next = tickets < groupSize ? .distantPast : now + interval }
 }

@@ -3,7 +3,7 @@ import PushDelivery
 import Registration
 
 /// Finds the changes of a transaction that need not be written, because a later change in the transaction removes or
-/// replaces the same row. Thus a short call writes one row, whatever the number of its changes.
+/// replaces the same row. For example, a short call writes one row, whatever the number of its changes.
 struct LastChanges {
     /// The indices of the needless changes in the transaction, in descending order.
     private var needless: [Int] = []
@@ -28,7 +28,7 @@ struct LastChanges {
         needless.sort(by: >)
     }
 
-    /// The row that a change writes, and the index of the change.
+    /// The row that a change writes or removes, and the index of the change.
     private struct Write: Comparable {
         let row: UInt64
         let place: Int
@@ -44,7 +44,7 @@ struct LastChanges {
         }
     }
 
-    /// Whether the next change must be written. Call it for all changes, in their order.
+    /// Whether the next change must be written. Call this function for all changes, in their order.
     mutating func nextCounts() -> Bool {
         defer { place += 1 }
         guard needless.last == place else { return true }

@@ -1,6 +1,6 @@
 package import Storage
 
-/// Why SQLite cannot use the store's file.
+/// The reason why SQLite cannot use the store's file.
 package enum SQLiteFailure: Error, Hashable, Sendable, CustomStringConvertible {
     case sql(SQLError)
     case migration(MigrationError)
@@ -14,14 +14,14 @@ package enum SQLiteFailure: Error, Hashable, Sendable, CustomStringConvertible {
         case .sql(let error): error.description
         case .migration(let error): error.description
         case .replaced:
-            "the file was removed or replaced while the daemon uses it; put it back, or restart the daemon"
+            "the file was removed or replaced while the daemon uses it; put it back, or restore a backup"
         case .system(let problem): problem
         }
     }
 }
 
 extension SQLiteFailure {
-    /// Whether the machine caused the failure, such as a full disk, and not the changes.
+    /// Whether the machine caused the failure, such as a full disk, rather than the changes.
     var isOfSystem: Bool {
         switch self {
         case .sql(let error), .migration(.failed(_, let error)): error.isOfSystem

@@ -11,7 +11,7 @@ package final class SQLiteFile {
     /// Whether the file does not exist yet.
     package static func isMissing(at path: String) -> Bool { FileIdentity(path: path) == nil }
 
-    /// Opens or creates the file, and migrates it to this program's schema.
+    /// Opens or creates the store's file, and migrates it to this program's schema.
     ///
     /// - Throws: if the file cannot be opened, or a daemon uses the store.
     package init(path: String) throws(StoreError) {
@@ -32,7 +32,7 @@ package final class SQLiteFile {
         try asked { try $0.users() }
     }
 
-    /// The users after the given one, by realm and name.
+    /// The next users after the given user, sorted by realm and name.
     package func users(
         after name: ByteString, in realm: ByteString, limit: Int
     ) throws(StoreError) -> [DigestUser] {
@@ -52,7 +52,8 @@ package final class SQLiteFile {
         try asked { try $0.keep(changes) }
     }
 
-    /// Copies the store's file in the same way as a running daemon does. The schema may be of any version.
+    /// Copies the store's file in the same way as a running daemon does. This works with any version of the store's
+    /// schema.
     ///
     /// - Returns: the size of the copy in bytes.
     package static func backUp(_ path: String, to file: String) throws(StoreError) -> Int {

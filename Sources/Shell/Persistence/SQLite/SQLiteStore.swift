@@ -12,10 +12,10 @@ import Storage
 package import Telemetry
 package import Timekeeping
 
-/// The store in one SQLite file. Only one daemon uses it at a time. One thread writes changes, a second one reads, and
-/// a third one writes backups.
+/// The store in one SQLite file. Only one daemon uses the store at a time. One thread writes changes, a second thread
+/// reads, and a third thread writes backups.
 ///
-/// - `@unchecked Sendable` because its mutable parts are used only on its loop, or before that loop runs.
+/// - The type is `@unchecked Sendable`, because its mutable parts are used only on its loop, or before that loop runs.
 package final class SQLiteStore: ProxyStore, @unchecked Sendable {
     package var finished: ([CommitResult]) -> Void {
         get { outcomes.finished }
@@ -33,13 +33,13 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
     private let journal: CallJournal
     /// Retries failed writes of the journal.
     private var journalTimer: LoopTimer?
-    /// The lock of a separate calls folder. Two stores could name the same folder.
+    /// The lock of a separate calls folder. The lock is needed because two stores could name the same folder.
     private let callsLock: FileLock?
     private var lastServiceTicket: UInt64 = 0
 
     /// Receives the results of the writer's thread on the loop, and calls back.
     ///
-    /// - `@unchecked Sendable` because it is used only on the loop.
+    /// - The type is `@unchecked Sendable`, because it is used only on the loop.
     private final class Outcomes: @unchecked Sendable {
         var finished: ([CommitResult]) -> Void = { _ in }
         /// The callbacks of services that wait for a commit, by the numbers of their tickets.
@@ -56,7 +56,8 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
                 case .service(let number):
                     waiting.removeValue(forKey: number)?(
                         WriteResult(isStored: result.isStored, isFound: result.isFound))
-                case nil where !result.isStored: log.error("some changes were not stored")
+                case nil where !result.isStored:
+                    log.error("the store refused changes: records for explain or missed calls are lost")
                 case nil: break
                 }
             }
@@ -64,7 +65,7 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
         }
     }
 
-    /// Opens or creates the file, and migrates it to this program's schema.
+    /// Opens or creates the store's file, and migrates it to this program's schema.
     ///
     /// - Parameters:
     ///   - path: the path of the store's file.
@@ -85,7 +86,7 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
         self.outcomes = outcomes
         do throws(SQLiteFailure) {
             writer = try StoreWriter(path: path, log: log) { results in
-                // The loop is not notified of changes that succeeded and for which no caller waits.
+                // The loop is not notified of changes that succeeded and that no caller waits for.
                 let told = results.filter { $0.ticket != nil || !$0.isStored }
                 if !told.isEmpty { loop.post { outcomes.arrived(told) } }
             }
@@ -94,7 +95,9 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
             throw StoreError(path, error)
         }
         try lock.storeIsMade()
-        if lock.isNewStore { log.notice("created a new store", [.path: .text(path)]) }
+        if lock.isNewStore {
+            log.notice("the store did not exist; the daemon created a new store", [.path: .text(path)])
+        }
         timeline = TimelineWriting(settings, writer: writer, loop: loop)
         let folder = callsFolder ?? path + "-calls"
         do throws(AppendedFile.Failure) {
@@ -113,7 +116,7 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
         journal.askStore = { [weak self] in self?.mark($0) }
     }
 
-    /// The key that seals the call journal. The first run creates and persists it.
+    /// The key that seals the call journal. The daemon's first run creates and persists this key.
     private static func journalKey(in path: String) throws(StoreError) -> (key: JournalKey, isFirst: Bool) {
         do throws(SQLiteFailure) {
             let connection = try Connection.openStore(path, mayCreate: true)
@@ -182,13 +185,13 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
     package func flushJournal() {
         journal.flush(now: loop.now)
         guard let retry = journal.retryAt else { return }
-        // The timer retries. While a call waits, no other event might trigger the retry.
+        // The timer retries failed writes of the journal, because no other event may happen while a call waits.
         if journalTimer == nil { journalTimer = try? LoopTimer(on: loop) { [weak self] in self?.flushJournal() } }
         if journalTimer?.deadline == nil { journalTimer?.arm(at: retry) }
     }
 
-    /// Writes a mark into the store. When the mark is persisted, all missed calls before it are persisted too, and the
-    /// journal need not keep them.
+    /// Writes this serial number into the store. When the number is persisted, all earlier missed calls are persisted
+    /// too, and the journal need not keep them.
     private func mark(_ serial: UInt64) {
         commit([.note(key: Self.journalMark, value: "\(serial)")]) { [journal] in
             if $0.isStored { journal.stored(serial) }
@@ -213,8 +216,8 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
 
     // MARK: Questions
 
-    // Changes without a ticket are written before the read. An operator who has just seen a call asks for its record
-    // immediately.
+    // Before each read, changes without a ticket are written, because an operator may ask for the record of a call that
+    // has just ended.
 
     package func users(
         after name: ByteString, in realm: ByteString, limit: Int

@@ -1,7 +1,7 @@
 import Reactor
 import Storage
 
-/// Copies the store for operators while it is in use. Backups have their own thread, so that neither calls nor reads
+/// Copies the store for operators while it is in use. Backups have their own thread, so that calls and reads do not
 /// wait for them.
 final class StoreBackups: Sendable {
     private let path: String

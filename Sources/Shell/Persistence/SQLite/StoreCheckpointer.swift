@@ -3,8 +3,9 @@ import Storage
 
 /// Copies the write-ahead log into the database on its own thread, so that no commit waits for the copy.
 ///
-/// Its connection stays open while the daemon runs. Thus SQLite keeps its index of the log while the writer's
-/// connection is opened again after a failure, and never uses pages of a failed commit.
+/// The checkpointer's connection stays open while the daemon runs. The open connection makes SQLite keep its index of
+/// the log while the writer's connection is opened again after a failure. SQLite then never uses pages of a failed
+/// commit.
 actor StoreCheckpointer {
     private let loop: EventLoop  // stored, because the executor reference below does not keep it alive
     nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
@@ -17,8 +18,8 @@ actor StoreCheckpointer {
         self.path = path
     }
 
-    /// Copies the current contents of the log, then calls `finished` on the actor's thread. Any thread may call this.
-    /// The next call must wait until `finished` was called.
+    /// Copies the current contents of the log, then calls `finished` on the actor's thread. Any thread may call this
+    /// function. Do not start the next copy before `finished` was called.
     nonisolated func start(_ finished: @escaping @Sendable () -> Void) {
         loop.post {
             self.assumeIsolated { $0.copy() }
@@ -50,8 +51,8 @@ actor StoreCheckpointer {
         _ = try? connection?.integer("PRAGMA user_version")
     }
 
-    /// Copies the log. After a failure, the next checkpoint tries again. A full disk also stops the writer, which
-    /// reports it.
+    /// Copies the log. If copying fails, the next checkpoint tries again. A full disk is not reported here, because the
+    /// writer reports it.
     private func copy() {
         openConnection()
         do {

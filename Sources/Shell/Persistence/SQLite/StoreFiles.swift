@@ -1,7 +1,7 @@
 import Storage
 
-/// The identities of the files to which the store's path leads now. A change shows that somebody removed or replaced a
-/// file. The check opens no file.
+/// The identities of the files to which the store's path leads now. If they change, somebody has removed or replaced a
+/// file. Reading the identities does not open the files.
 struct StoreFiles: Equatable {
     let database: FileIdentity?
     let log: FileIdentity?
@@ -13,7 +13,7 @@ struct StoreFiles: Equatable {
 }
 
 extension Connection {
-    /// Checks whether the disk has room: writes this many bytes and deletes them again.
+    /// Checks whether the disk has room: writes this many bytes and deletes them.
     func takeRoom(_ size: Int) throws(SQLError) {
         let write = try statement("INSERT OR REPLACE INTO meta VALUES ('probe', ?)")
         write.bind(1, text: [UInt8](repeating: UInt8(ascii: " "), count: size).span)

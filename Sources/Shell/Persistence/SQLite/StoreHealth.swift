@@ -1,14 +1,14 @@
 import Collections
 
-/// Whether the store can write changes. It is behind a lock, because the writer's thread sets it and other threads read
-/// it.
+/// Whether the store can write changes. The state is behind a lock, because the writer's thread sets it and other
+/// threads read it.
 struct StoreHealth: Sendable {
-    /// Why changes cannot be written; `nil` if they can.
+    /// Why changes cannot be written; `nil` if they can be written.
     var failure: String?
 }
 
-/// Changes that could not be written and for which no caller waits. They are kept in their order until the disk has
-/// room.
+/// Changes that could not be written, and that no caller waits for. The changes are kept in their order until the disk
+/// has room.
 struct DeferredChanges {
     private(set) var entries = Queue<StoreIntake.Entry>()
     private(set) var count = 0

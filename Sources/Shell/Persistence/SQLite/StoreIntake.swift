@@ -3,9 +3,10 @@ import Collections
 import ProxyCore
 import Registration
 
-/// The queue of changes to write, in order. It is behind a lock, because every shard adds to it.
+/// The queue of changes that must be written, in their order. The intake is behind a lock, because every shard adds
+/// entries to it.
 ///
-/// Lazy rows are refreshed bindings. They wait apart from the queue, and a crash may lose them.
+/// Lazy rows are refreshed bindings, which wait outside the queue. A crash may lose lazy rows.
 struct StoreIntake {
     struct Entry: Sendable {
         /// The ticket of the caller that waits for the changes; `nil` if no caller waits.
@@ -17,7 +18,7 @@ struct StoreIntake {
     struct Batch: Sendable {
         var entries: [Entry] = []
         var lazyRows: [StoredBinding] = []
-        /// Whether entries remain in the queue for the next transaction.
+        /// Whether the queue still has entries for the next transaction.
         var leavesEntries = false
 
         var isEmpty: Bool { entries.isEmpty && lazyRows.isEmpty }
@@ -25,10 +26,10 @@ struct StoreIntake {
     }
 
     private var entries = Queue<Entry>()
-    /// How many entries in the queue have a ticket, and how many such entries the last commits had.
+    /// How many entries in the queue have a ticket, and how many entries with a ticket the last commits had.
     private var awaited = 0
     private var groupSize = 0
-    /// See ``StoreWriterSettings/groupSizeLimit``.
+    /// The value of ``StoreWriterSettings/groupSizeLimit``.
     private let groupSizeLimit: Int
     /// How many changes wait in the queue, without lazy rows.
     private(set) var count = 0
@@ -42,12 +43,13 @@ struct StoreIntake {
     /// The notices to the writer's thread.
     enum Notice: Comparable {
         case none
-        /// Entries wait, all of them without a ticket. The writer may wait for more entries.
+        /// Entries wait, and none of them has a ticket. The writer may wait for more entries.
         case soon
-        /// An entry with a ticket waits. Under load the commit waits for its turn, see ``CommitTurns``.
+        /// An entry with a ticket waits, so the writer must act now. Under load, the commit waits for its turn, see
+        /// ``CommitTurns``.
         case now
-        /// As many entries wait as the last commits had. They may come from all phones that are active now, so the
-        /// commit does not wait for its turn.
+        /// As many entries wait as the last commits had, so the writer must act immediately. The entries may come from
+        /// all phones that are active now, so the commit does not wait for its turn.
         case atOnce
     }
 
@@ -66,7 +68,7 @@ struct StoreIntake {
     /// - Returns: the notice for the writer's thread; `nil` if the queue is full.
     mutating func add(_ entry: Entry, limit: Int, gatherLimit: Int = .max) -> Notice? {
         guard !isClosed, count + entry.changes.count <= limit else { return nil }
-        // A lazy row that is older than this change must not be written after it.
+        // A lazy row that is older than this change must not be written after the change.
         for case .engine(.binding(let change)) in entry.changes { lazyRows.removeValue(forKey: change.id) }
         entries.append(entry)
         count += entry.changes.count
@@ -81,7 +83,7 @@ struct StoreIntake {
         return wanted
     }
 
-    /// Call when the gathering time is over. From now on new entries cause a notice again.
+    /// Notes that the gathering time is over. After this call, new entries cause notices to the writer's thread again.
     ///
     /// - Returns: whether entries wait now.
     mutating func gatheringEnded() -> Bool {
@@ -122,7 +124,8 @@ struct StoreIntake {
         count -= taken
         let tickets = batch.entries.count { $0.ticket != nil }
         awaited -= tickets
-        // The estimate rises immediately and falls slowly. Otherwise a few small commits would lower it too far.
+        // The estimate rises immediately and falls slowly. If it fell fast, a few small commits would lower the group
+        // size too far.
         groupSize = max(tickets, groupSize - (groupSize + 7) / 8)
         if entries.isEmpty { announced = .none } else { batch.leavesEntries = true }
         guard withLazyRows, entries.isEmpty, taken < limit else { return batch }
@@ -134,7 +137,7 @@ struct StoreIntake {
         return batch
     }
 
-    /// Refuses all later changes. Waiting changes are still written.
+    /// Refuses all later changes. Changes in the queue are still written.
     mutating func close() { isClosed = true }
 }
 

@@ -5,13 +5,13 @@ import Storage
 import Telemetry
 import Timekeeping
 
-/// Keeps a second process away from the store: a file beside the store, which is locked while the process runs. Two
+/// Excludes other processes from the store: a lock file in the store's folder is locked while the process runs. Two
 /// daemons on one store would each trust their own memory, and overwrite each other's changes.
 final class StoreLock {
     enum Holder: String {
-        /// The daemon holds the lock while it runs.
+        /// The daemon, which holds the lock while it runs.
         case daemon
-        /// A command holds the lock briefly.
+        /// A command, which holds the lock only briefly.
         case command
     }
 
@@ -41,7 +41,7 @@ final class StoreLock {
                 "the store \(path) is missing, but \(file) shows that it existed. Is its disk not mounted, or was it moved? Put it back, or restore a backup. To start with an empty store, remove \(file)"
             )
         }
-        // A command releases the lock soon. A daemon keeps it.
+        // The lock may belong to a command, which will release it soon. A daemon keeps the lock until it ends.
         for _ in 0..<Self.patience {
             do throws(FileLock.Failure) {
                 lock = try FileLock(path: file, activity: holder.rawValue)
@@ -57,7 +57,7 @@ final class StoreLock {
         throw StoreError("another command keeps the store \(path) in use: it holds \(file)")
     }
 
-    /// From now on checks regularly that the lock's file is in its place. A second daemon is kept out even if somebody
+    /// Starts regular checks that the lock file still exists, so that a second daemon is kept out even if somebody
     /// removes the file.
     func watch(on loop: EventLoop, log: Log) throws(SystemError) {
         timer = try LoopTimer(on: loop) { [weak self] in

@@ -1,8 +1,8 @@
 import Storage
 
 extension Connection {
-    /// Opens the store with this program's schema. Only the start may create the file. A file that disappears while the
-    /// daemon runs must not be replaced by an empty one.
+    /// Opens the store with this program's schema. The file may be created only at the start. A file that disappears
+    /// while the daemon runs must not be replaced by an empty file.
     static func openStore(_ path: String, mayCreate: Bool) throws(SQLiteFailure) -> Connection {
         var options = ConnectionOptions()
         options.access = mayCreate ? .readWriteCreate : .readWrite

@@ -1,14 +1,14 @@
 import Reactor
 import Storage
 
-/// Reads the store on its own thread. A long read delays neither calls nor commits.
+/// Reads the store on the reader's own thread. A long read delays neither calls nor commits.
 actor StoreReader {
     private let loop: EventLoop  // stored, because the executor reference below does not keep it alive
     nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
 
     private let path: String
     private var connection: Connection?
-    /// The identities of the files when the connection was opened.
+    /// The identities of the files at the time when the connection was opened.
     private var files: StoreFiles?
     private let waiting = Locked(0)
 
@@ -33,7 +33,7 @@ actor StoreReader {
         return try await answer(question)
     }
 
-    /// Writes on the reader's thread. Used only at the start, while the writer is idle.
+    /// Writes on the reader's thread, which is allowed only at the start, while the writer is idle.
     func write<Answer: Sendable>(
         _ change: @Sendable (Connection) throws -> Answer
     ) throws(StoreError) -> Answer {

@@ -1,4 +1,4 @@
-/// The tables of the store. `sqlite3 FILE` can read them; times are milliseconds since 1970.
+/// The tables of the store. `sqlite3 FILE` can read the tables; times are milliseconds since 1970.
 ///
 /// Only keys, the codes of pushes and unread pushes have an index. The running daemon looks up all other data in
 /// memory, and writes rows by their numbers.
@@ -6,7 +6,7 @@ enum StoreSchema {
     /// The letters "SPPD", by which `file` and other programs recognise the format.
     static let applicationID: Int32 = 0x5350_5044
 
-    /// The script that migrates to each version of the schema. Released scripts never change.
+    /// The script that migrates to each version of the schema. Scripts of a released version never change.
     static let scripts = [
         """
         CREATE TABLE binding (

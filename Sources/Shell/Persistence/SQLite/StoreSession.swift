@@ -6,16 +6,16 @@ import Storage
 import Telemetry
 import Timekeeping
 
-/// The work of the writer's thread: it takes the waiting changes, commits them in one transaction, and reports the
+/// The work of the writer's thread: takes the waiting changes, commits them in one transaction, and reports the
 /// results.
 ///
-/// While one commit is being synced, further changes gather for the next commit. Under load, commits are also kept some
-/// time apart. Thus each sync carries more changes when more arrive.
+/// While one commit is being synced, further changes gather for the next commit. Under load, there is a minimum time
+/// between the starts of two commits. The more changes arrive, the more changes each sync has.
 ///
-/// After a failed commit, nobody knows what is on the disk. All of its changes with a ticket are reported as not
-/// stored, and the database is opened again for the next batch. Changes without a ticket are kept, in their order.
-/// Until a probe finds room on the disk, the store counts as failing. The log has the start and the end of the failure,
-/// once each.
+/// After a failed commit, the state of the disk is unknown. All changes of the failed commit that have a ticket are
+/// reported as not stored, and the database is opened again for the next batch. Changes without a ticket are kept, in
+/// their order. Until a probe finds room on the disk, the store counts as failing. The log has the start and the end of
+/// the failure, once each.
 actor StoreSession {
     private let loop: EventLoop  // stored, because the executor reference below does not keep it alive
     nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
@@ -31,20 +31,20 @@ actor StoreSession {
 
     private var connection: Connection?
     private var gatherTimer: LoopTimer?
-    /// Fires when the next commit may begin. Until then changes wait.
+    /// The timer of the next commit, until which changes wait.
     private var turnTimer: LoopTimer?
     private var turns: CommitTurns
     private var lazyTimer: LoopTimer?
     private var isLazyDue = false
     private var isCheckpointing = false
-    /// The time since which changes cannot be written; `nil` if they can.
+    /// The time since which changes cannot be written; `nil` if they can be written.
     private var failingSince: Instant?
     private var probeTimer: LoopTimer?
     private var deferred = DeferredChanges()
     /// The identities of the connection's files when it was opened.
     private var files: StoreFiles?
     private var fileTimer: LoopTimer?
-    /// Whether somebody removed the write-ahead log. Then only this connection still has the contents.
+    /// Whether somebody removed the write-ahead log, so that only this connection still has the log's contents.
     private var holdsRemovedLog = false
 
     init(
@@ -66,8 +66,8 @@ actor StoreSession {
 
     // MARK: Events
 
-    /// Checks the disk once at the start. Thus a full disk is reported immediately, and not when the first phone is
-    /// refused.
+    /// Checks at the start whether the disk has room, so that a full disk is reported immediately, and not when the
+    /// first phone is refused.
     func started() {
         do throws(SQLiteFailure) {
             try findRoom()
@@ -77,8 +77,8 @@ actor StoreSession {
         }
     }
 
-    /// Called when changes wait, all of them without a ticket. They are written together with the next change that has
-    /// a ticket, or after the gathering time.
+    /// Starts the gathering time, when changes wait and none of them has a ticket. The changes are written after this
+    /// time, or earlier together with a change that has a ticket.
     func changesGather() {
         if gatherTimer == nil {
             gatherTimer = try? LoopTimer(on: loop) { [weak self] in self?.assumeIsolated { $0.gatheringEnded() } }
@@ -91,7 +91,8 @@ actor StoreSession {
         if intake.withLock({ $0.gatheringEnded() }) { changesArrived() }
     }
 
-    /// Called when changes with a ticket wait. They are written at the next turn.
+    /// Writes the waiting changes at the next turn. Called when one of the changes has a ticket, or after the gathering
+    /// time.
     func changesArrived() {
         guard loop.now < turns.next else { return writeNext() }
         if turnTimer == nil {
@@ -101,7 +102,7 @@ actor StoreSession {
         turnTimer.arm(at: turns.next)
     }
 
-    /// Called when as many changes wait as the last commits had. The commit begins without waiting for its turn.
+    /// Writes the waiting changes without waiting for a turn. Called when as many changes wait as the last commits had.
     func groupArrived() {
         // A commit may have begun since this notice was sent.
         if intake.withLock({ $0.isGroupComplete }) { writeNext() } else { changesArrived() }
@@ -117,7 +118,8 @@ actor StoreSession {
         if batch.leavesEntries { loop.post { self.assumeIsolated { $0.writeNext() } } }
     }
 
-    /// Writes all waiting changes immediately, without gathering and turns. If the disk fails, they continue to wait.
+    /// Writes all waiting changes immediately, without gathering and turns. If the disk fails, the changes continue to
+    /// wait.
     func writeWaiting() {
         for _ in 0...settings.queueLimit / settings.batchLimit {
             guard intake.withLock({ $0.count > 0 }) else { return }
@@ -125,7 +127,7 @@ actor StoreSession {
         }
     }
 
-    /// Called when the first lazy row waits. Starts the time after which lazy rows are written.
+    /// Starts the time after which lazy rows are written. Called when the first lazy row waits.
     func lazyRowsArrived() {
         guard !isLazyDue else { return }
         if lazyTimer == nil {
@@ -140,7 +142,7 @@ actor StoreSession {
         changesArrived()
     }
 
-    /// The last call: writes all waiting changes, and leaves the store as one file.
+    /// Ends the session: writes all waiting changes, and leaves the store as one file.
     func stopped() {
         gatherTimer = nil
         turnTimer = nil
@@ -150,13 +152,13 @@ actor StoreSession {
         while true {
             let batch = intake.withLock { $0.take(limit: settings.batchLimit, withLazyRows: true) }
             guard !batch.isEmpty else { break }
-            // A batch of lazy rows that fails now is not retried, because no retry would end.
+            // If a batch of lazy rows fails now, it is not retried, because the retries would never end.
             if !write(batch), batch.entries.isEmpty { break }
         }
         if deferred.count > 0 { write(StoreIntake.Batch()) }
         if deferred.count > 0 {
             log.error(
-                "the store could not write changes, they are lost",
+                "the store could not write its last changes before the daemon ended, so the changes are lost",
                 [.count: .number(deferred.count), .path: .text(path)])
         }
         _ = try? connection?.checkpoint(.truncate)
@@ -194,7 +196,8 @@ actor StoreSession {
         }
     }
 
-    /// Reports results to the callers. `missing` are the tickets whose rows did not exist; `nil` if nothing was stored.
+    /// Reports results to the callers. `missing` are the tickets whose rows did not exist; `nil` if no change was
+    /// stored.
     private func report(_ entries: [StoreIntake.Entry], missing: Set<StoreTicket>?) {
         guard !entries.isEmpty else { return }
         onResults(
@@ -262,14 +265,14 @@ actor StoreSession {
         return opened
     }
 
-    /// Makes sure that the committed data are in the files where the next start looks for them. Called before results
-    /// are reported.
+    /// Makes sure that the committed data are in the files that the next start opens. This check comes before the
+    /// results are reported.
     private func keepInPlace(_ connection: Connection) throws(SQLiteFailure) {
         let found = StoreFiles(path)
         guard found != files else { return }
         guard found.database == files?.database else { throw .replaced }
-        // Somebody removed the log, but this connection still holds it. Its contents are copied into the file. A long
-        // read or a full disk can prevent that.
+        // Somebody removed the log, but this connection still has the log open. The contents of the log are copied into
+        // the file. A long read or a full disk can prevent copying the log.
         holdsRemovedLog = true
         try SQLiteFailure.wrapping { () throws(SQLError) in
             let (logged, copied) = try connection.checkpoint(.truncate)
@@ -279,7 +282,9 @@ actor StoreSession {
         }
         holdsRemovedLog = false
         files = nil
-        log.error("somebody removed the store's write-ahead log; its contents are saved", [.path: .text(path)])
+        log.error(
+            "somebody removed the store's write-ahead log; the daemon saved its content to the database",
+            [.path: .text(path)])
         self.connection = nil
         checkpointer.reopen()
     }
@@ -296,7 +301,8 @@ actor StoreSession {
         fileTimer?.arm(at: loop.now + settings.fileCheckInterval)
     }
 
-    /// Checks the files even while nothing is written. The next start must find everything that was written before.
+    /// Checks the files even while no changes are written. The next start must find all changes that were written
+    /// before.
     private func checkFiles() {
         fileTimer?.arm(at: loop.now + settings.fileCheckInterval)
         do throws(SQLiteFailure) {
@@ -311,8 +317,8 @@ actor StoreSession {
 
     private func failed(_ batch: StoreIntake.Batch, _ error: SQLiteFailure) {
         let isOver = !error.isOfSystem
-        // If the changes caused the failure and not the machine, each retry would fail. Then all deferred changes are
-        // dropped.
+        // If the changes and not the machine caused the failure, each retry would fail too. At the end of the session,
+        // all deferred changes are dropped.
         if isOver {
             deferred.clear()
         } else {
@@ -365,7 +371,7 @@ actor StoreSession {
     private func findRoom() throws(SQLiteFailure) {
         let connection = try openConnection()
         try SQLiteFailure.wrapping { () throws(SQLError) in
-            // When the whole log is copied, it restarts from its beginning, which needs no additional room.
+            // When the whole log is copied, the log restarts from its beginning, which needs no additional room.
             _ = try? connection.checkpoint(.passive)
             try connection.takeRoom(settings.probeSize)
         }
@@ -381,8 +387,9 @@ actor StoreSession {
         checkpointer.start { [loop] in loop.post { self.assumeIsolated { $0.checkpointFinished() } } }
     }
 
-    /// Copies the few pages that were added during the checkpoint, between two transactions. Only when the whole log is
-    /// copied does it restart from its beginning. While changes arrive, the other thread never reaches the end.
+    /// Copies the few pages that were added during the checkpoint, between two transactions. The log restarts from its
+    /// beginning only when the whole log is copied. While new changes arrive, the other thread never reaches the end of
+    /// the log.
     private func checkpointFinished() {
         isCheckpointing = false
         _ = try? connection?.checkpoint(.passive)

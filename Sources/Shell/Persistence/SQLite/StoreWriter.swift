@@ -23,7 +23,7 @@ package final class StoreWriter: Sendable {
     ///   - settings: how changes are gathered.
     ///   - log: receives later failures.
     ///   - onResults: called on the writer's thread after each commit, in the order of submission.
-    /// - Throws: if the store cannot be used.
+    /// - Throws: an error if the store cannot be used.
     package init(
         path: String, settings: StoreWriterSettings = StoreWriterSettings(), log: Log,
         onResults: @escaping @Sendable ([StoreResult]) -> Void
@@ -44,7 +44,7 @@ package final class StoreWriter: Sendable {
         checkpointer.open()
         loop.post { [session] in session.assumeIsolated { $0.started() } }
         do throws(SystemError) {
-            // The kernel prefers the loop with the calls to this thread.
+            // The kernel gives priority to the loop with the calls over this thread.
             try loop.start(name: "store", givesWay: true)
             try checkpointLoop.start(name: "checkpoint", givesWay: true)
         } catch {
@@ -55,16 +55,16 @@ package final class StoreWriter: Sendable {
     /// Queues changes for which a caller waits. Changes are written in the order of submission.
     ///
     /// - Parameters:
-    ///   - changes: at least one change. They are written together.
+    ///   - changes: at least one change. All of them are written in one transaction.
     ///   - ticket: returned with the result.
-    /// - Returns: `false` if too many changes wait or the writer has stopped. Then no result follows, and the caller
-    ///   answers 503.
+    /// - Returns: `false` if too many changes wait or the writer has stopped. If the result is `false`, no result
+    ///   follows, and the caller answers 503.
     package func commit(_ changes: [RowChange], for ticket: StoreTicket) -> Bool {
         add(StoreIntake.Entry(ticket: ticket, changes: changes))
     }
 
-    /// Queues changes for which no caller waits, in the same order as other changes. They may wait briefly for other
-    /// changes, so that they need no sync of their own. A failing disk does not lose them.
+    /// Queues changes for which no caller waits, in the same order as other changes. The changes may wait briefly for
+    /// other changes, so that they need no sync of their own. A failing disk does not lose the changes.
     ///
     /// - Returns: `false` if too many changes wait or the writer has stopped.
     package func record(_ changes: [RowChange]) -> Bool { add(StoreIntake.Entry(ticket: nil, changes: changes)) }
@@ -83,22 +83,22 @@ package final class StoreWriter: Sendable {
         return true
     }
 
-    /// Returns when all changes that were queued before are written or have failed. A read that follows finds them.
+    /// Waits until all changes in the queue are written or have failed. A read after this call finds these changes.
     package func writeWaiting() async { await session.writeWaiting() }
 
     /// Queues rows that a crash may lose, such as a refreshed expiry. Only the newest row of each binding is written,
     /// within seconds. A later ``commit(_:for:)`` or ``record(_:)`` for the same binding replaces the row.
     ///
     /// - Parameter rows: bindings that are in the store.
-    /// - Returns: `false` if too many rows wait or the writer has stopped. Then no row was queued.
+    /// - Returns: `false` if too many rows wait or the writer has stopped. If the result is `false`, no row was queued.
     package func refresh(_ rows: [StoredBinding]) -> Bool {
         guard let isFirst = intake.withLock({ $0.addLazily(rows, limit: settings.lazyLimit) }) else { return false }
         if isFirst { loop.post { [session] in session.assumeIsolated { $0.lazyRowsArrived() } } }
         return true
     }
 
-    /// Writes all waiting changes, including lazy rows, and ends the threads. Blocks until the disk has them. Later
-    /// changes are refused.
+    /// Writes all waiting changes, including lazy rows, and ends the threads. Blocks until the disk has all changes.
+    /// After this call, changes are refused.
     package func stop() {
         intake.withLock { $0.close() }
         checkpointer.close()
@@ -112,7 +112,8 @@ package final class StoreWriter: Sendable {
     /// How many changes wait, without lazy rows.
     package var queueLength: Int { intake.withLock { $0.count } }
 
-    /// Why changes cannot be written now; `nil` if they can. The writer clears it when a probe succeeds.
+    /// Why changes cannot be written now; `nil` if they can be written. The writer clears this text when a probe
+    /// succeeds.
     package var failure: String? { health.withLock { $0.failure } }
 
     /// The numbers of commits, changes and failures, and the durations of commits, since the start.

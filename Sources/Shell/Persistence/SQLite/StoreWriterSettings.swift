@@ -3,30 +3,34 @@
 package struct StoreWriterSettings: Hashable, Sendable {
     /// The maximum number of changes in one transaction. The changes of one ticket stay together.
     package var batchLimit = 2000
-    /// How many changes may wait. Above this number ``StoreWriter/commit(_:for:)`` refuses changes.
+    /// The maximum number of changes that may wait. If this many changes wait, ``StoreWriter/commit(_:for:)`` refuses
+    /// further changes.
     package var queueLimit = 50_000
-    /// How long changes without a ticket wait for other changes, and how many may wait.
+    /// How long changes without a ticket wait for other changes, and the number of changes that may wait.
     package var gatherInterval: Duration = .milliseconds(200)
     package var gatherLimit = 250
-    /// The time between the starts of two commits under load. Load means that at least ``groupSizeLimit`` entries waited
-    /// for the previous commit. The loop's clock can extend the time to four milliseconds. When as many entries wait as
-    /// the last commits had, a commit begins immediately.
+    /// The time between the starts of two commits under load. The store is under load if at least ``groupSizeLimit``
+    /// entries waited for the previous commit. The precision of the loop's clock can extend this time to four
+    /// milliseconds. If as many entries wait as the last commits had, a commit begins immediately.
     package var commitInterval: Duration = .microseconds(1500)
     package var groupSizeLimit = 4
-    /// How long lazy rows may wait.
+    /// The maximum time that lazy rows wait.
     package var lazyInterval: Duration = .seconds(5)
-    /// How many lazy rows may wait. Above this number ``StoreWriter/refresh(_:)`` refuses rows.
+    /// The maximum number of lazy rows that wait. If this many rows wait, ``StoreWriter/refresh(_:)`` refuses further
+    /// rows.
     package var lazyLimit = 50_000
-    /// The number of pages in the write-ahead log at which it is copied into the database. Writing continues meanwhile.
+    /// The number of pages in the write-ahead log at which the log is copied into the database. The store accepts
+    /// writes during this copy.
     package var checkpointPages = 8192
 
     /// The time from a failure to the first probe of the disk, and between probes.
     package var probeInterval: Duration = .seconds(1)
-    /// How many bytes a probe must be able to write before changes are written again.
+    /// The number of bytes that a probe must write before changes are written again.
     package var probeSize = 65_536
     /// How often the daemon checks whether somebody removed or replaced the files.
     package var fileCheckInterval: Duration = .seconds(2)
-    /// How many failed changes without a ticket are kept. Above this number the oldest changes are dropped.
+    /// The number of failed changes without a ticket that are kept. If more changes are deferred, the oldest are
+    /// dropped.
     package var deferralLimit = 25_000
 
     package init() {}

@@ -4,9 +4,10 @@ import PushPlanning
 import Reactor
 import Timekeeping
 
-/// Writes the records of the timeline, and deletes old records. It deletes a few at a time, so that no commit is slow.
+/// Writes the records of the timeline, and deletes old records. Only a few records are deleted at a time, so that no
+/// commit is slow.
 ///
-/// Used only on its shard's loop.
+/// The object is used only on its shard's loop.
 final class TimelineWriting {
     private let settings: TimelineSettings
     private let writer: StoreWriter
@@ -17,13 +18,13 @@ final class TimelineWriting {
     /// How many records were dropped because too many changes waited.
     private(set) var dropped: UInt64 = 0
 
-    /// How many changes may wait before records are dropped. The rest of the queue is reserved for changes with a
-    /// ticket.
+    /// The maximum number of changes that may wait before records are dropped. The rest of the queue is reserved for
+    /// changes with a ticket.
     private let queueLimit: Int
-    /// The number of new records after which old records are deleted. At most twice as many are deleted then, so that
-    /// an excess shrinks.
+    /// The number of new records after which old records are deleted. At most twice as many old records are deleted at
+    /// that time, so that an excess shrinks.
     private static let batch = 64
-    /// How often old records are deleted while few are written.
+    /// How often old records are deleted while few new records are written.
     private static let interval: Duration = .seconds(10)
     private static let intervalBatch = 250
 

@@ -17,7 +17,9 @@ package enum CertificateFindings {
         case .missingName:
             Finding(
                 area, .wrong, fault.text,
-                cure: "Order a certificate with this name, or add one under tls.certificates.")
+                cure:
+                    "Order a certificate with this name, or add one under tls.certificates. A phone whose proxy has a name in the certificate needs no other name."
+            )
         case .notYetValid:
             Finding(area, .wrong, fault.text, cure: "Check this machine's clock: timedatectl.")
         case .expired:

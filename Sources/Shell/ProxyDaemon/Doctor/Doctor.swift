@@ -15,12 +15,12 @@ import Settings
 import Telemetry
 import Timekeeping
 
-/// Examines everything that the daemon needs. It changes nothing, and works beside a running daemon and without one.
+/// Examines everything that the daemon needs. The doctor changes nothing, and works whether or not a daemon runs.
 package struct Doctor {
     private let settings: DaemonSettings
     private let path: String
     private let service: ServiceFacts
-    /// A file of authorities that phones trust; `nil` for the system's.
+    /// The file of the certificate authorities that phones trust; `nil` for the system's authorities.
     private let authorities: String?
 
     package init(settings: DaemonSettings, path: String, service: ServiceFacts, authorities: String? = nil) {
@@ -30,17 +30,18 @@ package struct Doctor {
         self.authorities = authorities
     }
 
-    /// - Parameter users: `user@realm` of the store, and whether these are all; `nil` if they cannot be read.
+    /// - Parameters:
+    ///   - users: `user@realm` of the store, and whether the list is complete; `nil` if the users cannot be
+    ///   read.
+    ///   - state: the state that the running daemon reports; `nil` if no daemon answers.
     /// - Returns: the report.
-    package func findings(users: (names: [String], isWhole: Bool)?) -> [Finding] {
+    package func findings(users: (names: [String], isWhole: Bool)?, state: DaemonState? = nil) -> [Finding] {
         let now = SystemClock.moment.date
         let daemon = daemonProcess
         var found = configuration(on: now)
-        found.append(
-            daemon == nil
-                ? Finding("daemon", .note, "no daemon answers on \(settings.control)", cure: "systemctl start sippushd")
-                : Finding("daemon", .ok, "it answers on \(settings.control)"))
+        found.append(StateFindings.daemon(at: settings.control, isThere: daemon != nil, state))
         found += service.fileFindings(of: settings, at: path)
+        found += StateFindings.store(StoreFact(at: settings.store), hasDaemon: daemon != nil)
         var certificates = CertificateCheck(on: now)
         certificates.check(settings, authorities: authorities)
         found += CertificateFindings.findings(certificates)
@@ -53,7 +54,7 @@ package struct Doctor {
         return found
     }
 
-    /// The text of an error in the settings, which stops the examination.
+    /// The report if the settings have an error, after which nothing else is examined.
     package static func findings(_ error: String) -> [Finding] {
         [Finding("configuration", .wrong, error, cure: "Correct it: docs/settings.md has all keys.")]
     }
@@ -68,7 +69,8 @@ package struct Doctor {
         return problems.isEmpty ? [Finding("configuration", .ok, "\(path) is fine")] + found : found
     }
 
-    /// The process on the control socket; a negative number if one listens and this process may not ask it.
+    /// The number of the process that listens on the control socket. The result is negative if the kernel does not tell
+    /// the number, and `nil` if no process listens.
     private var daemonProcess: Int32? {
         if let process = UnixSocket.listener(at: settings.control) { return process }
         do throws(SystemError) {
@@ -131,9 +133,9 @@ package struct Doctor {
     }
 }
 
-/// Everything that is asked over the network, at the same time, on a loop of its own.
+/// The doctor's requests over the network, which run at the same time on their own loop.
 ///
-/// - `@unchecked Sendable` because it is used on the loop only.
+/// - The type is `@unchecked Sendable`, because it is used only on the loop.
 private final class NetworkExamination: @unchecked Sendable {
     private let settings: DaemonSettings
     private let loop: EventLoop
@@ -249,7 +251,7 @@ private final class NetworkExamination: @unchecked Sendable {
         }
     }
 
-    /// Peers that are trusted by a single address.
+    /// Sends OPTIONS to the peers that are trusted by a single address.
     private func askTrusted() {
         let transport = settings.listen.contains { $0.transport == .udp } ? Transport.udp : .tcp
         let upstream = settings.upstream?.numeric?.1.address

@@ -3,13 +3,14 @@ package import Reactor
 /// The facts about one named file.
 package struct FileFact: Hashable, Sendable {
     package let file: NamedFile
-    /// The folders from the root to the file, and the file itself, without links. It ends before the first that is missing.
+    /// The folders from the root to the file, and the file itself, without links. If a folder or the file is missing,
+    /// the list ends before it.
     package let steps: [FileStatus]
-    /// Whether the file is there, as far as this process sees.
+    /// Whether the file exists, as far as this process can see.
     package let isThere: Bool
-    /// The kernel's answer for the service's user.
+    /// Whether the service's user may use the file, as the kernel judges.
     package let answer: FileAccess.Answer
-    /// How the unit hides or protects the path; `nil` if it does not.
+    /// How the unit hides or protects the path; `nil` if the unit does neither.
     package let unitObstacle: String?
 
     package init(
@@ -31,7 +32,7 @@ package enum FileRights {
     /// - Parameters:
     ///   - facts: one for each file.
     ///   - identity: the user of the service.
-    ///   - isDynamic: systemd makes the user at each start, so that no file can belong to it.
+    ///   - isDynamic: systemd creates the user at each start, so that no file can belong to the user.
     /// - Returns: the findings.
     package static func findings(
         _ facts: [FileFact], for identity: FileIdentity, isDynamic: Bool = false
@@ -85,7 +86,7 @@ package enum FileRights {
                 area, .wrong, "\(file.key): \(file.path) does not exist",
                 cure: "Create it, or correct \(file.key) in the settings.")
         }
-        // systemd makes these folders when it starts the service.
+        // systemd creates these folders when it starts the service.
         if ["/run/sippushd", "/var/lib/sippushd"].contains(where: { file.path == $0 || file.path.hasPrefix($0 + "/") })
         {
             return Finding(area, .note, "\(file.key): \(file.path) does not exist yet; the unit creates it")
@@ -115,7 +116,7 @@ package enum FileRights {
     }
 
     private static func cure(_ place: String, _ wish: FileWish, _ identity: FileIdentity) -> String {
-        // A shared folder of the system must stay root's.
+        // A shared folder of the system must keep root as its owner.
         guard !isShared(place) else {
             return wish == .read || wish == .enter
                 ? "Move the file to /etc/sippushd, readable for the group \(identity.name), and change the setting."
@@ -129,7 +130,7 @@ package enum FileRights {
         }
     }
 
-    /// Whether other programs use the folder too.
+    /// Whether the folder, such as `/etc`, is shared with other programs.
     private static func isShared(_ place: String) -> Bool {
         let shared = [
             "/", "/etc", "/home", "/opt", "/root", "/run", "/srv", "/tmp", "/usr", "/var", "/var/lib", "/var/log",
@@ -146,7 +147,7 @@ package enum FileRights {
 
     // MARK: Rights
 
-    /// Whether owner, group, others or the list of access give the right. Root may do everything.
+    /// Whether the file's mode or its access control list permits this use. The user root may use every file.
     static func allows(_ status: FileStatus, _ wish: FileWish, _ identity: FileIdentity) -> Bool {
         guard identity.user != 0 else { return true }
         let needed: UInt32 =
@@ -164,7 +165,8 @@ package enum FileRights {
     }
 }
 
-/// A list of access of POSIX.1e draft 17, in the kernel's form: a version, and entries of tag, rights and number.
+/// An access control list of POSIX.1e draft 17, in the kernel's form: a version, and entries of tag, rights and user or
+/// group number.
 struct AccessList {
     private var users: [UInt32: UInt32] = [:]
     private var groups: [UInt32: UInt32] = [:]
@@ -173,7 +175,7 @@ struct AccessList {
     private var others: UInt32 = 0
     private var mask: UInt32 = 7
 
-    /// `nil` if it is empty or malformed.
+    /// Reads the list; `nil` if the bytes are empty or malformed.
     init?(_ bytes: [UInt8]) {
         guard bytes.count > 4, (bytes.count - 4).isMultiple(of: 8), bytes.prefix(4) == [2, 0, 0, 0] else { return nil }
         for start in stride(from: 4, to: bytes.count, by: 8) {

@@ -1,12 +1,12 @@
-/// One line of the report of `sippushd doctor`. It contains no secret.
+/// One line of the report of `sippushd doctor`. A finding contains no secret.
 package struct Finding: Codable, Hashable, Sendable {
     package enum Level: String, Codable, Sendable, CaseIterable {
         case ok
-        /// It stops nothing, and an operator should know it.
+        /// The daemon works, but an operator should know this.
         case note
         case wrong = "WRONG"
 
-        /// Worse levels have higher numbers.
+        /// The weight of the level, by which findings are compared: worse levels weigh more.
         package var weight: Int {
             switch self {
             case .ok: 0
@@ -16,11 +16,11 @@ package struct Finding: Codable, Hashable, Sendable {
         }
     }
 
-    /// The part of the daemon or the machine.
+    /// The part of the daemon or the machine that the finding is about.
     package let area: String
     package let level: Level
     package let words: String
-    /// What to do; `nil` if nothing needs to be done.
+    /// The operator's next step; `nil` if no step is needed.
     package let cure: String?
 
     package init(_ area: String, _ level: Level, _ words: String, cure: String? = nil) {

@@ -4,25 +4,26 @@ package import Reactor
 package struct MachineFacts: Sendable {
     /// The folders that are written during calls, and their disks.
     package var disks: [(folder: String, probe: Result<DiskProbe, SystemError>)] = []
-    /// `net.core.rmem_max`; `nil` if it cannot be read.
+    /// The kernel's limit for a socket's receive buffer (`net.core.rmem_max`); `nil` if the value cannot be read.
     package var receiveMemory: Int?
     package var hasUDP = false
-    /// The limit of descriptors, and its source.
+    /// The limit of open file descriptors, and where this limit is set.
     package var descriptors: (count: Int, source: String)?
     package var wantedConnections = 0
-    /// How many connections the daemon serves with so many descriptors.
+    /// How many connections the daemon serves with this limit of descriptors.
     package var servedConnections = 0
 
     package init() {}
 }
 
-/// Whether the machine has what the daemon needs.
+/// Whether the machine has the resources that the daemon needs.
 package enum MachineFindings {
-    /// With fewer writes a second, registrations and calls wait for the disk.
+    /// The number of synced writes per second that a disk should reach. With a slower disk, registrations and calls
+    /// wait.
     private static let fewSyncs = 100
     private static let littleRoom: UInt64 = 1 << 30
     private static let noRoom: UInt64 = 64 << 20
-    /// A second of a busy listener.
+    /// The memory that the datagrams of a busy listener need for one second.
     private static let usualReceiveMemory = 4 << 20
 
     package static func findings(_ facts: MachineFacts) -> [Finding] {

@@ -3,16 +3,16 @@ package import Addressing
 /// A name of the settings, and its addresses in DNS.
 package struct NameFact: Hashable, Sendable {
     package enum Purpose: Hashable, Sendable {
-        /// Phones look for their server under it.
+        /// A domain of the settings. Phones look up their server by this name.
         case domain
-        /// The daemon calls itself so.
+        /// The name that the daemon writes into messages as its own address.
         case advertised
         case upstream
     }
 
     package let name: String
     package let purpose: Purpose
-    /// Empty if there are none.
+    /// The addresses of the name in DNS; empty if it has none.
     package let addresses: [IPAddress]
     /// Whether the name servers gave no answer.
     package let hasFailed: Bool
@@ -25,7 +25,7 @@ package struct NameFact: Hashable, Sendable {
     }
 }
 
-/// Whether the names in the settings lead somewhere.
+/// Findings about the names in the settings and their addresses.
 package enum NameFindings {
     private static let area = "dns"
 

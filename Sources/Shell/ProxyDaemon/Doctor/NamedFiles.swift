@@ -5,7 +5,7 @@ package import Reactor
 
 /// A file or folder that the settings name.
 package struct NamedFile: Hashable, Sendable {
-    /// The key in the settings.
+    /// The key of the setting that names the file.
     package let key: String
     package let path: String
     package let wish: FileWish

@@ -7,11 +7,11 @@ package struct PeerFact: Hashable, Sendable {
     package enum Answer: Hashable, Sendable {
         case status(Int)
         case silence
-        /// No connection could be made, or nothing could be sent; in words.
+        /// No connection could be opened, or no request could be sent; the text says why.
         case failed(String)
     }
 
-    /// `upstream` or `trusted`, and the value of the setting.
+    /// The name of the setting (`upstream` or `trusted`), and its value.
     package let setting: String
     package let value: String
     package let endpoint: Endpoint
@@ -27,7 +27,7 @@ package struct PeerFact: Hashable, Sendable {
     }
 }
 
-/// Whether the PBX answers, and is trusted.
+/// Findings about the PBX: whether it answers, and whether it is trusted.
 package enum PeerFindings {
     package static func findings(
         _ facts: [PeerFact], trusted: [TrustedPeer], hasUpstream: Bool, authenticates: Bool
@@ -55,7 +55,8 @@ package enum PeerFindings {
         }
     }
 
-    /// Calls usually come from the address that takes them.
+    /// Findings about upstream servers that are not trusted, because calls usually come from the address to which calls
+    /// are sent.
     private static func trust(
         _ facts: [PeerFact], _ trusted: [TrustedPeer], _ hasUpstream: Bool, _ authenticates: Bool
     ) -> [Finding] {
@@ -73,17 +74,18 @@ package enum PeerFindings {
         return Set(foreign.map(\.endpoint.address)).sorted { "\($0)" < "\($1)" }.map { address in
             Finding(
                 "trusted", .wrong,
-                "the upstream's address \(address) is not trusted: its calls to phones get 401 or 403",
+                "the upstream's address \(address) is not trusted: its calls to phones get 407",
                 cure: "Add \(address) to trusted, and send SIGHUP.")
         }
     }
 
-    /// A peer that is trusted at one port is trusted by its address here: it may call from that port.
+    /// Whether the trusted peer may be this server. Ports are not compared, because a server may call from another port
+    /// than the one it listens on.
     private static func matches(_ peer: TrustedPeer, _ fact: PeerFact) -> Bool {
         switch peer {
         case .block(let block): block.contains(fact.endpoint.address)
         case .endpoint(let endpoint): endpoint.address == fact.endpoint.address
-        // A certificate proves it, whatever the address.
+        // A certificate proves the name, whatever the address is.
         case .name: true
         }
     }

@@ -7,7 +7,7 @@ import Timekeeping
 
 /// Asks one SIP server by OPTIONS, and waits for any response.
 ///
-/// - `@unchecked Sendable` because it is used only on the loop.
+/// - The type is `@unchecked Sendable`, because it is used only on the loop.
 final class PeerProbe: @unchecked Sendable {
     private let loop: EventLoop
     private let endpoint: Endpoint
@@ -30,7 +30,7 @@ final class PeerProbe: @unchecked Sendable {
         self.done = done
     }
 
-    /// `host` is the name that the certificate must have.
+    /// Starts the probe. `host` is the name that the peer's certificate must contain.
     func start(host: String, domain: String, tls: TLSContext?) {
         end = loop.now + Self.patience
         do {
@@ -96,7 +96,7 @@ final class PeerProbe: @unchecked Sendable {
                     connection.send(question)
                 },
                 received: { [self] _, bytes in
-                    // The beginning of the status line may come in pieces.
+                    // The beginning of the status line may arrive in pieces.
                     guard bytes.count >= Self.beginning else { return 0 }
                     received(bytes)
                     return bytes.count
@@ -105,7 +105,7 @@ final class PeerProbe: @unchecked Sendable {
         timer?.arm(at: end)
     }
 
-    /// Sends the question again over UDP, as RFC 3261 section 17.1.2.2 has it.
+    /// Sends the OPTIONS again over UDP, as RFC 3261 section 17.1.2.2 demands.
     private func timePassed() {
         guard loop.now < end else { return finish(.silence) }
         socket?.queue(question, to: endpoint)
@@ -113,7 +113,7 @@ final class PeerProbe: @unchecked Sendable {
         pause = pause * 2
     }
 
-    /// The bytes of `SIP/2.0 200`.
+    /// The length of the beginning of a status line, such as `SIP/2.0 200`, in bytes.
     private static let beginning = 11
 
     private func received(_ bytes: Span<UInt8>) {
@@ -131,7 +131,7 @@ final class PeerProbe: @unchecked Sendable {
         done(answer)
     }
 
-    /// Not from within a handler.
+    /// Closes the socket or connection. Do not call this function from within a handler.
     func close() {
         socket?.close()
         connection?.close()
@@ -144,7 +144,7 @@ final class PeerProbe: @unchecked Sendable {
         case .system(let error): error.reason
         case .tls(let words): "the TLS handshake failed: \(words)"
         case .openTimeout: "no connection in time"
-        // The probe uses no proxy, so there is no tunnel.
+        // The probe uses no proxy, so it has no tunnel.
         case .tunnel, .idle, .outputStalled, .outputOverflow, .inputOverflow, .finished: "the connection broke"
         }
     }

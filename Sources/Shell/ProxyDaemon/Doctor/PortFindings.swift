@@ -2,11 +2,11 @@ package import Reactor
 
 /// The facts about a port of the settings.
 package struct PortFact: Hashable, Sendable {
-    /// As the settings have it, with the transport.
+    /// The address in the form of the settings, with the transport.
     package let name: String
-    /// Why it cannot be bound; `nil` if it is free.
+    /// Why the address cannot be bound; `nil` if the port is free.
     package let obstacle: SystemError?
-    /// Who has it; `nil` if that is unknown.
+    /// The process that has the port; `nil` if the process is unknown.
     package let owner: PortOwner?
 
     package init(name: String, obstacle: SystemError?, owner: PortOwner? = nil) {
@@ -16,11 +16,11 @@ package struct PortFact: Hashable, Sendable {
     }
 }
 
-/// Whether the ports of the settings are free, or the daemon's own.
+/// Findings about the ports in the settings: whether they are free, or used by the daemon itself.
 package enum PortFindings {
     private static let area = "ports"
 
-    /// `daemon` is the process of the running daemon, if one runs.
+    /// Judges each port. `daemon` is the process number of the running daemon, if one runs.
     package static func findings(_ facts: [PortFact], daemon: Int32?) -> [Finding] {
         let found = facts.compactMap { finding($0, daemon) }
         guard found.isEmpty else { return found }
@@ -36,7 +36,7 @@ package enum PortFindings {
                 cure: "Restart it: it was started with other settings.")
         }
         if obstacle.isAddressInUse {
-            // systemd keeps sockets for the daemon.
+            // Process 1 is systemd, which keeps sockets for the daemon.
             if let owner = fact.owner, owner.process == daemon || owner.process == 1 { return nil }
             if fact.owner == nil, daemon != nil { return nil }
             let who = fact.owner.map { "\($0.name) (process \($0.process))" } ?? "another program"

@@ -3,7 +3,7 @@ package import PushSending
 
 /// Findings about the trials of credentials, and about the clock.
 package enum ProviderFindings {
-    /// Providers tolerate about this error of a clock, in seconds.
+    /// Providers tolerate a clock error of about this many seconds.
     private static let tolerance: Int64 = 60
 
     package static func findings(_ results: [(app: String, result: TrialResult)]) -> [Finding] {

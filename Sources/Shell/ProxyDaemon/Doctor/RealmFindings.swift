@@ -1,12 +1,12 @@
-/// Whether the users' passwords fit the realm with which phones are challenged.
+/// Findings about the realm: whether the users' passwords fit the realm in challenges to phones.
 package enum RealmFindings {
     private static let area = "realm"
 
     /// - Parameters:
-    ///   - users: `user@realm`, as the store has them.
-    ///   - isWhole: all users were read.
+    ///   - users: `user@realm`, in the form of the store.
+    ///   - isWhole: whether all users were read.
     ///   - domains: the domains of the settings.
-    ///   - realm: `digest.realm`; `nil` when each domain is its own realm.
+    ///   - realm: `digest.realm`; `nil` if each domain is its own realm.
     /// - Returns: the findings.
     package static func findings(users: [String], isWhole: Bool, domains: [String], realm: String?) -> [Finding] {
         let realms = realm.map { [$0] } ?? domains.map { $0.lowercased() }

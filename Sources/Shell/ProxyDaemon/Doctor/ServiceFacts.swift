@@ -1,14 +1,14 @@
 import FoundationEssentials
 package import Reactor
 
-/// The service as systemd runs it: its unit, and its user.
+/// The unit and the user with which systemd runs the service.
 package struct ServiceFacts: Sendable {
     package let name: String
-    /// `nil` if this machine has no such unit.
+    /// The unit of the service; `nil` if this machine does not have it.
     package let unit: ServiceUnit?
-    /// The user whose eyes are used.
+    /// The user for whom the files are examined.
     package let identity: FileIdentity
-    /// Problems with the user.
+    /// Findings about the service's user.
     package let findings: [Finding]
 
     private static let folders = [
@@ -20,8 +20,8 @@ package struct ServiceFacts: Sendable {
     private static let dynamicUser: UInt32 = 61_184
 
     /// - Parameters:
-    ///   - file: the unit's file instead of the system's.
-    ///   - user: a user instead of the unit's.
+    ///   - file: a file that replaces the system's unit file.
+    ///   - user: a user that replaces the unit's user.
     package init(unitFile file: String? = nil, user: String? = nil) {
         name = file.map { String($0.split(separator: "/").last ?? "") } ?? "sippushd.service"
         let texts = Self.texts(name, file)
@@ -66,7 +66,7 @@ package struct ServiceFacts: Sendable {
         unit.hasSuffix(".service") ? String(unit.dropLast(8)) : unit
     }
 
-    /// The unit and its drop-ins.
+    /// The texts of the unit's file and of its drop-ins.
     private static func texts(_ name: String, _ file: String?) -> [String] {
         let places = file.map { [$0] } ?? folders.map { "\($0)/\(name)" }
         guard let main = places.lazy.compactMap(text).first else { return [] }
@@ -88,7 +88,7 @@ package struct ServiceFacts: Sendable {
 
     // MARK: Files
 
-    /// Looks at the files that the settings name.
+    /// Findings about the service's user, and about its access to the files that the settings name.
     package func fileFindings(of settings: DaemonSettings, at path: String) -> [Finding] {
         findings
             + FileRights.findings(
@@ -108,7 +108,7 @@ package struct ServiceFacts: Sendable {
         let real = FileStatus.real(file.path)
         let obstacle = unit?.obstacle(to: real ?? file.path, isWritten: file.wish != .read)
         guard let real else {
-            // A link, or a folder that this process may not enter, is looked at as it is named.
+            // A link, or a folder that this process may not enter, is examined by its own name.
             let steps = Self.steps(to: file.path)
             let isHidden = !FileManager.default.fileExists(atPath: file.path) && steps.last?.path != file.path
             return FileFact(
@@ -126,7 +126,7 @@ package struct ServiceFacts: Sendable {
         return FileAccess.answer(to: .enter, of: .own, at: last.path) != .allowed
     }
 
-    /// systemd reads the file as root, and gives the service a copy.
+    /// The facts about a credential's file. systemd reads this file as root, and gives the service a copy.
     private func credential(_ file: NamedFile, _ name: String, _ unit: ServiceUnit) -> FileFact {
         let source = unit.credentials[name]
         let isThere = source.map { FileManager.default.fileExists(atPath: $0) } ?? false
@@ -137,7 +137,7 @@ package struct ServiceFacts: Sendable {
         return FileFact(file: file, steps: [], answer: .allowed, unitObstacle: obstacle)
     }
 
-    /// The folders from the root to the path, and its end.
+    /// The folders from the root to the path, and the path itself.
     private static func steps(to path: String) -> [FileStatus] {
         var steps: [FileStatus] = []
         var place = ""

@@ -6,12 +6,12 @@ package struct ServiceUnit: Hashable, Sendable {
     package private(set) var isDynamic = false
     /// The files that systemd reads as root, by the names under which the service finds them.
     package private(set) var credentials: [String: String] = [:]
-    /// Whether the folders of people are hidden: `/home`, `/root` and `/run/user`.
+    /// Whether the unit hides the home folders: `/home`, `/root` and `/run/user`.
     package private(set) var hidesHomes = false
     package private(set) var hasOwnTemporaryFolder = false
-    /// Whether only some folders can be written.
+    /// Whether the service can write only to the folders in ``writable``.
     package private(set) var isReadOnly = false
-    /// The folders that can be written then.
+    /// The folders to which the service can write although the unit makes all other folders read-only.
     package private(set) var writable: [String] = []
     package private(set) var openFiles: Int?
 
@@ -66,7 +66,7 @@ extension ServiceUnit {
     /// The folder in which the service finds its credentials.
     package static func credentialsFolder(of unit: String) -> String { "/run/credentials/\(unit)" }
 
-    /// Why the service cannot see or write the path although its user might; `nil` if it can.
+    /// Why the service cannot see or write the path although its user might; `nil` if the service can.
     package func obstacle(to path: String, isWritten: Bool) -> String? {
         if hidesHomes, ["/home/", "/root/", "/run/user/"].contains(where: { path.hasPrefix($0) }) {
             return "ProtectHome= in the unit hides it from the service"

@@ -8,7 +8,8 @@ package import Timekeeping
 package struct FlowLimits: Hashable, Sendable {
     /// The time limit from the start of a connection to the end of its first request.
     package var firstRequest: Duration
-    /// The time limit from the start of a connection until a user authenticates on it; `nil` without authentication.
+    /// The time limit from the start of a connection until a user authenticates on it; `nil` if phones need no
+    /// authentication.
     package var authentication: Duration?
     /// How long output may wait for a peer that does not read.
     package var output: Duration
@@ -36,27 +37,28 @@ package struct FlowLimits: Hashable, Sendable {
 /// Decides which connections may stay. A connection without an authenticated user has a time limit, counts against the
 /// limit of its source, and is closed first when the table is full.
 ///
-/// Does no I/O and reads no clock. All unauthenticated connections have the same time limit, so lists in order of age
-/// are sufficient. The costs do not grow with the number of connections.
+/// The type performs no I/O and reads no clock. All unauthenticated connections have the same time limit, so lists in
+/// order of age are sufficient. The costs of a decision do not grow with the number of connections.
 package struct FlowAdmission {
     package enum Verdict: Hashable, Sendable {
         case admitted
-        /// Admitted if the caller closes the connection with this number: the oldest unauthenticated one.
+        /// The connection is admitted if the caller closes the connection with this number, the oldest unauthenticated
+        /// connection.
         case admittedFor(UInt64)
-        /// The source has reached its limit of unauthenticated connections.
+        /// The connection is refused because its source has reached the limit of unauthenticated connections.
         case refusedForSource
-        /// The table is full of authenticated connections.
+        /// The connection is refused because the table is full of authenticated connections.
         case refusedForTable
     }
 
     package enum Cause: Hashable, Sendable {
-        /// The peer sent no whole request in time.
+        /// The peer did not send a whole request in time.
         case noRequest
         /// No user authenticated on the connection in time.
         case notProved
     }
 
-    /// The state of one connection. The caller keeps it and passes it back.
+    /// The state of one connection, which the caller keeps and passes to each function.
     package struct Standing {
         fileprivate let source: IPAddress
         /// The connection's place in the list of connections without a whole request; `nil` after the first request.
@@ -92,7 +94,8 @@ package struct FlowAdmission {
         return verdictOnOutgoing()
     }
 
-    /// The verdict on a connection that the daemon opens. It needs room in the table, but no limit per source applies.
+    /// The verdict on a connection that the daemon opens. A connection that the daemon opens needs room in the table,
+    /// but no limit per source applies to it.
     package func verdictOnOutgoing() -> Verdict {
         guard count >= limits.connections else { return .admitted }
         return unproved.oldest.map { .admittedFor($0.number) } ?? .refusedForTable
@@ -115,17 +118,17 @@ package struct FlowAdmission {
 
     // MARK: Events of a connection
 
-    /// Call when a whole request has arrived on the connection.
+    /// Notes that a whole request has arrived on the connection.
     package mutating func asked(_ standing: inout Standing) {
         guard let place = standing.silent.take() else { return }
         silent.remove(place)
     }
 
-    /// Call once for each connection: when a user authenticates on it, or registers a contact where no password is
-    /// required.
+    /// Notes that a user has authenticated on the connection, or registered a contact if no password is required. Call
+    /// this function once for each connection.
     ///
-    /// - Returns: false if the account has reached its limit of connections. Then the connection is still served, but
-    ///   counts as unauthenticated.
+    /// - Returns: false if the account has reached its limit of connections. If the result is false, the connection is
+    ///   still served, but counts as unauthenticated.
     package mutating func proved(_ standing: inout Standing, by account: Int?) -> Bool {
         if let account, standing.isUnproved {
             let count = accounts[account, default: 0]
@@ -144,7 +147,7 @@ package struct FlowAdmission {
         Self.countDown(&sources, standing.source)
     }
 
-    /// Call once, after the connection was closed.
+    /// Forgets a connection that was closed. Call this function once for each connection.
     package mutating func removed(_ standing: inout Standing) {
         isNoStranger(&standing)
         if let account = standing.account.take() { Self.countDown(&accounts, account) }
@@ -158,7 +161,7 @@ package struct FlowAdmission {
 
     // MARK: Time
 
-    /// When the next time limit of a connection ends; `nil` if no connection has one.
+    /// When the next time limit of a connection ends; `nil` if no connection has a time limit.
     package var nextDeadline: Instant? {
         let first = silent.oldest.map { $0.start + limits.firstRequest }
         let second = limits.authentication.flatMap { time in unproved.oldest.map { $0.start + time } }
@@ -166,8 +169,8 @@ package struct FlowAdmission {
         return min(first, second)
     }
 
-    /// A connection whose time limit has passed, and the cause. Remove the connection and call again, until the result
-    /// is `nil`.
+    /// A connection whose time limit has passed, and which limit it was. Remove the connection and call this function
+    /// again, until the result is `nil`.
     package func expired(now: Instant) -> (number: UInt64, cause: Cause)? {
         if let entry = silent.oldest, entry.start + limits.firstRequest <= now { return (entry.number, .noRequest) }
         guard let time = limits.authentication, let entry = unproved.oldest, entry.start + time <= now else {

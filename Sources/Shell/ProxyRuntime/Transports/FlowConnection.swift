@@ -14,8 +14,8 @@ final class FlowConnection {
     /// Whether bytes have arrived since the last ping.
     var isAlive = true
     var standing: FlowAdmission.Standing
-    /// A second flow that uses this connection. It has the address at which the peer accepts requests, although the
-    /// peer opened the connection (RFC 5923).
+    /// A second flow that uses this connection. The alias has the address at which the peer accepts requests, although
+    /// the peer opened the connection (RFC 5923).
     var alias: Flow?
 
     init(

@@ -2,13 +2,14 @@ import Addressing
 import ProxyCore
 import Routing
 
-/// The source addresses of connections that the daemon opens. A connection comes from the address of the listener that
-/// Via names, because a PBX knows the daemon by this address. If a listener is bound to all addresses, the kernel
+/// The source addresses of connections that the daemon opens. The daemon opens a connection from the address of the
+/// listener in Via, because a PBX knows the daemon by this address. If a listener is bound to all addresses, the kernel
 /// chooses.
 struct FlowSources {
-    /// The addresses of the listeners. The index is the listener's number.
+    /// The addresses of the listeners. The index in this array is the listener's number.
     private let addresses: [IPAddress?]
-    /// For each listener, the number of the first listener with the same address. Both share connections.
+    /// For each listener, the number of the first listener with the same address. Listeners with the same address share
+    /// connections.
     private let shared: [UInt16]
 
     init(_ listeners: [Listener]) {
@@ -21,7 +22,7 @@ struct FlowSources {
         shared = addresses.map { address in UInt16(clamping: addresses.firstIndex(of: address) ?? 0) }
     }
 
-    /// The source address for a connection of this flow; `nil` if the kernel chooses.
+    /// The source address of the connection for this flow; `nil` if the kernel chooses.
     func address(of flow: Flow) -> IPAddress? {
         flow.listener < addresses.count ? addresses[Int(flow.listener)] : nil
     }

@@ -1,9 +1,9 @@
 package import Addressing
 
-/// Answers STUN Binding requests (RFC 5389). Phones send them to keep a NAT mapping open and to detect a new address
-/// (RFC 5626 section 4.4.2).
+/// Answers STUN Binding requests (RFC 5389). Phones send Binding requests to keep a NAT mapping open and to detect a
+/// new address (RFC 5626 section 4.4.2).
 ///
-/// Answering leaves no state, and an answer is hardly longer than its request.
+/// An answer needs no stored state, and is hardly longer than its request.
 package enum STUNBinding {
     private static let cookie: UInt32 = 0x2112_a442
     private static let headLength = 20
@@ -17,7 +17,7 @@ package enum STUNBinding {
         if unknown.isEmpty {
             appendAddress(source, transaction: request, to: &body)
         } else {
-            // The answer is the error 420, with the list of unknown attributes.
+            // The answer is the error 420 with the list of unknown attributes.
             body += [0x00, 0x09, 0x00, 0x04, 0, 0, 4, 20, 0x00, 0x0a, 0, UInt8(truncatingIfNeeded: unknown.count * 2)]
             for type in unknown { append(UInt64(type), 2, to: &body) }
             if unknown.count % 2 == 1 { body += [0, 0] }
@@ -29,8 +29,8 @@ package enum STUNBinding {
         return answer + body
     }
 
-    /// The attributes that must be understood and are unknown here, at most four. The result is `nil` if the request is
-    /// incomplete.
+    /// At most four attributes that must be understood and that this daemon does not know. The result is `nil` if the
+    /// request is incomplete.
     private static func unknownAttributes(_ request: Span<UInt8>) -> [UInt16]? {
         var unknown: [UInt16] = []
         var place = headLength

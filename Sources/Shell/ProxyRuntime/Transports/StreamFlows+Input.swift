@@ -29,7 +29,8 @@ extension StreamFlows {
             var head: MessageHead?
             switch connected.framer.next(in: rest, head: &head) {
             case .incomplete:
-                // A single line end may be half of a keep-alive. In any case it shows that the peer is alive.
+                // A single line end may be the first half of a keep-alive. Even a single line end shows that the peer
+                // is alive.
                 if rest[0] == UInt8(ascii: "\r") || rest[0] == UInt8(ascii: "\n") {
                     let flow = connected.flow
                     shard.onLoop { $0.flowAlive(flow) }
@@ -52,8 +53,8 @@ extension StreamFlows {
                 case .fatal: return giveUp(connected, used: bytes.count)
                 }
             case .broken:
-                // Nobody knows where the next message starts. The daemon answers if possible, and closes the connection
-                // (T2).
+                // After a broken message, the start of the next message is unknown. The daemon answers the invalid
+                // message if possible, and closes the connection (T2).
                 let flow = connected.flow
                 shard.onLoop { _ = $0.streamMessageReceived(rest, on: flow) }
                 return giveUp(connected, used: bytes.count)
@@ -62,7 +63,7 @@ extension StreamFlows {
         return used
     }
 
-    /// Handles the messages of a WebSocket. Each is one SIP message (RFC 7118 section 5.2.4) or a keep-alive.
+    /// Handles the messages of a WebSocket. Each message is one SIP message (RFC 7118 section 5.2.4) or a keep-alive.
     private func received(_ bytes: Span<UInt8>, by session: WebSocketSession, of connected: FlowConnection) -> Int {
         connected.isAlive = true
         var used = 0

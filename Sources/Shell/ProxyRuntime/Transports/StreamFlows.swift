@@ -9,22 +9,23 @@ package import Telemetry
 import Timekeeping
 import WebSocket
 
-/// The connections over TCP, TLS and WebSocket. It cuts their input into messages, finds the connection of a flow, and
-/// enforces the limits for unauthenticated connections (T17).
+/// The connections over TCP, TLS and WebSocket. This object cuts the input of connections into messages, finds the
+/// connection of a flow, and enforces the limits for unauthenticated connections (T17).
 ///
-/// - `@unchecked Sendable` because it is used only on its shard's loop.
+/// - The type is `@unchecked Sendable`, because it is used only on its shard's loop.
 package final class StreamFlows: @unchecked Sendable {
     private let loop: EventLoop
     private let log: Log
     private(set) weak var shard: ProxyShard?
     private var sources = FlowSources([])
     private(set) var connections: [UInt64: FlowConnection] = [:]
-    /// The connections that serve flows to an address, by these flows. Most of them were opened by the daemon.
+    /// For each flow to an address, the number of the connection that serves it. The daemon opened most of these
+    /// connections.
     private var outgoing: [Flow: UInt64] = [:]
     private let tls: TLSSetup
-    /// Which connections may stay, and for how long.
+    /// Decides which connections may stay, and for how long.
     var admission: FlowAdmission
-    /// Fires when the time limit of the next unauthenticated connection ends.
+    /// Fires at the next time limit of an unauthenticated connection.
     private var timer: LoopTimer?
     /// Pings WebSockets to detect dead connections.
     private var pings: WebSocketPings?
@@ -34,14 +35,15 @@ package final class StreamFlows: @unchecked Sendable {
     private var logLimit = LogRateLimit()
     private var handshakeLog = LogRateLimit(burst: 5, per: .seconds(60))
 
-    /// How long a connection may be silent before it is closed. It is long, because phones keep connections without
-    /// traffic.
+    /// How long a connection may be silent before it is closed. The time is long, because phones keep connections
+    /// without traffic.
     private static let quiet: Duration = .seconds(3600)
-    /// The time limit for opening a connection. After it the daemon tries another route, for the caller waits.
+    /// The time limit for opening a connection. After this time, the daemon tries another route, because the caller
+    /// waits.
     private static let connecting: Duration = .seconds(4)
-    /// How many bytes of output may wait for a peer. Above the mark, the daemon stops reading from the peer until the
-    /// peer has read some output (T17.5). Above the limit, it closes the connection. An authenticated peer may have
-    /// more waiting output: it may have sent many requests at once, or be a trunk for all phones.
+    /// How many bytes of output may wait for a peer. Above `mark`, the daemon stops reading from the peer until the
+    /// peer has read some output (T17.5). Above `limit`, the daemon closes the connection. For an authenticated peer
+    /// the values are higher: it may have sent many requests at once, or serve many phones.
     private enum Output {
         static let mark = 256 << 10
         static let limit = 512 << 10
@@ -63,7 +65,7 @@ package final class StreamFlows: @unchecked Sendable {
         pings = try WebSocketPings(on: loop, every: pingInterval) { [weak self] number in self?.ping(number) ?? false }
     }
 
-    /// Starts with the given listeners. Connections that the daemon opens use their addresses.
+    /// Starts to serve the given listeners. Connections that the daemon opens use the addresses of these listeners.
     package func start(for shard: ProxyShard, listeners: [Listener]) {
         self.shard = shard
         sources = FlowSources(listeners)
@@ -80,7 +82,7 @@ package final class StreamFlows: @unchecked Sendable {
         counters.count(.flowRefusedHandshake)
         guard let suppressed = handshakeLog.admit(now: loop.now) else { return }
         log.warning(
-            "too many TLS handshakes from one source, its connections are closed",
+            "too many TLS handshakes from one source: its connections are closed",
             [
                 .source: .described(peer), .suppressed: .number(suppressed),
                 .setting: .text("limits.handshakes-per-source"),
@@ -107,7 +109,7 @@ package final class StreamFlows: @unchecked Sendable {
     }
 
     /// Sends bytes on the flow's connection. A flow with the connection number 0 means any connection to its remote
-    /// address. If none exists, one is opened.
+    /// address. If the address has no connection, the method opens one.
     ///
     /// - Returns: false if the flow's connection was closed, or none could be opened.
     func send(_ bytes: [UInt8], on flow: Flow) -> Bool {
@@ -171,7 +173,7 @@ package final class StreamFlows: @unchecked Sendable {
             stream.id, from: stream.remote.address.source, isTrusted: isTrusted, now: loop.now)
         if isTrusted {
             trust(stream)
-            // A connection with the calls of the PBX has its own turns: it does not wait in one row with phones.
+            // A connection with the calls of the PBX has its own turns: it does not wait together with phones.
             stream.turn = .usual
         }
         stream.setIdleTimeout(Self.quiet)
@@ -218,7 +220,8 @@ package final class StreamFlows: @unchecked Sendable {
             stream.send(bytes)
             return true
         } catch {
-            log.warning("cannot connect", [.target: .described(flow.remote), .error: .described(error)])
+            log.warning(
+                "cannot open a TCP or TLS connection", [.target: .described(flow.remote), .error: .described(error)])
             return false
         }
     }
@@ -228,7 +231,7 @@ package final class StreamFlows: @unchecked Sendable {
         connections[connected.stream.id] = connected
     }
 
-    /// Call when a user authenticates on the flow. `account` is the account of the password; `nil` without
+    /// Notes that a user has authenticated on the flow. `account` is the account of the password; `nil` without
     /// authentication.
     func proved(_ flow: Flow, by account: Int?) {
         guard let connected = connections[flow.connection], connected.standing.isUnproved,
@@ -238,7 +241,8 @@ package final class StreamFlows: @unchecked Sendable {
         trust(connected.stream)
     }
 
-    /// From now on messages to this address use this connection (RFC 5923), unless the daemon has opened one itself.
+    /// Sends later messages to this address over this connection (RFC 5923), unless the daemon has opened a connection
+    /// itself.
     func reuse(_ flow: Flow, as place: Endpoint, _ server: ServerNumber) {
         guard let connected = connections[flow.connection] else { return }
         let asked = Flow(
@@ -249,8 +253,8 @@ package final class StreamFlows: @unchecked Sendable {
         connected.alias = asked
     }
 
-    /// From now on the peer must send something at least this often (Flow-Timer). RFC 5626 section 4.4.1 allows ten
-    /// more seconds.
+    /// Notes that the peer must send something at least this often from now on (Flow-Timer). The deadline is ten
+    /// seconds later than agreed, as RFC 5626 section 4.4.1 permits.
     func expectLife(on flow: Flow, every pause: Duration) {
         connections[flow.connection]?.stream.setIdleTimeout(min(pause + .seconds(10), Self.quiet))
     }
@@ -272,7 +276,8 @@ package final class StreamFlows: @unchecked Sendable {
         received: { [weak self] stream, bytes in self?.received(bytes, on: stream) ?? bytes.count },
         closed: { [weak self] stream, reason in self?.closed(stream, reason) })
 
-    /// TLS is established. The names in the peer's certificate can make it a trusted peer (RFC 5922 section 7).
+    /// Notes the end of a TLS handshake. The names in the peer's certificate can make it a trusted peer (RFC 5922
+    /// section 7).
     private func opened(_ stream: StreamConnection) {
         guard let session = stream.tls, let connected = connections[stream.id], let shard else { return }
         counters.count(session.isResumed ? .tlsResumed : .tlsFull)
@@ -293,7 +298,7 @@ package final class StreamFlows: @unchecked Sendable {
         ended(stream)
     }
 
-    /// Call when a connection from a load balancer did not begin with a PROXY header.
+    /// Closes a connection from a load balancer that did not begin with a PROXY header.
     package func unannounced(_ stream: StreamConnection) { note(.flowNoHeader, of: stream) }
 
     private func refuse(_ stream: StreamConnection, _ reason: Counter) {
@@ -315,7 +320,7 @@ package final class StreamFlows: @unchecked Sendable {
         counters.count(isServer ? .tlsRefusedIncoming : .tlsRefusedOutgoing)
         guard let suppressed = logLimit.admit(now: loop.now) else { return }
         log.info(
-            "TLS failed",
+            "TLS handshake failed",
             [
                 isServer ? .source : .target: .described(stream.remote), .reason: .text(text),
                 .suppressed: .number(suppressed),
@@ -326,14 +331,14 @@ package final class StreamFlows: @unchecked Sendable {
         counters.count(reason)
         guard let suppressed = logLimit.admit(now: loop.now) else { return }
         log.info(
-            "connection refused or ended",
+            "the daemon refused or closed a connection",
             [
                 .source: .described(stream.remote), .reason: .text(Self.word(reason)),
                 .suppressed: .number(suppressed),
             ])
     }
 
-    /// The reason as the metrics show it. A counter with the label `reason="gave-way"` gives `gave-way`.
+    /// The reason in the form of the metrics. A counter with the label `reason="gave-way"` gives `gave-way`.
     private static func word(_ reason: Counter) -> String {
         reason.name.labels.split(separator: "\"").last.map(String.init) ?? ""
     }
@@ -354,7 +359,7 @@ package final class StreamFlows: @unchecked Sendable {
         if let deadline = admission.nextDeadline { timer?.arm(at: deadline) } else { timer?.disarm() }
     }
 
-    /// Sends a ping to a WebSocket, or closes it if it did not answer the last ping.
+    /// Sends a ping to a WebSocket, or closes the WebSocket if it did not answer the last ping.
     ///
     /// - Returns: whether the WebSocket is still open.
     private func ping(_ number: UInt64) -> Bool {

@@ -5,7 +5,7 @@ package import Crypto
 ///
 /// A reload of the settings replaces the configuration. Connections keep the configuration with which they were opened.
 ///
-/// - `@unchecked Sendable` because it is used only on the shard's loop.
+/// - The type is `@unchecked Sendable`, because it is used only on the shard's loop.
 package final class TLSSetup: @unchecked Sendable {
     /// The context for connections that the daemon opens; `nil` without TLS in the settings.
     private var client: TLSContext?
@@ -13,7 +13,8 @@ package final class TLSSetup: @unchecked Sendable {
     private var names: [String] = []
     private var numbers: [String: ServerNumber] = [:]
 
-    /// The maximum number of names. It is never reached, because only the settings and trusted peers name servers.
+    /// The maximum number of names. This number is never reached, because only the settings and trusted peers name
+    /// servers.
     private static let limit = 4096
 
     package init(client: TLSContext? = nil) { self.client = client }

@@ -17,7 +17,7 @@ package struct WebSocketSettings: SettingsGroup, Hashable {
     package static let schema: [Setting<WebSocketSettings>] = [
         .list(
             "origins", \.origins, example: "[https://phone.example.net]",
-            "The origins of the web pages that may connect. Empty: pages of every origin. Clients other than browsers send no origin and may always connect."
+            "The origins of the web pages that may open a WebSocket. Empty: pages of every origin may open a WebSocket. Clients other than browsers send no origin and may always connect."
         ),
         .duration(
             "ping-interval", in: .seconds(5) ... .seconds(3600), \.pingInterval,
@@ -25,7 +25,7 @@ package struct WebSocketSettings: SettingsGroup, Hashable {
         ),
         .string(
             "api-path", \.apiPath, example: "/sip",
-            "A path of the HTTP API (api.listen) that accepts WebSockets too, so that a page, its API and its calls share one address."
+            "A path of the HTTP API (api.listen) at which browsers can also open SIP over WebSocket, so that a web page, its API and its calls share one address."
         ),
     ]
 
@@ -49,7 +49,7 @@ package struct WebSocketUpgrade: Sendable {
     /// Creates a handler.
     ///
     /// - Parameters:
-    ///   - origins: the origins of pages that may connect; empty for all.
+    ///   - origins: the origins of pages that may connect; if empty, all pages may.
     ///   - opened: gets each connection after its handshake, with the input that followed the handshake.
     package init(origins: [String], opened: @escaping @Sendable (StreamConnection, [UInt8]) -> Void) {
         self.origins = Set(origins.map { $0.lowercased() })
@@ -67,15 +67,15 @@ package struct WebSocketUpgrade: Sendable {
     }
 }
 
-/// Accepts WebSockets at one address. A connection speaks HTTP until the handshake, and then becomes a flow.
+/// Accepts WebSockets at one address. A connection uses HTTP until the handshake, and then becomes a flow.
 ///
-/// - `@unchecked Sendable` because it is used only on its loop.
+/// - The type is `@unchecked Sendable`, because it is used only on its loop.
 package final class WebSocketListener: @unchecked Sendable {
     package let local: Endpoint
     private let listener: HTTPListener
     private let isSecure: Bool
 
-    /// Binds the address.
+    /// Creates the listener, and binds its address.
     ///
     /// - Parameters:
     ///   - endpoint: the address to listen on.

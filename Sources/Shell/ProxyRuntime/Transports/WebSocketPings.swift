@@ -2,7 +2,7 @@ import Collections
 import Reactor
 import Timekeeping
 
-/// Pings WebSockets at regular intervals. It keeps them in the order of their next ping.
+/// Pings WebSockets at regular intervals. The WebSockets are kept in the order of their next ping.
 final class WebSocketPings {
     private let loop: EventLoop
     private let interval: Duration
@@ -13,8 +13,8 @@ final class WebSocketPings {
     /// How many WebSockets are pinged before other connections have their turn.
     private static let inARow = 8
 
-    /// Creates the timer. `ask` pings the connection with this number, and returns whether to ping it again after the
-    /// interval.
+    /// Creates the timer. `ask` pings the connection with the given number, and returns whether to ping it again after
+    /// the interval.
     init(on loop: EventLoop, every interval: Duration, ask: @escaping (UInt64) -> Bool) throws(SystemError) {
         self.loop = loop
         self.interval = interval

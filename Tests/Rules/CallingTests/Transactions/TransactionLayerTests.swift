@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 import Timekeeping
 
-/// The layer made alone.
+/// Tests of the transaction layer without the rest of the engine.
 @Suite("Transactions and their unsettled results")
 struct TransactionLayerTests {
     private func layer() -> TransactionLayer {
@@ -15,7 +15,7 @@ struct TransactionLayerTests {
 
     private func client(_ number: UInt64) -> ClientTransactionID { ClientTransactionID(rawValue: number) }
 
-    /// Takes all results, in words.
+    /// Takes all results of the layer, and describes them in words.
     private func settle(_ layer: inout TransactionLayer) -> [String] {
         var words: [String] = []
         while let output = layer.unsettled.takeOutput() {

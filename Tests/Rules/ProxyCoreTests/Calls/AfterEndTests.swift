@@ -10,7 +10,7 @@ import TestSupport
 import Testing
 import Timekeeping
 
-/// Settings for what the app of bob's phone wants after the end of a call.
+/// Settings for the message that the app of bob's phone gets after the end of a call.
 private func afterEnd(
     _ wish: AfterEnd, _ payload: PayloadProfile = .ecss10, _ late: AfterLateInvite? = nil
 ) -> @Sendable (inout ProxySettings) -> Void {
@@ -25,12 +25,12 @@ private func afterEnd(
     }
 }
 
-/// Tokens in Apple's format.
+/// Device tokens in Apple's format.
 private let one = String(repeating: "00ff", count: 16)
 private let other = String(repeating: "11ee", count: 16)
 
 extension PhoneStory.Step {
-    /// A phone that was pushed for a call and has not registered yet.
+    /// A phone that got a push for a call and has not registered yet.
     fileprivate static var wokenPhone: Self {
         Self("a phone is woken", []) { phone in
             _ = phone.register(at: 0)
@@ -41,7 +41,7 @@ extension PhoneStory.Step {
 
 @Suite("Phones that register after the end of a call")
 struct AfterEndTests {
-    /// A bench whose phone was pushed for a call.
+    /// A bench whose phone got a push for a call.
     private func pushed(
         afterEnd: AfterEnd = .inviteCancel, _ change: (inout ProxySettings) -> Void = { _ in }
     ) -> EngineBench {
@@ -116,7 +116,8 @@ struct AfterEndTests {
     ])
     func `the outcome in its push`(story: PhoneStory) { #expect(story.faults == []) }
 
-    /// A call that another phone of bob's answers. `delivered` reports the outcomes of the pushes before that.
+    /// A call that another phone of bob answers. `delivered` reports the outcomes of the pushes to the first phone
+    /// before the answer.
     private func takenByAnother(
         _ wish: AfterEnd, _ delivered: (EngineBench, PushRequest) -> Void
     ) throws -> (bench: EngineBench, pushes: [PushRequest]) {
@@ -169,7 +170,7 @@ struct AfterEndTests {
         #expect(notification.endedCall?.call.callID.string == "call1")
         #expect(notification.endedCall?.call.callerURI.string == "sip:103@example.net")
         #expect(story(bench.register(cseq: 2)) == ["200 register > phone", "push missed 103 tok1"])
-        // A phone that has registered gets a CANCEL instead.
+        // If the phone has registered, it gets a CANCEL instead of an end push.
         let awake = pushed(afterEnd: .push)
         awake.register(cseq: 2)
         #expect(awake.cancel().pushes.isEmpty)
@@ -200,7 +201,7 @@ struct AfterEndTests {
         bench.finish(push.id)
         bench.take()
         bench.cancel()
-        // The phone gets the INVITE and its CANCEL, as with every VoIP token, and no list.
+        // The phone gets the INVITE and its CANCEL, but no list of missed calls, which a VoIP token cannot carry.
         let returned = apple(bench, "voip", cseq: 2)
         #expect(returned.pushes.isEmpty && sentRequest(returned)?.method == .invite)
         let record = try #require(returned.records.first { $0.kind == .missedCalls })
@@ -209,7 +210,7 @@ struct AfterEndTests {
         let again = apple(bench, "voip", cseq: 3)
         #expect(again.pushes.isEmpty && !again.records.contains { $0.kind == .missedCalls })
         #expect(bench.engine.counters[.missedCallNotCarried] == 1)
-        // At last it registers with a token for lists.
+        // Finally the phone registers with a token that can carry lists of missed calls.
         #expect(apple(bench, "remote", cseq: 4).pushes.count == 1)
     }
 
@@ -223,7 +224,7 @@ struct AfterEndTests {
         #expect(bench.engine.buckets.entries(of: EngineBench.bob).count == 1)
         _ = bench.pass(.seconds(4000))
         #expect(bench.engine.buckets.entries(of: EngineBench.bob).count == 1)
-        // Nobody registers and nobody calls. Once an hour, the engine looks for entries that are too old.
+        // The engine looks for old entries once an hour, even if nobody registers or calls.
         _ = bench.pass(.seconds(4000))
         #expect(bench.engine.buckets.entries(of: EngineBench.bob).isEmpty)
     }
@@ -246,7 +247,7 @@ struct AfterEndTests {
 
     // MARK: The call ends before the provider has answered
 
-    /// The push has been sent, and the provider has not answered.
+    /// A call whose push was sent, but not yet answered by the provider.
     private func underWay(
         afterEnd: AfterEnd = .push, _ extra: [String] = []
     ) throws -> (bench: EngineBench, push: PushRequest) {

@@ -70,10 +70,10 @@ struct AskedPhoneTests {
 }
 
 extension PhoneStory.Step {
-    /// A call for which the phone gets a push and a question.
+    /// A call for which the phone gets a push and an OPTIONS.
     fileprivate static var askingCall: Self { .call("100 invite > pbx", "push invite tok1", "options > 0") }
 
-    /// The phone answers the last question on its first flow.
+    /// The phone answers the last OPTIONS on its first flow.
     fileprivate static func answersQuestion(_ status: Status, _ told: String...) -> Self {
         Self("\(status) to the question", told) { phone in
             guard let question = phone.questions.last else { return ["no question"] }
@@ -121,6 +121,6 @@ struct SilentPhoneTests {
 private let ringsLiveFlows: @Sendable (inout ProxySettings) -> Void = { $0.call.ringLiveFlowWithin = .seconds(60) }
 
 extension PhoneStory.Step {
-    /// A call that the phone gets at once, together with a push.
+    /// A call that the phone gets immediately, together with a push.
     fileprivate static var ringing: Self { .call("100 invite > pbx", "push invite tok1", "invite > 0") }
 }

@@ -11,7 +11,7 @@ import TestSupport
 import Testing
 import Timekeeping
 
-/// A bench whose lines about the ends of calls are read.
+/// A bench that collects the log lines about the ends of calls.
 final class CallLineBench {
     let bench: EngineBench
     private let sink = LineSink()
@@ -20,7 +20,7 @@ final class CallLineBench {
         bench = EngineBench(log: Log(level: level, sink: sink) { UnixTime(milliseconds: 0) }, change)
     }
 
-    /// Level, message, code and status of each line about the end of a call.
+    /// Level, message, code and status of each log line about the end of a call.
     func takeEnds() -> [String] {
         sink.take().compactMap { line in
             guard line.contains(" call ended ") || line.contains(" call refused ") else { return nil }
@@ -33,13 +33,13 @@ final class CallLineBench {
 
     func takeLines() -> [String] { sink.take() }
 
-    /// The phone's response to the last INVITE among the actions.
+    /// Lets the phone answer the last INVITE among the actions.
     func answer(_ status: Status, _ actions: [ProxyAction]) {
         guard let request = sentRequest(actions) else { return }
         bench.receive(SIPText.response(status, to: request, tag: "p", contact: "sip:bob@192.0.2.5"))
     }
 
-    /// Bob's phone is asleep, and was pushed for a call.
+    /// Makes a call while bob's phone sleeps, so that the phone gets a push.
     func pushed(_ outcome: PushOutcome? = .accepted(nil)) {
         bench.register()
         let id = bench.invite().pushIDs.first
@@ -63,7 +63,7 @@ struct CallLineTests {
         #expect(text.contains(" info call ended aor=bob@example.net caller=sip:103@example.net"), "\(text)")
         #expect(text.contains("source=10.0.0.2:5060 call-id=call1 code=HARA status=200 reason=answered device="))
         #expect(text.contains(" count=1 duration=3000.000ms "))
-        // A repeated 2xx has no second line.
+        // A repeated 2xx causes no second log line.
         line.answer(200, released)
         #expect(line.takeEnds().isEmpty)
     }

@@ -11,7 +11,7 @@ import TestSupport
 import Testing
 import Timekeeping
 
-/// Calls survive the end of the process.
+/// Calls continue in the next run of the daemon after it was killed.
 @Suite struct CallRestartTests {
     private static func held(_ change: @escaping (inout ProxySettings) -> Void = { _ in }) -> RestartBench {
         let bench = RestartBench(change)
@@ -30,7 +30,7 @@ import Timekeeping
         return (bench, invite)
     }
 
-    /// The shell writes the journal before it carries out the other actions of the same batch.
+    /// The shell writes the journal before it performs the other actions of the same batch.
     @Test func `a push, an INVITE and an end come in one batch with the entries that must be written before them`() {
         let bench = RestartBench()
         bench.register()
@@ -170,7 +170,8 @@ import Timekeeping
         bench.answer(invite, 180)
         bench.crash()
         bench.answer(ringing, 180, from: other)
-        // The phone does not answer the repeated INVITE, and its time runs out. The other phone still rings.
+        // The phone does not answer the repeated INVITE, and the transaction's time expires. The other phone is still
+        // ringing.
         _ = bench.pass(.seconds(31))
         #expect(bench.answer(invite, 200).contains("200 invite > pbx"))
         bench.crash()
@@ -190,12 +191,12 @@ import Timekeeping
 
     @Test func `a phone that rings is reached, and its answer reaches the caller`() {
         let (bench, invite) = Self.ringing()
-        // The INVITE is sent again, so that the phone answers with its state.
+        // The daemon sends the INVITE again, so that the phone answers with its state.
         #expect(bench.crash() == ["invite > phone"])
         #expect(bench.lastINVITE?.via.branch == invite?.via.branch)
         #expect(bench.answer(invite, 180) == ["180 invite > pbx"])
         #expect(bench.answer(invite, 200) == ["200 invite > pbx"])
-        // The ACK is missing, in the run that got the answer and in the next one.
+        // No ACK arrives before or after the crash, so each repeated 200 is forwarded.
         #expect(bench.answer(invite, 200) == ["200 invite > pbx"])
         #expect(bench.crash() == [])
         #expect(bench.answer(invite, 200) == ["200 invite > pbx"])
@@ -219,7 +220,7 @@ import Timekeeping
         bench.answer(invite, 200)
         let answer = try #require(bench.lastResponse)
         #expect(bench.acknowledgeAnswer(answer) == ["ack > phone"])
-        // The ACK is lost behind the proxy.
+        // The ACK is lost after the proxy has forwarded it.
         #expect(bench.pass(.seconds(4)).isEmpty)
         #expect(bench.disk.calls.count == 1)
         bench.crash()
@@ -275,7 +276,7 @@ import Timekeeping
         #expect(bench.crash() == [])
     }
 
-    /// A phone that rings over TCP when the daemon is killed, and connects again after it.
+    /// A phone that rings over TCP when the daemon is killed, and reconnects afterwards.
     private static func ringingByStream() -> (bench: RestartBench, first: SIPRequest?, second: SIPRequest?) {
         let bench = RestartBench()
         _ = bench.registerByStream(1)
@@ -316,7 +317,8 @@ import Timekeeping
         return bench
     }
 
-    /// The phone rings over UDP. After the crash, the engine looks up the PBX.
+    /// A call over TLS whose phone rings over UDP. After the crash, the engine asks for the PBX's address with the
+    /// returned ticket.
     private static func calledOverTLS() throws -> (bench: RestartBench, invite: SIPRequest, ticket: ResolutionTicket) {
         let bench = offeredOverTLS()
         bench.accepted()
@@ -396,7 +398,7 @@ import Timekeeping
         let (bench, first, second) = Self.ringingByStream()
         let met = SIPText.response(482, to: try #require(second), tag: "p1")
         #expect(!bench.told(bench.bench.receive(met, on: RestartBench.stream(3))).contains("482 invite > pbx"))
-        // The same holds in the run after that.
+        // After a second crash, the 200 of the phone to its first INVITE still counts.
         bench.crash()
         _ = bench.registerByStream(4)
         let answer = SIPText.response(200, to: try #require(first), tag: "p1")
@@ -419,7 +421,8 @@ import Timekeeping
         }
         var story = bench.told(bench.bench.receive(answer, on: RestartBench.stream(4)))
         if steps == 0 {
-            // Anybody could send this answer on a new connection (T9.20). The phone repeats it until it gets the ACK.
+            // Anybody could send this answer on a new connection (T9.20). The phone repeats its 200 until it gets the
+            // ACK.
             #expect(!story.contains("200 invite > pbx"), "\(story)")
             bench.registerByStream(4)
             story = bench.told(bench.bench.receive(answer, on: RestartBench.stream(4)))

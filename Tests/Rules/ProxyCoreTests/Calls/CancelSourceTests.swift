@@ -12,7 +12,7 @@ struct CancelSourceTests {
     private static let eve = Endpoint(IPAddress(v4: 0xc633_6408), 5060)
     private static let stranger = Endpoint(IPAddress(v4: 0xc633_6407), 5060)
 
-    /// The CANCEL of an INVITE. Anybody who has seen the branch can write it.
+    /// Builds the CANCEL of an INVITE. Anybody who has seen the branch can write such a CANCEL.
     private func cancel(_ invite: [UInt8], extra: [String] = []) throws -> [UInt8] {
         SIPText.hopRequest("CANCEL", for: try #require(readRequest(invite)), extra: extra)
     }
@@ -30,12 +30,13 @@ struct CancelSourceTests {
             bench.receive(SIPText.response(180, to: invite, tag: "b", contact: "sip:bob@192.0.2.5"))
         }
         let cancel = try cancel(bench.inviteText())
-        // From the phone's flow it counts only as a sign of life.
+        // A CANCEL from a stranger or from the called phone does not end the call.
         for source in isRinging ? [Self.stranger, EngineBench.phone] : [Self.stranger] {
             let said = story(bench.receive(cancel, from: source))
             #expect(!said.contains { $0.hasPrefix("487") || $0.hasPrefix("cancel") || $0.hasPrefix("200") })
         }
-        // The PBX's CANCEL is not taken for a retransmission of those. It may come from another address of the PBX.
+        // The daemon must not take the PBX's CANCEL for a retransmission of the strangers' CANCELs. The CANCEL may come
+        // from another address of the PBX.
         let other = Endpoint(IPAddress(v4: 0x0a00_0003), 5080)
         let said = story(bench.receive(cancel, from: other))
         #expect(said.contains("200 cancel > \(other)"))
@@ -58,7 +59,7 @@ struct CancelSourceTests {
             if ends == moved { bench.receiveProvedRegister(as: "bob", token: "tok-bob", from: moved) }
             let cancel = try cancel(invite)
             #expect(!story(bench.receive(cancel, from: Self.stranger)).contains { $0.hasPrefix("487") })
-            // A CANCEL counts from the address where bob is registered, but not from another port of it.
+            // A CANCEL from the address where bob is registered is accepted, but not from another port of that address.
             let beside = Endpoint(moved.address, 41_001)
             #expect(!story(bench.receive(cancel, from: beside)).contains { $0.hasPrefix("487") })
             let said = story(bench.receive(cancel, from: ends))

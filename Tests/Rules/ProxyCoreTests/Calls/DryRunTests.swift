@@ -6,7 +6,7 @@ import PushPlanning
 import Testing
 import Timekeeping
 
-/// Dry runs ask the provider whether a token can be pushed. The phone does not notice them.
+/// Dry runs ask the provider whether a token can be pushed. The phone receives no message of a dry run.
 @Suite("Dry runs")
 struct DryRunTests {
     private let bench = EngineBench()

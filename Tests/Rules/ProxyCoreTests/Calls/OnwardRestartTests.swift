@@ -10,7 +10,7 @@ import TestSupport
 import Testing
 import Timekeeping
 
-/// INVITEs that are no calls to our users survive the end of the process as well: calls from phones to the upstream,
+/// Besides calls to our users, two kinds of INVITEs survive the end of the process: calls from phones to the upstream,
 /// and INVITEs inside dialogs.
 @Suite struct OnwardRestartTests {
     // MARK: To the upstream
@@ -30,7 +30,7 @@ import Timekeeping
         let bench = Self.calling()
         let invite = bench.lastINVITE
         #expect(Self.answered(invite, 180, bench) == ["180 invite > phone"])
-        // The INVITE is sent again, and the upstream repeats its answer.
+        // The daemon sends the INVITE again, and the upstream repeats its answer.
         #expect(bench.crash() == ["invite > pbx"])
         #expect(bench.lastINVITE?.via.branch == invite?.via.branch)
         #expect(Self.answered(invite, 180, bench) == ["180 invite > phone"])
@@ -120,7 +120,7 @@ import Timekeeping
 
     // MARK: Inside dialogs
 
-    /// A call with a phone over TCP. The connection has ended, and a re-INVITE waits for the phone.
+    /// A call that is answered by a phone over TCP. The connection has ended, and a re-INVITE waits for the phone.
     private static func waitingInDialog() throws -> RestartBench {
         let bench = RestartBench()
         bench.registerByStream(1)

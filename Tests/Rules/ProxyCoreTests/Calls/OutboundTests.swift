@@ -10,14 +10,14 @@ import TestSupport
 import Testing
 import Timekeeping
 
-/// Bob's phone with several flows over TCP (RFC 5626). Each flow is a connection of its own.
+/// Bob's phone with several flows over TCP, each on a connection of its own (RFC 5626).
 private final class FlowBench {
     let bench: EngineBench
     private let token: String?
     private var sequence = 1
-    /// How often the engine expects signs of life on connections.
+    /// The intervals at which the engine expects signs of life on connections.
     private(set) var expectations: [Duration] = []
-    /// The requests that the phone got, in their order.
+    /// The requests that the phone has received, in their order.
     private(set) var received: [SIPRequest] = []
 
     init(token: String? = "tok1", flows: [Int] = [1, 2], _ change: (inout ProxySettings) -> Void = { _ in }) {
@@ -42,7 +42,8 @@ private final class FlowBench {
             remote: Endpoint(EngineBench.phone.address, UInt16(40_000 + place)))
     }
 
-    /// Registers one of the phone's flows from a place, by default from the place with the same number.
+    /// Registers a flow of the phone on the connection with the number `place`, by default on the flow's own
+    /// connection.
     @discardableResult
     func register(
         _ number: Int, at place: Int? = nil, expires: Int = 3600, token: String? = nil, extra: [String] = [],
@@ -61,7 +62,7 @@ private final class FlowBench {
         return said(first) + said(bench.commitAll(in: first))
     }
 
-    /// The responses to the last REGISTER.
+    /// The daemon's responses to the last REGISTER.
     private(set) var answers: [String] = []
 
     func call(_ number: Int = 1, extra: [String] = []) -> [String] {
@@ -124,7 +125,7 @@ struct OutboundTests {
         #expect(phone.closed(1) + phone.closed(2) == [])
         #expect(phone.call() == ["100 invite > pbx", "push invite tok1"])
         #expect(phone.register(1, at: 11).filter { $0.hasPrefix("invite") } == ["invite > 11"])
-        // The other flow comes as well. The call does not change.
+        // The phone's second flow moves to a new address, but the call stays on the first flow.
         #expect(phone.register(2, at: 12) == [])
         #expect(phone.answer(200, at: 11) == ["200 invite > pbx"])
     }
@@ -142,7 +143,7 @@ struct OutboundTests {
         #expect(phone.answer(180, at: 2) == ["180 invite > pbx"])
         #expect(phone.register(1) == [])
         #expect(phone.register(3) == [])
-        // If that flow itself moves, the call moves with it.
+        // If the call's own flow moves, the call moves with it.
         #expect(phone.register(2, at: 9).contains("invite > 9"))
     }
 
@@ -178,7 +179,7 @@ struct OutboundTests {
         let phone = FlowBench(token: nil)
         #expect(phone.request("OPTIONS") == ["options > 2"])
         #expect(phone.closed(2) == ["options > 1"])
-        // The last attempt goes to the address in its Contact.
+        // The daemon makes its last attempt at the address in the phone's Contact.
         #expect(phone.closed(1) == ["options > 0"])
     }
 
@@ -234,7 +235,7 @@ struct OutboundTests {
             SIPText.dialogRequest(
                 "INFO", cseq: number, invite: sent, answer: answer, at: EngineBench.pbx, branch: "b\(number)")
         }
-        // Now another flow is the one that registered last.
+        // Now flow 1 has registered last.
         phone.register(1)
         #expect(phone.said(phone.bench.receive(bye(2), from: EngineBench.pbx)) == ["info > 2"])
         _ = phone.closed(2)
@@ -292,7 +293,7 @@ struct OutboundTests {
 
     private static let edge = Endpoint(IPAddress(v4: 0x0a00_0003), 5060)
 
-    /// A phone behind two edge proxies, which write their flow tokens into Path.
+    /// A phone behind two edge proxies that write their flow tokens into Path.
     private func behindEdges(token: String?, _ numbers: [Int] = [1, 2]) -> EngineBench {
         let bench = EngineBench {
             $0.trusted += [TrustedPeer("10.0.0.3"), TrustedPeer("10.0.0.4")].compactMap { $0 }
@@ -317,7 +318,7 @@ struct OutboundTests {
         return story(first + bench.commitAll(in: first))
     }
 
-    /// Lets the edge proxy answer the last request that was sent to it.
+    /// Lets the edge proxy answer the last request that it received.
     private func edgeSays(_ status: Status, to actions: [ProxyAction], _ bench: EngineBench, from place: String)
         throws -> [ProxyAction]
     {
@@ -418,7 +419,7 @@ struct GRUUTests {
         #expect(phone.request("OPTIONS", to: "sip:bob@example.net", 1).count == 2)
         #expect(phone.request("OPTIONS", to: gruus.public, 2) == ["options > 1"])
         #expect(phone.request("OPTIONS", to: gruus.temporary, 3) == ["options > 1"])
-        // The phone gets its own contact, without the GRUU.
+        // The phone receives its own contact URI, without the GRUU.
         #expect(phone.received.last?.uri.text.string == "sip:bob@192.0.2.5;transport=tcp")
         _ = phone.closed(1)
         #expect(phone.request("INVITE", to: gruus.temporary, 4) == ["100 invite > pbx", "push invite tok1"])

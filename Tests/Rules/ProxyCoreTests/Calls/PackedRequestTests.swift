@@ -28,7 +28,8 @@ struct PackedRequestTests {
             throw MachineScene.Unreadable()
         }
         let fresh = try delivered(after: 0)
-        // The first request that waits long is the sample. Later ones are packed relative to it.
+        // The first request that waits for long becomes the sample. Later requests are compressed relative to this
+        // sample.
         #expect(try delivered(after: 1024) == fresh)
         #expect(try delivered(before: 1, after: 1024) == fresh)
         #expect(try delivered(before: 300, after: 1500) == fresh)

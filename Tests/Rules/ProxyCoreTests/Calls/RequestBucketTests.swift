@@ -8,7 +8,7 @@ import SIPGrammar
 import TestSupport
 import Testing
 
-/// Requirements of RFC 8599 for requests that wait for a push, as far as no other suite covers them.
+/// Requirements of RFC 8599 for requests that wait for a push, unless another suite covers them.
 @Suite("Requests that wait (RFC 8599 sections 5.2 to 5.6.2)")
 struct RequestBucketTests {
     private static let desk = Endpoint(IPAddress(v4: 0xc000_0209), 40_000)
@@ -45,7 +45,7 @@ struct RequestBucketTests {
         bench.invite(callID: "call2", branch: "i2")
         #expect(story(bench.pass(.milliseconds(19_900))) == [])
         #expect(story(bench.pass(.milliseconds(200))).filter { $0.hasPrefix("480") } == ["480 invite > pbx"])
-        // The first 480 is repeated, because it is not acknowledged.
+        // The daemon repeats the first 480, because nobody has acknowledged it.
         _ = bench.pass(.milliseconds(9800))
         #expect(bench.engine.heldCalls.count == 1)
         #expect(story(bench.pass(.milliseconds(200))).contains("480 invite > pbx"))

@@ -8,17 +8,17 @@ import Testing
 import TestSupport
 import Timekeeping
 
-/// A phone in a call with the PBX. Either side may have called.
+/// A phone in a call with the PBX. Either side may be the caller.
 private struct Talk {
     let bench: EngineBench
-    /// The header fields as the phone writes them.
+    /// The header fields of the dialog as the phone writes them.
     let from, to, callID: String
     let routes: [String]
-    /// The messages as the PBX writes them.
+    /// The messages of the dialog as the PBX writes them.
     let invite: SIPRequest
     let answer: SIPResponse
 
-    /// A call from the PBX to bob.
+    /// Makes a call from the PBX to bob.
     init(calling header: String, token: String? = nil) throws {
         bench = EngineBench()
         bench.register(token: token)
@@ -34,7 +34,7 @@ private struct Talk {
         routes = delivered.frame.values(of: .recordRoute).map(\.string)
     }
 
-    /// A call from bob to the PBX.
+    /// Makes a call from bob to the PBX.
     init(calledBy header: String) throws {
         bench = EngineBench.authenticating()
         let registered = bench.receiveProved(bench.registerText(token: nil), as: "bob")
@@ -198,7 +198,7 @@ struct DialogNamesTests {
         #expect(talk.send("UPDATE", on: later, from: "<sip:boss@example.net>") == ["403 update > phone"])
     }
 
-    /// RFC 4916: the connected party may change, and the PBX knows it.
+    /// The connected party may change during a call, so the PBX may send another name (RFC 4916).
     @Test func `the PBX may use another name`() throws {
         let talk = try Talk(calling: "<sip:bob@example.net>")
         for (number, method) in ["INVITE", "UPDATE"].enumerated() {

@@ -11,9 +11,9 @@ import Timekeeping
 /// An answered call from the PBX to a phone, and requests of both sides inside it.
 private struct Call {
     let bench: EngineBench
-    /// The INVITE as the PBX sent it, and as the phone got it.
+    /// The INVITE as the PBX sent it, and as the phone received it.
     let sent, delivered: SIPRequest
-    /// The response as the PBX got it.
+    /// The response as the PBX received it.
     let answer: SIPResponse
     let phone: Flow
 
@@ -32,14 +32,14 @@ private struct Call {
         sent = try #require(readRequest(bench.inviteText()))
     }
 
-    /// A request of the PBX.
+    /// A request that the PBX sends inside the dialog.
     func fromPBX(_ method: String, _ number: Int = 2, _ change: (String) -> String = { $0 }) -> [UInt8] {
         let bytes = SIPText.dialogRequest(
             method, cseq: number, invite: sent, answer: answer, at: EngineBench.pbx, branch: "p\(method)\(number)")
         return Array(change(String(decoding: bytes, as: UTF8.self)).utf8)
     }
 
-    /// A request of the phone.
+    /// A request that the phone sends inside the dialog.
     func fromPhone(_ method: String, _ number: Int = 20, _ change: (String) -> String = { $0 }) -> [UInt8] {
         let rows =
             [
@@ -76,7 +76,7 @@ extension [ProxyAction] {
     fileprivate var flows: [Flow] { compactMap { if case .send(_, let flow) = $0 { flow } else { nil } } }
 }
 
-/// T20: which party may send what inside a dialog.
+/// Which requests each party may send inside a dialog (T20).
 @Suite("Limits of the dialog token")
 struct DialogTrustTests {
     @Test func `both ends reach each other`() throws {
@@ -117,7 +117,7 @@ struct DialogTrustTests {
             let ack = call.bench.receive(call.fromPBX("ACK", 50 + number, change), on: EngineBench.pbxFlow)
             #expect(ack.isEmpty)
         }
-        // The callee's tag is not known when the token is made, because a call that forks has several.
+        // The callee's tag is unknown when the token is made, because a call that forks has several callees.
         let fork = call.bench.receive(
             call.fromPBX("BYE", 3) { $0.replacing("tag=b\r\n", with: "tag=c\r\n") }, on: EngineBench.pbxFlow)
         #expect(story(fork) == ["bye > phone"])
@@ -211,7 +211,7 @@ struct DialogTrustTests {
         let connection = Flow(transport: .tcp, listener: 1, connection: 0, remote: EngineBench.phone)
         #expect(bench.receive(call.fromPBX("ACK", 1), on: EngineBench.pbxFlow).flows == [connection])
         #expect(bench.receive(call.fromPBX("BYE"), on: EngineBench.pbxFlow).flows == [connection])
-        // This does not apply if the address belongs to a trusted peer that the phone shares it with.
+        // The daemon does not call a phone back at its port if the phone shares its address with a trusted peer.
         let shared = EngineBench { $0.trusted += [TrustedPeer("192.0.2.5:5099")].compactMap { $0 } }
         let other = try Call(shared, phone: EngineBench.tcpPhone, token: nil, contact: "<sip:bob@192.0.2.5:5099>")
         shared.engine.flowClosed(EngineBench.tcpPhone, now: shared.now)
@@ -231,8 +231,8 @@ struct DialogTrustTests {
 
     // MARK: Edges and spirals
 
-    /// The edge proxy answers for the phone behind it, maybe from another port. Its Record-Route says how to reach the
-    /// phone.
+    /// The edge proxy answers for the phone behind it, possibly from another port. The edge proxy's Record-Route says
+    /// how to reach the phone.
     @Test(arguments: [true, false])
     func `a call along a Path continues along the edge's Record-Route`(isTrusted: Bool) throws {
         let edge = EngineBench.udp(Endpoint(IPAddress(v4: 0x0a00_0004), 5062))
@@ -288,7 +288,8 @@ struct DialogTrustTests {
         bench.register(user: "103", callID: "ra", from: caller.remote)
         bench.register(user: "bob", token: nil, callID: "rb", from: callee.remote)
 
-        /// Lets the PBX forward what it got. For responses, it removes its Via again.
+        /// Lets the PBX forward the message that it received. If the message is a response, the PBX removes its own Via
+        /// again.
         func throughPBX(_ out: [ProxyAction], _ number: Int) throws -> [ProxyAction] {
             #expect(out.flows.last == EngineBench.pbxFlow)
             let text = try #require(out.texts.last)
@@ -337,7 +338,7 @@ struct DialogTrustTests {
         let half = bench.receive(fromCallee("INFO", 20, routes: tokens), on: callee)
         #expect(try #require(sentRequest(half)).frame.values(of: .route).map(\.string) == [tokens[1]])
         #expect(try throughPBX(half, 20).flows.last == caller)
-        // Only the PBX may show the token of the other half.
+        // Only the PBX may use the token of the dialog's other half.
         let skipping = bench.receive(fromCallee("BYE", 21, routes: [tokens[1]]), on: callee)
         #expect(story(skipping) == ["403 bye > phone"])
         #expect(story(bench.receive(fromCaller("BYE", 22), on: callee)) == ["403 bye > phone"])
@@ -358,7 +359,7 @@ struct DialogTrustTests {
         _ = busy.bench.pass(hour * 5)
         #expect(busy.bench.receive(busy.fromPBX("INFO", 4), on: EngineBench.pbxFlow).renewals.isEmpty)
         _ = busy.bench.pass(hour * 2)
-        // A stranger's request renews nothing.
+        // A request of a stranger does not renew the dialog.
         #expect(busy.bench.receive(busy.fromPBX("INFO", 5), on: EngineBench.stranger).renewals.isEmpty)
         let renewals = busy.bench.receive(busy.fromPBX("INFO", 6), on: EngineBench.pbxFlow).renewals
         #expect(renewals.map(\.until) == [busy.bench.now.date + hour * 12])
@@ -366,7 +367,7 @@ struct DialogTrustTests {
         _ = busy.bench.pass(hour * 11)
         #expect(story(busy.bench.receive(busy.fromPhone("BYE", 8), on: busy.phone)) == ["bye > pbx"])
 
-        // The next run of the program knows the renewal.
+        // The next run of the program has the renewal in its store.
         let later = EngineBench(seed: 2)
         _ = later.pass(hour * 18)
         #expect(story(later.receive(busy.fromPBX("BYE", 9), on: EngineBench.pbxFlow)) == ["481 bye > pbx"])

@@ -122,7 +122,7 @@ struct DialogWakeTests {
         #expect(talk.register(at: 2) == ["\(method.lowercased()) > 2"])
         #expect(talk.answers(200, at: 2) == ["200 \(method.lowercased()) > pbx"])
         #expect(talk.received.last?.frame.contains(.route) == false)
-        // No request is left that would be sent again.
+        // No request remains that the daemon would send again.
         #expect(talk.register(at: 3) == [])
         #expect(talk.pass(.seconds(60)).isEmpty)
     }
@@ -170,7 +170,7 @@ struct DialogWakeTests {
         #expect(talk.received.map(\.cseq.number) == [2, 3, 4])
     }
 
-    /// RFC 5057: a 480 would end the call. A BYE ends it anyway.
+    /// RFC 5057: a 480 to these methods would end the whole call. A BYE ends the dialog in any case.
     @Test(arguments: [("BYE", "480"), ("INFO", "500"), ("UPDATE", "500"), ("REFER", "500")])
     func `nobody comes: an answer in time that ends no call, and nothing after it (T27.4)`(
         method: String, status: String
@@ -237,7 +237,7 @@ struct DialogWakeTests {
         for number in 2...17 { #expect(talk.send("INFO", number) == (number == 2 ? ["silent push call1"] : [])) }
         #expect(talk.send("INFO", 18) == ["503 info > pbx"])
         _ = talk.pass(.seconds(21))
-        // The share of this minute is used up, so the request waits without a push.
+        // The device has used up its pushes of this minute, so the BYE waits without a push.
         #expect(talk.send("BYE", 19) == [])
     }
 
@@ -247,7 +247,7 @@ struct DialogWakeTests {
         for number in 2...9 { #expect(talk.send("INFO", number) == (number == 2 ? ["silent push call1"] : [])) }
         #expect(talk.send("INFO", 10) == ["503 info > pbx"])
         #expect(talk.send("BYE", 11) == [])
-        // Each dialog has room for one BYE.
+        // Each dialog may hold only one BYE for a sleeping phone.
         #expect(talk.send("BYE", 12) == ["500 bye > pbx"])
         #expect(talk.register(at: 2).filter { $0.hasPrefix("bye") }.count == 1)
     }

@@ -9,7 +9,7 @@ import Testing
 
 @Suite("INVITEs that replace a call (RFC 3891), and references to a phone (RFC 8599 section 6)")
 struct ReplacesTests {
-    /// Two phones of bob. One of them has answered.
+    /// A call for bob, who has two phones. One of the two phones has answered.
     private func talk() throws -> (bench: EngineBench, callID: String) {
         let bench = EngineBench()
         for number in 1...2 {
@@ -56,7 +56,7 @@ struct ReplacesTests {
         let purr = try #require(
             answer.split(separator: "+sip.pnspurr=\"").dropFirst().first?.split(separator: "\"").first)
         #expect(answer.contains("Feature-Caps: *;+sip.pns=\"fcm\";+sip.pnspurr=\"\(purr)\"\r\n"))
-        // Each refresh gets another one, and the old ones stay valid.
+        // Each refresh returns another GRUU, and the old ones stay valid.
         var others = Set<Substring>()
         for cseq in 2...20 {
             let again = try #require(bench.register(cseq: cseq).texts.last { $0.hasPrefix("SIP/2.0 200") })

@@ -9,7 +9,7 @@ import Timekeeping
 
 @Suite("A daemon with too much load")
 struct OverloadTests {
-    /// Lets all work wait for a second, until everything that may be refused is refused.
+    /// Makes all work wait for a second, until the engine refuses everything that it may refuse.
     private func overload(_ bench: EngineBench) {
         for _ in 0..<80 {
             _ = bench.pass(.milliseconds(10))
@@ -21,14 +21,14 @@ struct OverloadTests {
         let bench = EngineBench.registered()
         overload(bench)
         #expect(story(bench.register(user: "carl", callID: "r9")) == ["503 register > phone"])
-        // One in five is served.
+        // During overload, the daemon serves one REGISTER in five.
         let refreshes = (1...100).map { story(bench.register(callID: "f\($0)", cseq: 5)) }
         #expect((50..<100).contains(refreshes.count { $0 == ["503 register > phone"] }))
         var (refused, times) = (0, Set<Int>())
         for number in 1...200 {
             let before = bench.engine.figures[.transactions]
             let answer = bench.invite(callID: "new\(number)", branch: "n\(number)")
-            // One in ten is served.
+            // During overload, the daemon serves one call in ten.
             guard story(answer) == ["503 invite > pbx"] else { continue }
             refused += 1
             #expect(bench.engine.figures[.transactions] == before)
@@ -37,7 +37,7 @@ struct OverloadTests {
             times.insert(try #require(Int(text[range.upperBound...].prefix { $0.isNumber })))
         }
         #expect((150..<200).contains(refused))
-        // The times are spread over the whole range, so that the clients do not come back at the same moment.
+        // The Retry-After values are spread over the whole range, so that the clients do not return at the same moment.
         #expect(times.allSatisfy { 5...120 ~= $0 } && times.count > 70)
         #expect(times.contains { $0 < 20 } && times.contains { $0 > 105 })
     }
@@ -50,7 +50,7 @@ struct OverloadTests {
         bench.invite()
         bench.invite(to: "carl", callID: "call2", branch: "i2")
         overload(bench)
-        // The same INVITE again, because its 100 was lost.
+        // The caller sends the same INVITE again, because its 100 was lost.
         #expect(story(bench.invite()) == ["100 invite > pbx"])
         let invite = try #require(sentRequest(bench.register(cseq: 2)))
         #expect(invite.method == .invite)
@@ -92,9 +92,13 @@ struct OverloadTests {
         let refused = (1...40).count {
             story(bench.invite(callID: "call\($0)", branch: "i\($0)")) == ["503 invite > pbx"]
         }
-        #expect(sink.lines.count { $0.contains("overloaded, new work is refused") } == 1)
+        #expect(sink.lines.count { $0.contains("the daemon is overloaded and refuses new requests") } == 1)
         #expect(!sink.lines.contains { $0.contains("no longer") })
         _ = bench.pass(.seconds(5))
-        #expect(sink.lines.count { $0.contains("no longer overloaded") && $0.contains("count=\(refused)") } == 1)
+        #expect(
+            sink.lines.count {
+                $0.contains("the daemon is no longer overloaded and accepts new requests")
+                    && $0.contains("count=\(refused)")
+            } == 1)
     }
 }

@@ -16,7 +16,7 @@ private final class MessageBench {
     let bench: EngineBench
     private(set) var disk = SimulatedDisk()
     private(set) var pushes: [PushRequest] = []
-    /// The messages that phones got, in their order.
+    /// The MESSAGE requests that phones have received, in their order.
     private(set) var messages: [SIPRequest] = []
     private let change: (inout ProxySettings) -> Void
 
@@ -28,7 +28,7 @@ private final class MessageBench {
         bench = EngineBench(self.change)
     }
 
-    /// A phone that has registered and now sleeps.
+    /// Creates a phone that has registered and now sleeps.
     static func asleep(store: Bool = false, _ change: @escaping (inout ProxySettings) -> Void = { _ in })
         -> MessageBench
     {
@@ -61,7 +61,7 @@ private final class MessageBench {
         tell(bench.receive(bytes, from: place))
     }
 
-    /// Registers a phone, from the same address as before or from another one.
+    /// Registers a phone, from the same address as before or from another address.
     @discardableResult
     func register(
         token: String? = "tok1", callID: String = "r1", cseq: Int = 1, from place: Endpoint = EngineBench.phone,
@@ -73,10 +73,10 @@ private final class MessageBench {
             ))
     }
 
-    /// The phone registers again.
+    /// The phone wakes and registers again.
     func wake(cseq: Int = 2) -> [String] { register(cseq: cseq) }
 
-    /// The phone answers the last message.
+    /// Lets the phone answer the last message.
     func answer(_ status: Status = 200, from place: Endpoint = EngineBench.phone) -> [String] {
         guard let last = messages.last else { return ["no MESSAGE"] }
         return tell(bench.receive(SIPText.response(status, to: last, tag: "b"), from: place))
@@ -90,7 +90,7 @@ private final class MessageBench {
         return tell(bench.take())
     }
 
-    /// The actions without commits. Commits succeed at once, unless ``commits`` is `false`.
+    /// The actions as text, without commits. Commits succeed immediately, unless ``commits`` is `false`.
     private func tell(_ actions: [ProxyAction]) -> [String] {
         var told: [String] = []
         var rest = actions
@@ -128,7 +128,7 @@ private final class MessageBench {
     var words: [String] { messages.map(\.frame.body.string) }
     var waiting: Int { bench.engine.waitingMessages(of: EngineBench.bob).count }
 
-    /// Another run of the program with the content of the disk.
+    /// Creates another run of the program with the content of the disk.
     func restarted() -> ProxyEngine {
         var stored = disk.restored()
         stored.users = UserDirectory()
@@ -187,7 +187,7 @@ struct MessageTrustTests {
         let told = bench.receive(Array(copied.utf8))
         #expect(told.contains("202 message > pbx"))
         #expect(bench.waiting == 2)
-        // In a transaction of its own it is a new message, even from the same sender.
+        // A text in another transaction is a new message, even if the sender is the same.
         let again = String(decoding: MessageBench.text("more", 1), as: UTF8.self).replacing(
             "x1\r\nFrom", with: "y1\r\nFrom")
         #expect(bench.receive(Array(again.utf8)).contains("202 message > pbx"))
@@ -242,7 +242,7 @@ struct MessageTrustTests {
         bench.send("x", 1)
         bench.register(token: "other", callID: "r9", from: Self.stranger)
         #expect(bench.messages.isEmpty)
-        // This REGISTER changes stored data. First comes the commit, then the 200, then the message.
+        // This REGISTER changes data in the store. The daemon first commits, then sends the 200, and then the message.
         bench.commits = false
         let moved = Endpoint(IPAddress(v4: 0xc000_0206), 40_000)
         #expect(bench.register(callID: "r5", from: moved) == [])
@@ -284,13 +284,13 @@ struct MessageTests {
     @Test func `a phone that has gone although its registration is fresh is woken, and answers from where it is`() {
         let bench = MessageBench()
         bench.register()
-        // It is unknown whether the phone is there, so the attempt comes with a push.
+        // The daemon does not know whether the phone is reachable, so it sends the message and also a push.
         #expect(bench.send("hello", 1) == ["message > phone", "push hello tok1"])
         #expect(!bench.pass(.milliseconds(3100)).contains("push hello tok1"))
         let moved = Endpoint(IPAddress(v4: 0xcb00_7102), 999)
         #expect(bench.register(callID: "r2", from: moved) == ["200 register > \(moved)", "message > \(moved)"])
         #expect(bench.answer(from: moved) == ["200 message > pbx"])
-        // The message to the old address is not repeated.
+        // The daemon does not repeat the message to the old address.
         #expect(bench.pass(.seconds(60)) == [])
     }
 

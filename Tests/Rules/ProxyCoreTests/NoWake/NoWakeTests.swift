@@ -12,7 +12,7 @@ import TestSupport
 import Testing
 import Timekeeping
 
-/// Bob's phone sleeps; the PBX calls, and is the upstream.
+/// A bench on which bob's phone sleeps. The PBX makes the calls, and is also the upstream.
 private final class NoWakeBench {
     let line: CallLineBench
     var bench: EngineBench { line.bench }
@@ -38,7 +38,7 @@ private final class NoWakeBench {
         return sent + bench.take()
     }
 
-    /// The forwarded INVITE among the actions.
+    /// Finds the forwarded INVITE among the actions.
     func forward(_ actions: [ProxyAction]) -> SIPRequest? {
         actions.bytes.compactMap(SIPText.readRequest).last { $0.method == .invite }
     }
@@ -115,7 +115,7 @@ struct NoWakeTests {
             forward.frame.values(of: .diversion).map(\.string)
                 == ["<sip:bob@example.net>;reason=unavailable;counter=1"])
         #expect(forward.frame.values(of: .recordRoute).count == 1)
-        // Nothing of the push leaves.
+        // The messages that are sent do not contain the push token.
         #expect(sent.texts.allSatisfy { !$0.contains("tok1") })
         #expect(bench.bench.engine.heldCalls.first?.waiting.count == 1)
         #expect(bench.respond(180, to: forward) == ["180 invite > pbx"])
@@ -181,6 +181,157 @@ struct NoWakeTests {
         #expect(bench.respond(487, to: forward).contains("487 invite > pbx"))
     }
 
+    /// Bob's call was forwarded, and an operator has ended it.
+    private func endedByOperator() throws -> (NoWakeBench, SIPRequest) {
+        let bench = NoWakeBench(.forward)
+        bench.call()
+        let forward = try #require(bench.forward(bench.bench.pass(.milliseconds(30_100))))
+        let call = try #require(bench.bench.engine.heldCalls.first)
+        #expect(bench.bench.engine.callEndedByOperator(call.id, with: 603, now: bench.bench.now))
+        #expect(story(bench.bench.take()) == ["603 invite > pbx"])
+        return (bench, forward)
+    }
+
+    @Test func `a destination that answers a call which an operator has ended gets ACK and BYE`() throws {
+        let (bench, forward) = try endedByOperator()
+        let answer = SIPText.response(200, to: forward, tag: "vm", contact: "sip:box@10.0.0.9")
+            .replacing("Record-Route: ", with: "Record-Route: <sip:edge.example.net;lr>\r\nRecord-Route: ")
+        let sent = bench.bench.receive(answer, from: EngineBench.pbx)
+        #expect(story(sent) == ["ack > pbx", "bye > pbx"])
+        for request in sent.compactMap({ sentRequest([$0]) }) {
+            #expect(request.uri.text == ByteString("sip:box@10.0.0.9"))
+            #expect(request.callID == ByteString("call1") && request.to.tag == ByteString("vm"))
+            #expect(request.frame.values(of: .route).map(\.string) == ["<sip:edge.example.net;lr>"])
+        }
+        // The ACK was lost, so the repeated 2xx gets another ACK, but no second BYE.
+        #expect(story(bench.bench.receive(answer, from: EngineBench.pbx)) == ["ack > pbx"])
+        // A second voicemail box behind the same upstream has a dialog of its own, so it also gets an ACK and a BYE.
+        #expect(
+            story(
+                bench.bench.receive(
+                    SIPText.response(200, to: forward, tag: "vm2", contact: "sip:box2@10.0.0.9"), from: EngineBench.pbx)
+            ) == ["ack > pbx", "bye > pbx"])
+        #expect(bench.line.takeEnds() == ["info ended HANO 603"])
+        _ = bench.bench.pass(.seconds(70))
+        #expect(bench.bench.engine.figures[.transactions] == 0 && bench.bench.engine.figures[.forks] == 0)
+    }
+
+    @Test func `a destination that rings then gets the CANCEL, and its 2xx that crosses the CANCEL is hung up`() throws
+    {
+        let (bench, forward) = try endedByOperator()
+        #expect(bench.respond(180, to: forward) == ["cancel > pbx"])
+        #expect(bench.respond(200, to: forward) == ["ack > pbx", "bye > pbx"])
+        _ = bench.bench.pass(.seconds(70))
+        #expect(bench.bench.engine.figures[.transactions] == 0)
+    }
+
+    @Test func `a forward's 2xx after the caller's CANCEL goes to the caller`() throws {
+        let bench = NoWakeBench(.forward)
+        bench.call()
+        let forward = try #require(bench.forward(bench.bench.pass(.milliseconds(30_100))))
+        _ = bench.respond(180, to: forward)
+        bench.bench.cancel(callID: "call1", branch: "icall1")
+        #expect(bench.respond(200, to: forward) == ["200 invite > pbx"])
+    }
+
+    // MARK: A user without any contact
+
+    /// A user with a password, whose phone has signed out.
+    private func signedOut(
+        _ action: NoWakeSettings.Action, upstream: String? = "sip:10.0.0.2:5060",
+        _ change: (inout ProxySettings) -> Void = { _ in }
+    ) -> NoWakeBench {
+        let bench = NoWakeBench(action, upstream: upstream, change)
+        bench.bench.register(cseq: 2, expires: 0)
+        _ = bench.line.takeLines()
+        return bench
+    }
+
+    @Test func `the caller of a user without a contact gets the status of the settings at once`() throws {
+        let bench = signedOut(.answer) { $0.call.noWake.status = 404 }
+        let sent = bench.call()
+        #expect(story(sent) == ["404 invite > pbx"])
+        #expect(sent.records.map(\.refusal) == [.noContact] && sent.records.map(\.endStatus) == [404])
+        let line = try #require(bench.line.takeLines().first { $0.contains("call refused") })
+        #expect(line.contains("code=---D status=404 reason=\"the user has no contact\""), "\(line)")
+        // A call to an unknown user is refused for its own reason, and a request other than INVITE gets 480.
+        #expect(bench.bench.invite(to: "nobody", callID: "c2", branch: "i2").records.map(\.refusal) == [.unknownUser])
+        let message = bench.bench.inviteText(callID: "m", branch: "m").replacing("INVITE", with: "MESSAGE")
+        #expect(story(bench.bench.receive(message, from: EngineBench.pbx)) == ["480 message > pbx"])
+    }
+
+    @Test func `a trusted caller of a user without a contact is redirected, a phone is not`() throws {
+        let bench = signedOut(.redirect)
+        let sent = bench.call()
+        let answer = try #require(sentResponse(sent))
+        #expect(answer.status == 302)
+        #expect(answer.frame.values(of: .contact).map(\.string) == ["<sip:vm-bob@pbx.example.net>"])
+        #expect(sent.records.map(\.endStatus) == [302])
+        #expect(bench.line.takeEnds() == ["notice refused ---X 302"])
+        let local = signedOut(.redirect, upstream: nil)
+        let caller = Endpoint(IPAddress(v4: 0xcb00_7107), 5070)
+        let told = local.bench.receive(
+            SIPText.invite(to: "bob", from: "103", at: caller, callID: "p", branch: "p"), from: caller)
+        #expect(story(told) == ["480 invite > 203.0.113.7:5070"])
+        #expect(told.texts.allSatisfy { !$0.contains("vm-bob") })
+    }
+
+    @Test func `a call to a user without a contact is forwarded at once`() throws {
+        let bench = signedOut(.forward)
+        let sent = bench.call()
+        #expect(story(sent) == ["100 invite > pbx", "invite > pbx"])
+        let forward = try #require(bench.forward(sent))
+        #expect(forward.uri.text == ByteString("sip:vm-bob@pbx.example.net"))
+        #expect(forward.frame.values(of: .diversion).count == 1)
+        #expect(bench.respond(180, to: forward) == ["180 invite > pbx"])
+        let record = try #require(bench.bench.actions.records.first)
+        #expect(record.omission == .noContact && record.end == .forwarded && record.callID == ByteString("call1"))
+        #expect(bench.respond(200, to: forward) == ["200 invite > pbx"])
+        let line = try #require(bench.line.takeLines().first { $0.contains("call ended") })
+        #expect(line.contains("notice") && line.contains("code=---F status=200"), "\(line)")
+        #expect(line.contains("reason=\"the user has no contact, the call was forwarded\""), "\(line)")
+        _ = bench.bench.pass(.seconds(120))
+        #expect(bench.bench.engine.figures[.forks] == 0 && bench.bench.engine.heldCalls.isEmpty)
+    }
+
+    @Test(arguments: [Status(404), 486, 503, 603, 302, 401])
+    func `a refused forward of a user without a contact leaves the status of the settings`(status: Status) throws {
+        let bench = signedOut(.forward) { $0.call.noWake.status = 410 }
+        let forward = try #require(bench.forward(bench.call()))
+        #expect(bench.respond(status, to: forward).contains("410 invite > pbx"))
+        #expect(bench.line.takeEnds() == ["notice ended ---G 410"])
+        #expect(bench.bench.engine.heldCalls.isEmpty)
+    }
+
+    @Test func `a silent forward of a user without a contact ends as well, also after a crash`() throws {
+        let bench = signedOut(.forward)
+        let forward = try #require(bench.forward(bench.call()))
+        _ = bench.respond(100, to: forward)
+        #expect(story(bench.bench.pass(.seconds(31))).first == "cancel > pbx")
+        #expect(bench.respond(487, to: forward).contains("480 invite > pbx"))
+        let again = forwarding()
+        again.told(again.bench.receive(again.bench.registerText(cseq: 2, expires: 0)))
+        again.told(again.bench.invite())
+        let sent = again.lastINVITE
+        again.crash()
+        #expect(again.answer(sent, 404, from: EngineBench.pbx).contains("480 invite > pbx"))
+    }
+
+    @Test func `a call for a user without a contact that comes back is refused, and limits hold`() {
+        let bench = signedOut(.forward) { $0.limits.callsPerAccount = 2 }
+        bench.call()
+        #expect(story(bench.bench.invite(callID: "call1", branch: "again")) == ["482 invite > pbx"])
+        let diversion = "Diversion: <sip:bob@example.net>;reason=unavailable;counter=1"
+        #expect(story(bench.bench.invite(callID: "other", branch: "new", extra: [diversion])) == ["482 invite > pbx"])
+        bench.call(callID: "call2")
+        #expect(story(bench.call(callID: "call3")) == ["486 invite > pbx"])
+    }
+
+    @Test func `without an upstream a call to a user without a contact is not forwarded`() {
+        let bench = signedOut(.forward, upstream: nil)
+        #expect(story(bench.call()) == ["480 invite > pbx"])
+    }
+
     @Test func `all tokens dead: the forward follows at once`() {
         let bench = NoWakeBench(.forward)
         let id = bench.bench.invite().pushIDs.first
@@ -194,7 +345,7 @@ struct NoWakeTests {
         let bench = NoWakeBench(.forward)
         bench.call()
         _ = bench.bench.pass(.milliseconds(30_100))
-        // By a PBX that proxies it, and by one that begins a call of its own.
+        // The PBX sends the call back as a proxy, and later as a call of its own.
         #expect(story(bench.bench.invite(callID: "call1", branch: "again")) == ["482 invite > pbx"])
         let diversion = "Diversion: <sip:bob@example.net>;reason=unavailable;counter=1"
         #expect(story(bench.bench.invite(callID: "other", branch: "new", extra: [diversion])) == ["482 invite > pbx"])
@@ -215,7 +366,7 @@ struct NoWakeTests {
         bench.call()
         let first = try #require(bench.forward(bench.bench.pass(.milliseconds(30_100))))
         #expect(first.uri.text == ByteString("sip:eve@example.net"))
-        // The PBX sends it on as a call of its own.
+        // The PBX forwards the call by an INVITE of its own.
         let diversions = first.frame.values(of: .diversion).map { "Diversion: \($0)" }
         for id in bench.bench.invite(to: "eve", callID: "b2b1", branch: "b1", extra: diversions).pushIDs {
             bench.bench.finish(id)
@@ -306,6 +457,88 @@ struct NoWakeTests {
         #expect(forwarding.bench.engine.heldCalls.first?.waiting.count == 1)
     }
 
+    /// A phone that was called ten times, and each time sent this sign of life but no REGISTER.
+    private func returning(by sign: (NoWakeBench, _ asked: SIPRequest?) -> Void, asks: Bool) -> NoWakeBench {
+        let bench = NoWakeBench(.answer) {
+            $0.call.noWake.usesRecord = true
+            $0.call.asksConnections = asks
+            $0.call.asksDatagrams = asks
+        }
+        for number in 1...10 {
+            let asked = bench.call(callID: "k\(number)").bytes.compactMap(SIPText.readRequest)
+                .last { $0.method == .options }
+            _ = bench.bench.pass(.seconds(6))
+            sign(bench, asked)
+            bench.bench.take()
+            _ = bench.bench.pass(.seconds(100))
+        }
+        _ = bench.line.takeLines()
+        return bench
+    }
+
+    /// The ends of another call's timeline records, which show whether the daemon still waits for the phone.
+    private func waits(_ bench: NoWakeBench) -> String {
+        let ends = bench.call(callID: "x").records + bench.bench.pass(.seconds(31)).records
+        return ends.compactMap(\.end?.rawValue).joined(separator: " ")
+    }
+
+    @Test func `what anybody can send with the phone's address is no wake`() {
+        let phone = EngineBench.udp(EngineBench.phone)
+        let spoofed: [(String, (NoWakeBench) -> Void)] = [
+            // A CRLF or a STUN request reaches the engine as a keep-alive.
+            ("keep-alive", { $0.bench.engine.flowAlive(phone, now: $0.bench.now) }),
+            ("garbage", { $0.bench.receive(Array("x".utf8)) }),
+            (
+                "request",
+                {
+                    $0.bench.receive(
+                        SIPText.invite(to: "bob", from: "bob", at: EngineBench.phone, callID: "o", branch: "o")
+                            .replacing("INVITE", with: "OPTIONS"))
+                }
+            ),
+            (
+                "response",
+                {
+                    $0.bench.receive(
+                        Array(
+                            "SIP/2.0 200 OK\r\nVia: SIP/2.0/UDP 10.0.0.1;branch=z9hG4bKguess\r\nFrom: <sip:a@b>;tag=1\r\nTo: <sip:c@d>;tag=2\r\nCall-ID: guess\r\nCSeq: 1 OPTIONS\r\nContent-Length: 0\r\n\r\n"
+                                .utf8))
+                }
+            ),
+        ]
+        for (name, send) in spoofed {
+            // Ten wakes after six seconds would shorten the wait to a learned bound, but spoofed packets are no wakes.
+            let quick = returning(by: { bench, _ in send(bench) }, asks: false)
+            #expect(waits(quick) != "bound-reached", "\(name)")
+            // After ten pushes that woke nobody, calls do not wait. A wake would change that, but spoofed packets are
+            // no wakes.
+            let dead = missed()
+            for id in dead.bench.invite(callID: "s", branch: "s").pushIDs {
+                send(dead)
+                dead.bench.finish(id)
+            }
+            _ = dead.bench.pass(.seconds(100))
+            #expect(waits(dead) == "not-waited", "\(name)")
+        }
+    }
+
+    @Test func `a response to the daemon's own OPTIONS, and to the INVITE, is a wake`() {
+        let asked = returning(
+            by: { bench, asked in
+                guard let asked else { return }
+                bench.bench.receive(SIPText.response(200, to: asked, tag: "p"))
+                bench.bench.cancel(callID: asked.callID.string, branch: "i")
+            }, asks: true)
+        #expect(waits(asked) != "not-waited")
+        let answering = returning(
+            by: { bench, _ in
+                bench.bench.engine.flowAlive(EngineBench.udp(EngineBench.phone), now: bench.bench.now)
+                guard let invite = sentRequest(bench.bench.take()) else { return }
+                bench.bench.receive(SIPText.response(486, to: invite, tag: "p"))
+            }, asks: false)
+        #expect(waits(answering) == "bound-reached")
+    }
+
     @Test func `without the setting the record does not count`() {
         let bench = learned()
         bench.bench.change { $0.call.noWake.usesRecord = false }
@@ -313,17 +546,23 @@ struct NoWakeTests {
         #expect(story(bench.bench.pass(.seconds(29))).isEmpty)
     }
 
-    @Test func `a phone whose last ten accepted pushes woke nobody is pushed and not waited for`() {
+    /// A phone that ten accepted pushes did not wake.
+    private func missed() -> NoWakeBench {
         let bench = NoWakeBench(.answer) { $0.call.noWake.usesRecord = true }
         for number in 1...10 {
             bench.call(callID: "m\(number)")
             #expect(story(bench.bench.pass(.seconds(31))).first == "480 invite > pbx")
             _ = bench.bench.pass(.seconds(60))
         }
+        return bench
+    }
+
+    @Test func `a phone whose last ten accepted pushes woke nobody is pushed and not waited for`() {
+        let bench = missed()
         let sent = bench.call(callID: "x")
         #expect(story(sent) == ["100 invite > pbx", "push invite tok1", "480 invite > pbx"])
         #expect(sent.records.map(\.end) == [.notWaited])
-        // It has registered: it works again.
+        // The phone has registered, so its calls work again.
         bench.bench.register(cseq: 2)
         bench.call(callID: "y")
         _ = bench.bench.pass(.seconds(29))
@@ -332,13 +571,18 @@ struct NoWakeTests {
 
     // MARK: The end of the process
 
-    private func waiting() -> RestartBench {
+    private func forwarding() -> RestartBench {
         let bench = RestartBench {
             $0.upstream = NextHop("sip:10.0.0.2:5060")
             $0.call.noWake.action = .forward
             $0.call.noWake.target = NoWakeTarget("sip:vm-{{user}}@pbx.example.net")
         }
         bench.register()
+        return bench
+    }
+
+    private func waiting() -> RestartBench {
+        let bench = forwarding()
         bench.invite()
         bench.accepted()
         return bench

@@ -10,7 +10,7 @@ import Testing
 import Timekeeping
 
 extension EngineBench {
-    /// Reports a device and lets the store write it.
+    /// Reports a device, and waits until the store has written it.
     @discardableResult
     fileprivate func report(
         _ token: String = "tok1", param: String = "p", label: String = "", number: UInt64 = 1
@@ -24,7 +24,7 @@ extension EngineBench {
         return first + commitAll(in: first)
     }
 
-    /// Reports a device in the mediator's form.
+    /// Reports a device in the mediator's format.
     @discardableResult
     fileprivate func reportMediated(
         calls: String?, other: String? = nil, selector: String = "S:1", number: UInt64 = 1
@@ -57,10 +57,10 @@ extension PhoneStory.Step {
         Self("report of \(token)", told) { $0.said($0.bench.report(token, label: label, number: $0.nextReport())) }
     }
 
-    /// A report that is on the disk.
+    /// A report that was written to the disk.
     fileprivate static var reported: Self { .report("commit", "report 1 done(1)") }
 
-    /// A report in the mediator's form, and a call whose push the provider has accepted.
+    /// A report in the mediator's format, and a call whose push the provider has accepted if `isPushed` is true.
     fileprivate static func mediated(isPushed: Bool = true) -> Self {
         Self("call to a device of the mediator", []) { phone in
             phone.bench.reportMediated(calls: "C", other: "O")
@@ -149,7 +149,7 @@ extension PhoneStory.Step {
         bench.invite()
         #expect(story(bench.register()) == ["commit", "200 register > phone", "invite > phone"])
         #expect(bench.targets.count == 1)
-        // Reported again, the device keeps its contact and its flow.
+        // If a device is reported again, it keeps its contact and its flow.
         bench.report(label: "selector", number: 2)
         let target = bench.targets.first
         #expect(target?.flow.remote == EngineBench.phone)
@@ -177,7 +177,7 @@ extension PhoneStory.Step {
         #expect(
             story(first + bench.commitAll(in: first))
                 == ["commit", "200 register > phone", "invite > phone"])
-        // If one of them is reported again, both are kept.
+        // If one of the two devices is reported again, both are kept.
         #expect(story(reportRemote(2)).last == "report 2 done(1)")
         let targets = bench.targets
         #expect(targets.map(\.pushToken?.prid) == [ByteString("\(voip):voip&\(remote):remote")])
@@ -194,7 +194,7 @@ extension PhoneStory.Step {
         bench.report("tok2", label: "two", number: 2)
         bench.invite()
         #expect(story(bench.register(token: nil)) == ["commit", "200 register > phone", "invite > phone"])
-        // A refresh does not count as another phone.
+        // A refresh of the same contact does not count as another phone.
         let refresh = story(bench.register(token: nil, cseq: 2))
         #expect(!refresh.contains { $0.hasPrefix("invite") })
         let second = story(bench.register(token: nil, callID: "r2", from: Self.other))
@@ -234,7 +234,7 @@ extension PhoneStory.Step {
         bench.report()
         bench.register(token: nil)
         bench.invite()
-        // The same contact from another port of the NAT.
+        // The same contact registers from another port of the NAT.
         let text = SIPText.register(
             user: "bob", from: EngineBench.phone, callID: "r1", cseq: 2, branch: "r1x2",
             contact: "<sip:bob@\(EngineBench.phone)>")
@@ -242,7 +242,8 @@ extension PhoneStory.Step {
         let actions = story(first + bench.commitAll(in: first))
         #expect(actions.contains("invite > \(Self.other)"))
         #expect(bench.targets.count == 2)
-        // The first phone may not be the one that was woken, so another one gets the call as well.
+        // The push may have woken another phone than the first that registered, so another phone that registers gets
+        // the call too.
         let woken = story(bench.register(token: nil, callID: "r2", from: Self.third))
         #expect(woken.contains("invite > \(Self.third)"))
     }
@@ -257,12 +258,12 @@ extension PhoneStory.Step {
             bench.reportMediated(calls: "C", other: "O")
             let offered = bench.invite()
             bench.accept(offered.pushIDs.reversed())
-            // Without a token the phone gets the call at once, and may be the one that was woken.
+            // A phone without a token gets the call immediately, and may be the one that was woken.
             let invite = try #require(sentRequest(token == nil ? offered : bench.register(cseq: 2)))
             let answer = bench.receive(SIPText.response(status, to: invite, tag: "b", contact: "sip:bob@10.1.1.1"))
             let ends = story(answer).filter { $0.hasPrefix("push") }
             #expect(ends == (token == nil ? [] : ["push NotifyIncomingCallAnsweredElsewhere C:calls&O:other"]))
-            // It identifies the call as the first push did.
+            // The push about the answer identifies the call exactly as the push for the call did.
             for request in answer.pushes {
                 guard case .notification(let notification) = request.message else { continue }
                 #expect(notification.mediated?.id == ByteString("call1") && !notification.isInBadge)
@@ -284,7 +285,7 @@ extension PhoneStory.Step {
         #expect(bench.targets.count == 1)
     }
 
-    /// Ten calls in vain, after which calls do not wait for the device.
+    /// Makes ten calls that do not wake the device, after which calls no longer wait for it.
     private func unwoken() -> EngineBench {
         let bench = EngineBench { $0.call.noWake.usesRecord = true }
         bench.report()

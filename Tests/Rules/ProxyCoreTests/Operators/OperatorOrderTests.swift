@@ -52,7 +52,7 @@ struct OperatorOrderTests {
         for request in end.compactMap({ sentRequest([$0]) }) {
             #expect(request.frame.values(of: .route).map(\.string) == ["<sip:edge.example.net;lr>"])
         }
-        // The caller's CANCEL comes too late, and is answered accordingly.
+        // The caller's CANCEL arrives too late. The daemon answers it with 200, and it has no other effect.
         #expect(story(bench.cancel()) == ["200 cancel > pbx"])
     }
 
@@ -136,9 +136,9 @@ struct OperatorOrderTests {
         #expect(calls.count == 1)
         bench.engine.missedCallsForgotten(calls, of: EngineBench.bob, now: bench.now)
         #expect(bench.engine.buckets.entries(of: EngineBench.bob).map(\.isOver) == [false])
-        // The rows were deleted before this call.
+        // The engine need not delete the calls from the store, because that was done before `missedCallsForgotten`.
         #expect(bench.take().isEmpty)
-        // Another order of the same kind was already in progress.
+        // A second order to forget the same calls has no effect.
         bench.engine.missedCallsForgotten(calls, of: EngineBench.bob, now: bench.now)
         #expect(bench.take().isEmpty)
     }

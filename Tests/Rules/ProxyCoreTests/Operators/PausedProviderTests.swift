@@ -98,7 +98,7 @@ struct PausedProviderTests {
         bench.register()
         _ = bench.pass(.seconds(4000))
         for state in [ProviderState.paused, .paused, .on, .off] { _ = pause(bench, state) }
-        let lines = sink.take().filter { $0.contains("push provider switched") }
+        let lines = sink.take().filter { $0.contains("an operator changed the state of a push provider") }
         #expect(lines.count == 3)
         #expect(lines.last?.contains("outcome=off count=1") == true)
     }

@@ -14,7 +14,7 @@ import Timekeeping
 struct LifecycleStoryTests {
     private let tablet = Endpoint(IPAddress(v4: 0xc000_0206), 40_001)
 
-    /// A call to bob for which the phone is pushed.
+    /// A call to bob, for which the phone gets a push.
     private func call(_ number: Int, _ bench: EngineBench) -> [PushRequest] {
         bench.invite(callID: "call\(number)", branch: "i\(number)").pushes
     }
@@ -31,7 +31,7 @@ struct LifecycleStoryTests {
         return bench.receive(SIPText.response(status, to: request, tag: "p", contact: "sip:bob@192.0.2.5"))
     }
 
-    /// Calls that nobody answered.
+    /// Makes calls that nobody answers.
     private func missed(_ numbers: ClosedRange<Int>, _ bench: EngineBench) throws -> [PushRequest] {
         var pushes: [PushRequest] = []
         for number in numbers {
@@ -67,7 +67,7 @@ struct LifecycleStoryTests {
         #expect(pushes.map(\.badge) == [1, 1] && Set(pushes.map(\.device)).count == 2)
         for push in pushes { _ = finish(push, bench) }
         _ = bench.engine.pushMarked(pushes[0].code, .read, by: pushes[0].device, now: bench.now)
-        // The code of one device's push is not accepted from the other device.
+        // The daemon does not accept the code of one device's push from the other device.
         _ = bench.engine.pushMarked(pushes[0].code, .read, by: pushes[1].device, now: bench.now)
         _ = bench.pass(.seconds(31))
         let next = call(2, bench)
@@ -79,7 +79,7 @@ struct LifecycleStoryTests {
         let bench = EngineBench.registered()
         _ = finish(try #require(call(1, bench).first), bench, .payloadRefused("no"))
         _ = finish(try #require(call(2, bench).first), bench)
-        // The phone registers before the provider has answered, and gets the first call in its list.
+        // The phone registers before the provider has answered this push, and gets a list of missed calls.
         let third = try #require(call(3, bench).first)
         #expect(third.badge == 2)
         let list = try #require(bench.register(cseq: 2).pushes.first)
@@ -138,7 +138,7 @@ struct LifecycleStoryTests {
         let accepted = finish(list, bench)
         #expect(Set(accepted.readCodes) == Set(calls.map(\.code)))
         #expect(bench.engine.unread.count == 1)
-        // The next list counts the push of that first call.
+        // The badge of the third call's push counts the list and this push.
         let third = try missed(3...3, bench)
         #expect(third.map(\.badge) == [2])
         let next = try #require(bench.register(cseq: 3).pushes.first)
@@ -217,7 +217,7 @@ struct LifecycleStoryTests {
 }
 
 extension [ProxyAction] {
-    /// The codes of the pushes that are to be stored as read.
+    /// The codes of the pushes that must be stored as read.
     var readCodes: [PushCode] {
         flatMap { action -> [PushCode] in
             guard case .trace(let changes) = action else { return [] }

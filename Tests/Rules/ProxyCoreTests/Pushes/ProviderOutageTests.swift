@@ -8,16 +8,16 @@ import TestSupport
 import Testing
 import Timekeeping
 
-/// Ten minutes without a push provider, on a clock that the test sets, and the fate of calls and missed calls.
+/// Calls and missed calls during ten minutes without a push provider, on a simulated clock.
 @Suite("A provider outage of ten minutes")
 struct ProviderOutageTests {
     @Test(arguments: [Provider.refuses, .hangs, .fails])
     fileprivate func `no call and no missed call is lost, and other phones do not wait`(provider: Provider) throws {
         let world = Outage()
         world.provider = provider
-        // Every ten seconds, one call for a sleeping phone and one for a phone that needs no push.
+        // Every ten seconds there is one call for a sleeping phone and one call for a phone that needs no push.
         for number in 0..<60 {
-            // Half of the phones register in the middle of the outage.
+            // The phones of half of the users register in the middle of the outage.
             if number == 30 { for user in 0..<5 { world.register(user) } }
             world.call("user\(number % 10)", number)
             world.call("alice", 1000 + number)
@@ -31,17 +31,17 @@ struct ProviderOutageTests {
             #expect(final.after <= .seconds(30))
         }
         #expect(world.told.isEmpty && world.woken.isEmpty)
-        // While it is open, the breaker lets one request through every five seconds.
+        // While the circuit breaker is open, it lets one request through every five seconds.
         #expect(10...150 ~= world.requests)
 
-        // The provider is back: the next call wakes its phone.
+        // The provider works again, and the next call wakes its phone.
         world.provider = .serves
         world.call("user9", 60)
         world.pass(.seconds(12))
         #expect(world.woken == [60])
         world.pass(.seconds(30))
-        // Phones that were reachable in the meantime get their list without doing anything. The others get it when they
-        // register.
+        // Phones that became reachable in the meantime get their list of missed calls without doing anything. The other
+        // phones get the list when they register.
         for user in 5..<10 { world.register(user) }
         world.pass(.seconds(1200))
         let here = (0..<60).filter { $0 % 10 >= 5 || $0 < 30 }
@@ -53,11 +53,11 @@ struct ProviderOutageTests {
 }
 
 private enum Provider: String, CustomTestStringConvertible {
-    /// It refuses connections.
+    /// A provider that refuses connections.
     case refuses
-    /// It accepts requests and never answers.
+    /// A provider that accepts requests and never answers.
     case hangs
-    /// It answers 503 after a while.
+    /// A provider that answers 503 after a while.
     case fails
     case serves
 
@@ -67,9 +67,9 @@ private enum Provider: String, CustomTestStringConvertible {
 /// An engine, and a provider that the test controls.
 private final class Outage {
     var provider = Provider.serves
-    /// The final status of each call for its caller, and the time until then.
+    /// For each call, the final status that the caller received and the time until then.
     private(set) var finals: [Int: (status: Status, after: Duration)] = [:]
-    /// How often the provider accepted a list that contains the call.
+    /// For each call, how often the provider accepted a list that contains it.
     private(set) var told: [Int: Int] = [:]
     /// The calls whose pushes the provider accepted.
     private(set) var woken: [Int] = []

@@ -19,7 +19,7 @@ struct RefreshPushTests {
         return bench
     }
 
-    /// The seconds after which pushes were ordered, within that time.
+    /// Returns the seconds at which pushes were ordered within this time.
     private func pushes(_ bench: EngineBench, within seconds: Int) -> [Int] {
         (1...seconds).flatMap { second in
             bench.pass(.seconds(1)).pushes.map { push in

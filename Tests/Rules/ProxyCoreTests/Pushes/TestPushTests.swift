@@ -8,7 +8,7 @@ import Registration
 import Testing
 import Timekeeping
 
-/// Pushes that an operator orders to see what the provider says.
+/// Test pushes: an operator sends one to see how the provider answers.
 @Suite("Test pushes")
 struct TestPushTests {
     private let google = PushToken(provider: .fcm, param: ByteString("p"), prid: ByteString("a-long-token-of-nobody"))
@@ -32,7 +32,7 @@ struct TestPushTests {
         #expect(plans.last?.pushes.first?.omission == .deviceLimit)
         let actions = bench.take()
         #expect(actions.pushes.count == 2)
-        // The refusal is on record as well.
+        // The refused push has a timeline record.
         #expect(actions.records.contains { $0.omission == .deviceLimit && $0.peer == TestPushPlan.orderer })
         _ = bench.pass(.seconds(61))
         #expect(try order(bench, .user(EngineBench.bob), 4).sent == 1)

@@ -11,7 +11,7 @@ import Testing
 import Timekeeping
 
 extension PhoneStory.Step {
-    /// A call for which the phone gets a push. The provider accepts it after 80 ms.
+    /// A call for which the phone gets a push. The provider accepts the push after 80 ms.
     fileprivate static var pushedCall: Self {
         Self("a pushed call", []) { phone in
             _ = phone.register(at: 0)
@@ -22,7 +22,7 @@ extension PhoneStory.Step {
 
 @Suite("Calls in the timeline")
 struct TimelineStoryTests {
-    /// Makes a call for which the phone gets a push. The provider answers after 80 ms.
+    /// Makes a call for which the phone gets a push. The provider's answer arrives after 80 ms.
     private func pushed(
         _ bench: EngineBench, callID: String = "call1", outcome: PushOutcome? = .accepted(nil)
     ) throws -> PushID {
@@ -66,7 +66,7 @@ struct TimelineStoryTests {
     @Test func `the REGISTER is recorded when it arrives, the INVITE when it is sent`() throws {
         let bench = EngineBench()
         _ = try pushed(bench)
-        // A REGISTER from another address has to be written first.
+        // A REGISTER from another address must first be written to the store.
         let elsewhere = Endpoint(IPAddress(v4: 0xcb00_7101), 1234)
         let register = bench.receive(bench.registerText(callID: "r2", from: elsewhere), from: elsewhere)
         _ = bench.pass(.milliseconds(6))
@@ -204,7 +204,7 @@ struct TimelineStoryTests {
         _ = bench.pass(.seconds(100))
         bench.finish(try #require(bench.invite().pushIDs.first))
         bench.engine.providerSwitched(.fcm, to: .off, now: bench.now)
-        // The call has a record, and the contact that ended with the provider has one.
+        // The call and the contact each have a timeline record, because the provider was switched off.
         let records = bench.take().records
         #expect(records.map(\.end) == [.providerOff, .providerOff])
         #expect(Set(records.map(\.kind)) == [.call, .contact])
@@ -275,7 +275,7 @@ struct TimelineStoryTests {
 }
 
 extension [ProxyAction] {
-    /// The records of the timeline that are to be written.
+    /// The timeline records that must be written.
     var records: [TimelineRecord] {
         flatMap { action -> [TimelineRecord] in
             guard case .trace(let changes) = action else { return [] }

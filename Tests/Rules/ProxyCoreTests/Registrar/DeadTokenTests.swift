@@ -16,7 +16,7 @@ import Timekeeping
         PhoneStory(
             "missed calls of a dead device go to the user's other device", .register(), .wakingCall, .pass(31).unseen,
             .register(token: "tok2"),
-            // The next call shows that the phone's token is dead.
+            // The next call's push shows that the phone's token is dead.
             .callOfBoth, .push(.tokenDead(since: nil)), .pass(31).unseen,
             .refresh(token: "tok2", "push missed 103,103 tok2")),
         PhoneStory(
@@ -43,17 +43,17 @@ import Timekeeping
         }
         let contact = try #require(contacts.first)
         #expect(contact.string == "<sip:bob@\(EngineBench.phone);pn-provider=fcm;pn-param=p;pn-prid=new%3Btok%0D%0A>")
-        // The call keeps waiting.
+        // The call continues to wait.
         #expect(story(actions).isEmpty)
         #expect(bench.targets.first?.pushToken?.prid.string == "new;tok\r\n")
     }
 }
 
 extension PhoneStory.Step {
-    /// Bob's tablet is called together with the phone. The device that registered last is pushed first.
+    /// A call to bob's phone and bob's tablet. The device that registered last gets its push first.
     fileprivate static var callOfBoth: Self { .call("100 invite > pbx", "push invite tok2", "push invite tok1") }
 
-    /// A call that nobody answered, and a phone that registers after it.
+    /// A call that nobody answered, and a phone that registers afterwards.
     fileprivate static var missedCall: Self {
         Self("a missed call", []) { phone in
             _ = phone.register(at: 0)
@@ -138,7 +138,7 @@ extension PhoneStory.Step {
         let story = PhoneStory(
             "three a minute", where: Self.threeFromOne, .register(), .wakingCall, .wakingCall,
             .wakingCall, .call("100 invite > pbx"), .pass(20).unseen, .wakingCall,
-            // All five are delivered.
+            // All five calls are delivered.
             .refresh().times(5, "invite > 0"))
         #expect(story.faults == [])
     }

@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 import Timekeeping
 
-/// Bob's phone with flows over UDP. It must give a sign of life every 120 seconds.
+/// Bob's phone has flows over UDP. The phone must give a sign of life every 120 seconds.
 @Suite("Flow-Timer over UDP (RFC 5626 section 4.4)")
 struct FlowTimerTests {
     private let bench: EngineBench
@@ -14,7 +14,7 @@ struct FlowTimerTests {
     init() {
         bench = EngineBench {
             $0.registrar.flowTimer = .seconds(120)
-            // As long as its flow counts as alive, the phone rings without a push.
+            // While its flow counts as alive, the phone rings without a push.
             $0.call.skipPushWithin = .seconds(3600)
         }
     }
@@ -52,7 +52,7 @@ struct FlowTimerTests {
         register(2)
         _ = bench.pass(.seconds(100))
         keepAlive(1)
-        // The timer, and ten seconds for a lost keep-alive.
+        // The flow counts as alive for the timer's 120 s and 10 s more, in case one keep-alive is lost.
         _ = bench.pass(.seconds(28))
         #expect(call(1) == ["invite > \(Self.place(2))"])
         _ = bench.pass(.seconds(2))

@@ -8,7 +8,7 @@ import TestSupport
 import Testing
 import Timekeeping
 
-/// A phone that has not received its 200 repeats the REGISTER. There may be a crash in between.
+/// A phone that has not received its 200 repeats its REGISTER. The daemon may crash between the two REGISTERs.
 @Suite struct RegisterRestartTests {
     private static let push = "pn-provider=fcm;pn-param=p;pn-prid=tok1"
     private static let instance = "+sip.instance=\"<urn:uuid:00000000-0000-4000-8000-000000000001>\""
@@ -38,13 +38,13 @@ import Timekeeping
         #expect(register("c") == first)
     }
 
-    /// The rows of the response that do not depend on the transaction or the time of day.
+    /// The header fields of the response that do not depend on the transaction or the time of day.
     private static func rows(of response: SIPResponse) -> [String] {
         let own = ["Via", "To", "Date"]
         return String(decoding: response.frame.bytes.array, as: UTF8.self).split(separator: "\r\n").map(String.init)
             .filter { row in !own.contains { row.hasPrefix("\($0):") } }
             .map { row in
-                // Each response has new ones.
+                // Each response has new values of these parameters.
                 row.replacing(/;expires=\d+/, with: "").replacing(/temp-gruu="[^"]*"/, with: "temp-gruu")
                     .replacing(/pnspurr="[^"]*"/, with: "pnspurr")
             }

@@ -30,7 +30,8 @@ struct ConnectionReuseTests {
     @Test func `a trusted peer that says alias is reached by its connection, at the port that it names`() {
         #expect(reused("10.0.0.2:5070;alias") == [Endpoint(EngineBench.pbx.address, 5070)])
         #expect(reused("10.0.0.2;rport;ALIAS") == [Endpoint(EngineBench.pbx.address, 5060)])
-        // The address is always the peer's own. A name, or another address, would redirect calls.
+        // The address that is used again is always the peer's own. An alias with a name or another address would
+        // redirect calls.
         #expect(reused("203.0.113.9:5060;alias") == [Endpoint(EngineBench.pbx.address, 5060)])
     }
 
@@ -41,7 +42,8 @@ struct ConnectionReuseTests {
     }
 
     @Test func `over TLS the peer must have proved the upstream's name`() {
-        // The peer has not proved it. The address alone does not say which program ends the connection.
+        // The peer has not proved that the alias belongs to it. The address alone does not show which program is at the
+        // other end of the connection.
         #expect(reused("10.0.0.2:5061;alias", transport: .tls) == [])
     }
 

@@ -7,7 +7,7 @@ import SIPGrammar
 import TestSupport
 import Testing
 
-/// T9.5 to T9.8: which identities a phone may claim, and which of them are forwarded.
+/// T9.5 to T9.8: which identities a phone may claim, and which of them the proxy forwards.
 @Suite("Identity of phones (T9.5 to T9.8)")
 struct IdentityTests {
     private static let claims = [

@@ -7,12 +7,12 @@ import TestSupport
 import Testing
 import Timekeeping
 
-/// Requirements of RFC 3261 and RFC 4320 for a proxy if other parties are slow, late or wrong.
+/// The duties of RFC 3261 and RFC 4320 that a proxy has if other parties are slow, late or wrong.
 @Suite("Duties of a proxy")
 struct ProxyDutiesTests {
     private static let second = Endpoint(IPAddress(v4: 0xc000_0206), 40_000)
 
-    // MARK: 100 to what is no INVITE (RFC 4320 section 4.1)
+    // MARK: 100 to requests other than INVITE (RFC 4320 section 4.1)
 
     @Test(arguments: ["MESSAGE", "SUBSCRIBE"])
     func `a request without an answer gets 100 after 3.5 s, and one with an answer gets none`(_ method: String)
@@ -36,8 +36,8 @@ struct ProxyDutiesTests {
 
     // MARK: Too few Vias
 
-    /// Removes the second Via. Some phones answer the INVITE with the header fields of its CANCEL, which has only our
-    /// Via.
+    /// Removes the response's second Via. Some phones answer the INVITE with the header fields of its CANCEL, which has
+    /// only our Via.
     private func withOneVia(_ response: [UInt8]) -> [UInt8] {
         var seen = false
         let rows = String(decoding: response, as: UTF8.self).split(separator: "\r\n", omittingEmptySubsequences: false)

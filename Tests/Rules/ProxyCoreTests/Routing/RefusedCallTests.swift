@@ -10,7 +10,7 @@ import TestSupport
 import Testing
 import Timekeeping
 
-/// T35.1: a refused call leaves a line at the default log level, a counter and a record.
+/// A refused call causes a log line at the default level, a count and a timeline record (T35.1).
 @Suite("Reports of refused calls (T35.1)")
 struct RefusedCallTests {
     private let sink = LineSink()
@@ -31,7 +31,7 @@ struct RefusedCallTests {
         let pbx = Endpoint(IPAddress(v4: 0xcb00_7107), 5060)
         let invite = SIPText.invite(to: "bob", from: "103", at: pbx, callID: "missing", branch: "m1")
         #expect(story(bench.receive(invite, from: pbx)) == ["407 invite > 203.0.113.7:5060"])
-        // Its ACK, and no event for a while.
+        // The caller sends its ACK, and then nothing happens for a while.
         #expect(bench.pass(.seconds(2)).records.isEmpty && lines().isEmpty)
         let record = try #require(bench.pass(.seconds(2)).records.first)
         #expect(record.refusal == .notTrusted && record.endStatus == 407 && record.share == .stranger)
@@ -40,7 +40,7 @@ struct RefusedCallTests {
         let line = try #require(lines().first)
         #expect(line.contains("notice call refused") && line.contains("status=407") && line.contains("203.0.113.7"))
         #expect(bench.engine.figures[.callNotTrusted] == 1)
-        // No state of the call is left.
+        // The daemon keeps no state of the call.
         #expect(bench.pass(.seconds(60)).isEmpty && bench.engine.figures[.transactions] == 0)
     }
 

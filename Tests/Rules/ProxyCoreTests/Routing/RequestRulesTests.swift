@@ -14,7 +14,7 @@ import Timekeeping
 struct RequestRulesTests {
     private static let eve = Endpoint(IPAddress(v4: 0xc000_0209), 40_009)
 
-    /// Bob's phone and eve's phone. Bob calls without a PBX.
+    /// A bench with bob's phone and eve's phone. Bob calls eve directly, without a PBX.
     private func direct() -> EngineBench {
         let bench = EngineBench.authenticating { $0.upstream = nil }
         let registered = bench.receiveProved(

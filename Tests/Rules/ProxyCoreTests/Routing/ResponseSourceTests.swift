@@ -14,7 +14,7 @@ struct ResponseSourceTests {
     private static let stranger = Endpoint(IPAddress(v4: 0xc633_6407), 5060)
     private static let beside = Endpoint(EngineBench.phone.address, 40_001)
 
-    /// Bob's phone has the INVITE from the PBX.
+    /// A bench on which bob's phone has received an INVITE from the PBX.
     private func ringing(_ change: (inout ProxySettings) -> Void = { _ in }) throws -> (EngineBench, SIPRequest) {
         let bench = EngineBench.registered(change)
         bench.invite()
@@ -65,7 +65,7 @@ struct ResponseSourceTests {
         #expect(story(bench.receive(answer(invite), on: phone)).contains("200 invite > pbx"))
     }
 
-    /// A call of the phone that has reached the PBX.
+    /// A bench on which an INVITE from bob's phone has reached the PBX.
     private func upstream(_ change: (inout ProxySettings) -> Void = { _ in }) throws -> (EngineBench, SIPRequest) {
         let bench = EngineBench.registered(token: nil) {
             $0.authenticates = false

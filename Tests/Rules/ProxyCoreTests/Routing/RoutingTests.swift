@@ -26,7 +26,7 @@ struct RoutingTests {
             contact: contact, extra: (path.map { ["Path: \($0)"] } ?? []) + more)
     }
 
-    /// A phone on a TCP connection, on which the INVITE then cannot be sent.
+    /// The actions for a call to a phone whose TCP connection breaks before the INVITE can be sent.
     private func storyAfterBreak(of contact: String, trusted: [String] = ["10.0.0.2"]) -> [String] {
         let bench = EngineBench { $0.trusted = trusted.compactMap { TrustedPeer($0) } }
         let first = bench.receive(registerText(contact: contact), on: tcp())
@@ -40,8 +40,8 @@ struct RoutingTests {
     // MARK: A Contact is a name
 
     @Test(arguments: [
-        // The Contact's port counts, and its address does not: the phone is called at the address that it registered
-        // from.
+        // The daemon uses the Contact's port but not its address: it calls the phone at the address from which it
+        // registered.
         ("<sip:bob@192.0.2.5:5099;transport=tcp>", "192.0.2.5:5099"),
         ("<sip:bob@192.0.2.5;transport=tcp>", "192.0.2.5:5060"),
         ("<sip:bob@10.0.0.2:5060;transport=tcp>", "192.0.2.5:5060"),
@@ -58,7 +58,7 @@ struct RoutingTests {
 
     @Test func `a phone is not called at a trusted address that it shares`() {
         let told = storyAfterBreak(of: "<sip:bob@x:5060;transport=tcp>", trusted: ["10.0.0.2", "192.0.2.5:5060"])
-        // The phone may register again while the call waits.
+        // The call waits, because the phone may register again.
         #expect(told == ["100 invite > pbx", "invite > phone"])
     }
 
@@ -307,7 +307,7 @@ struct RoutingTests {
         let call = bench.invite()
         #expect(story(call) == ["480 invite > pbx"])
         #expect(try #require(call.texts.first).contains("\r\nWarning: 380 "))
-        // The contact can still be removed.
+        // The phone can still remove its contact.
         let end = bench.receive(registerText(contact: "<sips:bob@192.0.2.5;pn-prid=tok1>;expires=0", cseq: 2))
         #expect(story(end + bench.commitAll(in: end)) == ["commit", "200 register > phone"])
     }

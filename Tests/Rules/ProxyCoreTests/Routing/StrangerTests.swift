@@ -10,7 +10,7 @@ import TestSupport
 import Testing
 import Timekeeping
 
-/// T4: a client that has proved nothing gets little, and leaves nothing in the proxy.
+/// T4: a client that has proved nothing receives little, and leaves nothing stored in the proxy.
 @Suite("Strangers (T4.1 to T4.3)")
 struct StrangerTests {
     private static let methods = [
@@ -27,7 +27,7 @@ struct StrangerTests {
         let statuses = story(bench.receive(bench.phoneText(method)))
         #expect(statuses.count == 1)
         #expect(transactions(bench) == 0)
-        // The report of the missing password is the exception (T35.1).
+        // The only later action is the report of the missing password (T35.1).
         #expect(bench.pass(.seconds(60)).filter { $0.tracedRecords.isEmpty }.isEmpty)
         #expect(bench.pass(.seconds(600)).isEmpty)
     }
@@ -96,8 +96,8 @@ struct StrangerTests {
 
     // MARK: T4.1
 
-    /// The shortest requests that can be answered, and longer ones. Each answer is at most three times as long as the
-    /// request.
+    /// The shortest requests that the proxy can answer, and longer ones. Each answer is at most three times as long as
+    /// the request.
     @Test(arguments: methods + ["REGISTER"], ["", "User-Agent: Phone 1\r\n"])
     func `a stranger gets at most three times what it sent`(method: String, row: String) {
         var answered = 0
@@ -114,7 +114,7 @@ struct StrangerTests {
                 answered += sent.texts.count
             }
         }
-        // A request of a hundred bytes gets its answer as well.
+        // Every request is answered, even one of a hundred bytes.
         #expect(answered == 20)
     }
 
@@ -170,6 +170,6 @@ struct StrangerTests {
 }
 
 extension ProxyAction {
-    /// The records that are written into the timeline.
+    /// The records that are written to the timeline.
     fileprivate var tracedRecords: [TimelineChange] { if case .trace(let changes) = self { changes } else { [] } }
 }

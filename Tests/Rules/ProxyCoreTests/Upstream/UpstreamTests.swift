@@ -8,7 +8,7 @@ import TestSupport
 import Testing
 import Timekeeping
 
-/// T33.4: a phone's call does not wait for an upstream that does not answer.
+/// A phone's call does not wait for an upstream that does not answer (T33.4).
 @Suite("An upstream that does not answer")
 struct UpstreamTests {
     private static let second = Endpoint(IPAddress(v4: 0x0a00_0003), 5060)
@@ -22,7 +22,7 @@ struct UpstreamTests {
         return bench
     }
 
-    /// The OPTIONS that was sent last.
+    /// Finds the last OPTIONS that was sent.
     private static func question(_ actions: [ProxyAction]) throws -> SIPRequest {
         let request = try #require(sentRequest(actions))
         try #require(request.method == .options)
@@ -33,7 +33,7 @@ struct UpstreamTests {
         story(bench.receive(SIPText.response(status, to: request, tag: "x"), from: EngineBench.pbx))
     }
 
-    /// A bench whose upstream has answered OPTIONS, and then has stopped.
+    /// A bench whose upstream has answered OPTIONS and then stopped.
     private static func deserted() throws -> EngineBench {
         let bench = bench()
         _ = answer(bench, to: try question(bench.pass(.zero)))
@@ -61,7 +61,7 @@ struct UpstreamTests {
         let text = try #require(refused.texts.first)
         #expect(text.contains("\r\nRetry-After: 10\r\n"))
         #expect(text.contains("\r\nWarning: 399 example.net \"The upstream does not answer\"\r\n"))
-        // The proxy keeps asking the upstream.
+        // The proxy continues to send OPTIONS to the upstream.
         let asked = bench.pass(.seconds(5))
         _ = Self.answer(bench, to: try Self.question(asked))
         #expect(story(bench.receive(bench.inviteText(callID: "again", branch: "again"))).last == "invite > pbx")
@@ -77,7 +77,7 @@ struct UpstreamTests {
         let text = try #require(told.texts.last)
         #expect(text.contains("\r\nRetry-After: 10\r\n"))
         #expect(!story(bench.pass(.seconds(10))).contains("invite > pbx"))
-        // The upstream has received the INVITE after all, but the caller is gone.
+        // The upstream did receive the INVITE, but the caller has gone.
         #expect(Self.answer(bench, 180, to: sent).contains("cancel > pbx"))
     }
 
@@ -91,7 +91,7 @@ struct UpstreamTests {
         let next = try #require(sentRequest(bench.receive(bench.inviteText(callID: "n", branch: "n"))))
         _ = Self.answer(bench, 100, to: next)
         #expect(!bench.engine.upstreamWatch.health.isAway)
-        // The earlier 503 is repeated, because it is not acknowledged.
+        // The daemon repeats the earlier 503, because nobody has acknowledged it.
         #expect(
             !bench.pass(.seconds(20)).texts.contains { $0.hasPrefix("SIP/2.0 503") && $0.contains("Call-ID: n\r\n") })
     }

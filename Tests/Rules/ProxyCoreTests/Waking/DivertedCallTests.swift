@@ -11,7 +11,7 @@ import Timekeeping
 
 @testable import ProxyCore
 
-/// A call to a device that was only reported goes to a contact of the same user instead.
+/// Calls to a device that is known only from an API report are sent to a contact of the same user.
 @Suite("Calls that were sent to a contact instead of their device")
 struct DivertedCallTests {
     private static let place = Endpoint(IPAddress(v4: 0xc000_0206), 40_001)
@@ -20,9 +20,9 @@ struct DivertedCallTests {
         Flow(transport: .tcp, listener: 1, connection: number, remote: place)
     }
 
-    /// A bench on which the call rings at the contact.
+    /// Makes a call to a reported device, which rings at a registered contact of the same user instead.
     ///
-    /// - Returns: the contact's device.
+    /// - Returns: the device of the contact that registered.
     private func ringing(_ bench: EngineBench, at number: UInt64) throws -> DeviceID {
         bench.engine.deviceReported(
             ReportedDevice(
@@ -33,9 +33,9 @@ struct DivertedCallTests {
         return try register(bench, at: number)
     }
 
-    /// Registers the contact over a connection. It gets the INVITE and rings.
+    /// Registers the contact over a connection. The contact gets the INVITE and rings.
     ///
-    /// - Returns: the contact's device.
+    /// - Returns: the device of the contact that registered.
     private func register(_ bench: EngineBench, at number: UInt64) throws -> DeviceID {
         let first = bench.receive(
             bench.registerText(token: nil, callID: "contact\(number)", from: Self.place).replacing(

@@ -24,7 +24,7 @@ struct FlowLifeTests {
         life.noted(on: phone, now: at(9))
         life.noted(on: pbx, now: at(11))
         #expect(life.wasAlive(phone, now: at(18)) && !life.wasAlive(phone, now: at(19)))
-        // After a long silence, earlier signs of life do not count any more.
+        // After a long silence, earlier signs of life no longer count.
         life.noted(on: pbx, now: at(100))
         #expect(!life.wasAlive(phone, now: at(100)) && life.wasAlive(pbx, now: at(100)))
     }

@@ -20,7 +20,7 @@ import Timekeeping
 
 @testable import Registration
 
-/// The device registration API with a store, and with a directory and a push service that the test controls.
+/// The device registration API with a store. The test controls the user's devices and the push service.
 actor DeviceAPI {
     static let app = "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
     static let otherApp = "11111111-2222-3333-4444-555555555555"
@@ -160,7 +160,7 @@ actor DeviceAPI {
 
     var openRequests: Int { parts?.service.queue.count ?? 0 }
 
-    /// Waits until all accepted requests are done.
+    /// Waits until all accepted requests are finished.
     nonisolated func idle() async throws {
         while await openRequests > 0 {
             try Task.checkCancellation()
@@ -201,7 +201,7 @@ actor DeviceAPI {
         return "[\(texts.map { "{\($0)}" }.joined(separator: ","))]"
     }
 
-    /// Registers one device, and asks for tracking.
+    /// Registers one device and asks for tracking.
     ///
     /// - Returns: the id of the request.
     nonisolated func register(_ body: String, org: String = "org-1") async throws -> String {
@@ -210,7 +210,7 @@ actor DeviceAPI {
         return try #require(response.registrationID)
     }
 
-    /// Registers one device, whose outcome is sent to this callback URL.
+    /// Registers one device. The outcome is sent to this callback URL.
     nonisolated func register(
         fcm: String, apiToken: String = apiToken, callback: String, at place: SourceLocation = #_sourceLocation
     ) async throws {
@@ -220,7 +220,7 @@ actor DeviceAPI {
         #expect(status == 202, sourceLocation: place)
     }
 
-    /// Registers several devices, and asks for tracking.
+    /// Registers several devices and asks for tracking.
     ///
     /// - Returns: the ids of the requests.
     nonisolated func registerBatch(_ items: [String]) async throws -> [String] {
@@ -229,9 +229,9 @@ actor DeviceAPI {
         return try #require(response.registrationIDs)
     }
 
-    /// Registers one device, and asks for tracking.
+    /// Registers one device and asks for tracking.
     ///
-    /// - Returns: the outcome in the words of the status call.
+    /// - Returns: the outcome as the status call reports it.
     nonisolated func outcome(_ body: String) async throws -> String {
         let id = try await register(body)
         try await idle()
@@ -289,7 +289,7 @@ actor DeviceAPI {
     }
 }
 
-/// An outcome in the words of the status call.
+/// An outcome as the status call reports it.
 enum Outcome {
     case success, pending
     case failed(String)
@@ -321,7 +321,7 @@ extension HTTPClientResponse {
     }
 }
 
-/// Runs a test with an API of its own.
+/// Runs a test with a device API of its own.
 func withDeviceAPI(
     _ change: @Sendable (inout APISettings) -> Void = { _ in }, _ body: (DeviceAPI) async throws -> Void
 ) async throws {

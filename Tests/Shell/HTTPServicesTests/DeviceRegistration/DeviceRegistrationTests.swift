@@ -143,13 +143,13 @@ struct DeviceRegistrationTests {
             let body = DeviceAPI.body(fcm: "f1")
             try await api.expect(.success, for: body)
             try await api.expect(.failed("DuplicateExists"), for: body)
-            // Each device differs in its token, its user or its app.
+            // Each device has another token, user or app than the others.
             try await api.expect(.success, for: DeviceAPI.body(fcm: "f2"))
             try await api.expect(.success, for: DeviceAPI.body(user: "bob", fcm: "f1"))
             let id = try await api.register(DeviceAPI.body(fcm: "f1", app: DeviceAPI.otherApp))
             try await api.idle()
             try await api.expect(.success, of: [id], app: DeviceAPI.otherApp)
-            // The provider has declared the token dead, and the directory has removed it.
+            // The provider has reported the token as dead, and the daemon has removed the device.
             await api.forget("alice")
             try await api.expect(.success, for: body)
             try await api.expect(202, "/devices/cleanup", DeviceAPI.cleanup(token: "f1"))
@@ -172,7 +172,7 @@ struct DeviceRegistrationTests {
         }
     }
 
-    /// Either of the two apps may come first.
+    /// The test runs with the two apps in both orders.
     @Test(arguments: [[DeviceAPI.app, DeviceAPI.otherApp], [DeviceAPI.otherApp, DeviceAPI.app]], [nil, "f1"])
     func `a device of two apps goes with the last of them`(apps: [String], token: String?) async throws {
         try await withDeviceAPI { api in
@@ -188,7 +188,7 @@ struct DeviceRegistrationTests {
             try await api.expect(202, "/devices/cleanup", DeviceAPI.cleanup(token: token, app: apps[0]))
             try await api.idle()
             await api.expect([device], of: "alice")
-            // The token now belongs to the second app only, and is no duplicate for the first one.
+            // The first app no longer has the token, so its second clean-up removes nothing.
             try await api.expect(202, "/devices/cleanup", DeviceAPI.cleanup(token: token, app: apps[0]))
             try await api.idle()
             await api.expect([device], of: "alice")
@@ -283,7 +283,7 @@ struct DeviceRegistrationTests {
         }
     }
 
-    // MARK: The three that stay pending
+    // MARK: Three errors that leave a registration pending
 
     @Test func `a wrong API token, app or organisation stays pending, and nothing is kept`() async throws {
         try await withDeviceAPI { api in
@@ -348,7 +348,7 @@ struct DeviceRegistrationTests {
             let one = try await api.post("/devices/cleanup", DeviceAPI.cleanup(token: "f1"))
             #expect(one.status == 202)
             #expect(one.body.isEmpty)
-            // Neither of the two belongs to this app.
+            // Neither of the two tokens belongs to this app.
             for token in ["f3", "by-sip", "unknown"] {
                 try await api.expect(202, "/devices/cleanup", DeviceAPI.cleanup(token: token))
             }
@@ -448,7 +448,7 @@ struct DeviceRegistrationTests {
             try await api.idle()
             try await api.expect(.success, of: [id])
             await api.prune()
-            // Changes are written in the order of submission, so this one is written after the pruning.
+            // Changes are written in the order of submission, so this change is written after the removal.
             _ = try await api.post("/devices", DeviceAPI.body(fcm: "f2"))
             try await api.expect(.pending, of: [id])
         }

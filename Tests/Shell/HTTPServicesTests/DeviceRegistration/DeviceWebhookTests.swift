@@ -173,7 +173,7 @@ struct DeviceWebhookTests {
             defer { folder.remove() }
             let first = DeviceAPI(loop, folder: folder)
             let asked = Mailbox<String>()
-            // The response never comes.
+            // The receiver never answers.
             await first.resolving { host, _ in asked.put(host) }
             try await first.start()
             func register(_ user: String, at api: DeviceAPI) async throws {
@@ -214,7 +214,7 @@ struct DeviceWebhookTests {
             defer { folder.remove() }
             let api = DeviceAPI(loop, folder: folder)
             let asked = Mailbox<String>()
-            // The second response redirects to an internal address.
+            // The second look-up of the host name would find an internal address.
             let count = Locked(0)
             await api.resolving { host, done in
                 asked.put(host)
@@ -230,7 +230,7 @@ struct DeviceWebhookTests {
             #expect(request.headers["host"] == "rebind.example.com:\(port)")
             try await asked.expect("rebind.example.com")
             #expect(count.withLock { $0 } == 1)
-            // From now on the name has another address.
+            // The host name now has the internal address.
             try await api.register(fcm: "f2", callback: "http://rebind.example.com:\(port)/b")
             try await asked.expect("rebind.example.com")
             try await api.register(fcm: "f3", callback: "http://127.0.0.1:\(port)/c")
@@ -282,7 +282,7 @@ struct CallbackURLTests {
     func `nothing leads inside`(text: String) {
         let rules = CallbackGuard(allowsPlain: false, allowed: [])
         guard let url = CallbackURL(text) else { return }
-        // The addresses of a name decide whether it is allowed.
+        // The URL's host must be read as an address, because the test looks up no names.
         guard let address = IPAddress(url.host) else {
             Issue.record("\(text) is looked up as \(url.host)")
             return

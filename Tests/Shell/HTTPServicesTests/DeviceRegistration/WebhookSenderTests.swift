@@ -14,7 +14,7 @@ import Timekeeping
 
 @testable import HTTPServices
 
-/// A sender of webhooks alone. All names have the address 127.0.0.1.
+/// Tests the sender of webhooks without the rest of the API. All names have the address 127.0.0.1.
 private actor WebhookBench {
     let loop: EventLoop
     nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
@@ -39,25 +39,25 @@ private actor WebhookBench {
         sender?.post(.success, to: DeviceCallback(url: url, signature: "s", fields: ""))
     }
 
-    /// Sends the webhook and waits for the end.
+    /// Sends the webhook, and waits until it is delivered or dropped.
     ///
-    /// - Returns: the reason for its loss; `nil` if it arrived.
+    /// - Returns: the reason why the webhook was dropped; `nil` if it was delivered.
     nonisolated func lose(_ url: String) async throws -> String? {
         await send(to: url)
         while await openWebhooks > 0 {
             try Task.checkCancellation()
             await Task.yield()
         }
-        let line = log.lines.last { $0.contains("webhook lost") }
+        let line = log.lines.last { $0.contains("a webhook was not delivered and is dropped") }
         return line.map { String($0[($0.firstRange(of: "reason=")?.upperBound ?? $0.startIndex)...]) }
     }
 
     private var openWebhooks: Int { sender.map { $0.waiting.count + $0.inFlight } ?? 0 }
 
-    /// Does what SIGHUP does in a daemon.
+    /// Reads the certificate authorities again, as a daemon does at SIGHUP.
     func reload() { sender?.readAuthority() }
 
-    /// Runs a test with a receiver over TLS.
+    /// Starts a webhook receiver with TLS, and returns its port.
     func receive(with certificate: SelfSignedCertificate) throws -> UInt16 {
         let semantics = ProviderSemantics { 0 }
         let server = SandboxServer(loop: loop, semantics: semantics)

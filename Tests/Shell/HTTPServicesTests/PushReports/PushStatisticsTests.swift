@@ -32,13 +32,13 @@ struct PushStatisticsTests {
 
     init() throws { folder = try StoreFolder() }
 
-    /// Runs a test with rows of two days and two apps. One push goes to two devices.
+    /// Runs a test with a store of pushes from two days and two apps. One push was sent to two devices.
     private func withRows(_ body: (SQLiteStore) async throws -> Void) async throws {
         let store = try ObservedWriter(folder.path)
         let next = day + .seconds(86_400)
         let records = [
             record(1) { $0.marks.received = day },
-            // SIP shows that this push was received and followed.
+            // The phone's REGISTER and its answer show that this push was received and followed.
             record(2) {
                 $0.steps.registered = 10
                 $0.end = .answered
@@ -48,12 +48,12 @@ struct PushStatisticsTests {
             record(4, kind: .missedCalls, at: next),
             record(5, device: 72, app: "apns/second", at: next) { $0.marks.followed = next },
             record(4, device: 72, kind: .missedCalls, app: "apns/second", at: next) { $0.marks.read = next },
-            // This push was neither accepted nor refused.
+            // No provider accepted or refused this push.
             record(6, at: next) {
                 $0.delivery = .withdrawn
                 $0.answer = nil
             },
-            // This push was never sent: the phone came without it.
+            // The daemon never sent this push, because the phone registered without it.
             record(7, at: next) {
                 $0.delivery = .withdrawn
                 $0.answer = nil
@@ -61,7 +61,7 @@ struct PushStatisticsTests {
                 $0.steps.registered = 10
                 $0.end = .answered
             },
-            // This push has no answer, and no attempt was made.
+            // This push has no answer, and no attempt to send it was made.
             record(8, at: next) {
                 $0.answer = .queueFull
                 $0.tries = 0
@@ -84,13 +84,13 @@ struct PushStatisticsTests {
         return String(decoding: response.body, as: UTF8.self)
     }
 
-    /// A query, and the expected answer.
+    /// One query and the expected answer.
     struct Row: Sendable, CustomStringConvertible {
         let description: String
         let asked: PushStatistics
         let told: String
 
-        /// The answer is CSV if `lines` are given. The first line ends with the names of the figures.
+        /// Expects CSV if `lines` are given. The first line ends with the names of the counters.
         fileprivate init(
             _ name: String, by: StatisticsQuestion.Grouping, from: UnixTime? = nil, to: UnixTime? = nil,
             app: String = "", after: UInt64 = 0, limit: Int = 1000, lines: [String] = [], json: String = ""

@@ -57,7 +57,8 @@ struct DeadTokenServiceTests {
         }
     }
 
-    /// - `@unchecked Sendable` because it is used only on the loop.
+    /// The parts of a daemon that the test keeps. The type is `@unchecked Sendable`, because only the loop's thread
+    /// uses it.
     private struct Kept: @unchecked Sendable {
         let api: APIService
         let service: DeadTokenService
@@ -131,7 +132,8 @@ struct DeadTokenServiceTests {
     }
 
     @Test func `the same query gives the same answer, and since leaves out earlier records`() async throws {
-        // The second token was dead long before it was recorded. A client that asks by time must still get it.
+        // The second token was dead long before the daemon recorded it. A client that asks by time must still receive
+        // this token.
         try await withClient([
             Self.dead("old", since: 1, recorded: 100), Self.dead("late", since: 2, recorded: 200),
             Self.dead("new", since: 200, recorded: 300),

@@ -6,14 +6,14 @@ import Testing
 
 @testable import HTTPServices
 
-/// A report means the same in all forms and places in which it can be sent.
+/// A report has the same meaning in all forms and at all places of a request.
 @Suite("Reading reports of tokens")
 struct TokenReportTests {
     private static let selector = "12869E0E6E553673C54F29105A0647204C416A2A:7C3A0D14"
-    /// A token with all characters that need escapes.
+    /// A token with all characters that must be escaped in a URL.
     private static let token = "ab+/cd=="
 
-    /// Each name of the specification, an example value, and the member of the report that gets it.
+    /// Each name of the specification, an example value, and the member of the report that receives the value.
     private static let names: [(name: String, value: String, read: any KeyPath<ReportedTokens, String?> & Sendable)] = [
         ("selector", selector, \.selectorText), ("SELECTOR", selector, \.selectorText),
         ("token_calls", token, \.callsToken), ("pushTokenIncomingCall", token, \.callsToken),
@@ -55,7 +55,7 @@ struct TokenReportTests {
             let report = try read("/token", "\r\n {\"\(name)\":\"\(value)\"}", type: type)
             #expect(report.tokens(.acrobits)[keyPath: key] == value)
         }
-        // Appended to a token in the path. That one is the other token.
+        // Parameters can follow a token in the path. The token itself is then the `otherToken` of the report.
         if key != \.otherToken {
             let report = try read(path: ["u", Self.selector, "T0&\(name)=\(value)"])
             #expect(report.tokens(.acrobits)[keyPath: key] == value)

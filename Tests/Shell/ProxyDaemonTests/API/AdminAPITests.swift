@@ -31,7 +31,7 @@ struct AdminAPITests {
             }, body)
     }
 
-    /// Method and path of each route of the admin API that needs a key, with a value in the place of each parameter.
+    /// The method and path of each admin API route that needs a key. Each parameter in a path is replaced by a value.
     private func routes(of daemon: RunningDaemon) async throws -> [(method: String, path: String)] {
         let document = try JSONValue(Array(try await daemon.order("GET", "/openapi.json", key: nil).body.utf8))
         guard case .object(let paths)? = document["paths"] else { return [] }
@@ -126,7 +126,7 @@ struct AdminAPITests {
         try await withAdmin { daemon async throws in
             _ = try await daemon.order("GET", "/v1/users")
             _ = try await daemon.order("PUT", "/v1/users", #"{"name":"9@example.net","password":"very-secret"}"#)
-            let lines = daemon.log.lines.filter { $0.contains("API change") }
+            let lines = daemon.log.lines.filter { $0.contains("an API request made a change") }
             #expect(lines.count == 1)
             let line = try #require(lines.first)
             #expect(line.contains("api-key=boss method=PUT route=/v1/users "), "\(line)")
@@ -232,6 +232,28 @@ struct AdminAPITests {
         #expect(try await daemon.order("POST", "/v1/providers/acrobits/resume").status == 200)
         #expect(try await daemon.order("GET", "/metrics").body.contains("\(paused)0"))
         #expect(try await daemon.order("GET", "/readyz").body == #"{"status":"ready"}"#)
+        try await daemon.stop()
+    }
+
+    @Test(arguments: ["pause", "resume"])
+    func `no pause that crosses a disable wakes the provider`(word: String) async throws {
+        let folder = try StoreFolder()
+        let daemon = try await RunningDaemon.start(folder) { $0.admin.listen = [Endpoint(.loopbackV4, 0)] }
+        let store = try Connection(path: folder.path, options: ConnectionOptions())
+        @Sendable func order(_ word: String) async throws -> Int {
+            try await daemon.order("POST", "/v1/providers/acrobits/\(word)").status
+        }
+        for round in 0..<20 {
+            async let disabled = order("disable")
+            async let other = order(word)
+            // The provider is off in the end, no matter which request arrives first.
+            let statuses = try await [disabled, other]
+            #expect(statuses[0] == 200 && [200, 409].contains(statuses[1]), "round \(round): \(statuses)")
+            let isOn = try store.integer("SELECT enabled FROM provider_switch WHERE name = 'acrobits'")
+            let list = try await daemon.order("GET", "/v1/providers").body
+            #expect(isOn == 0 && list.contains(#""isEnabled":false,"isPaused":false"#), "round \(round): \(list)")
+            #expect(try await order("enable") == 200)
+        }
         try await daemon.stop()
     }
 

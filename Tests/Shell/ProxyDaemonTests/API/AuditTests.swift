@@ -12,7 +12,7 @@ import TestSupport
 @testable import HTTPServices
 
 extension RunningDaemonSuites {
-    /// T35.6: each log line "API change" names the change and the key that made it.
+    /// T35.6: each log line "an API request made a change" names the change and the key of the request.
     @Suite("Audit lines", .timeLimit(.minutes(10)))
     struct AuditTests {
         private static let organisation = "/api/v1.0/orgs/org/pushdeviceregistration"
@@ -35,7 +35,7 @@ extension RunningDaemonSuites {
             var body = ""
             var type = "application/json"
             var key: String?
-            /// The expected contents of the line.
+            /// The expected contents of the log line.
             let object: String
             let actor: String
         }
@@ -46,7 +46,7 @@ extension RunningDaemonSuites {
                 actor: "app:\(Self.appID)")
         }
 
-        /// Returns a request that changes something on that route; `nil` for a route that this test does not know.
+        /// Returns a request that changes something on this route; `nil` for a route that this test does not know.
         private func request(_ route: RunningDaemon.Route, _ daemon: RunningDaemon) -> Request? {
             let hash = String(repeating: "0", count: 64)
             func admin(_ target: String, _ body: String = "", _ object: String) -> Request {
@@ -109,7 +109,7 @@ extension RunningDaemonSuites {
                 let whole = item + (path.contains("cleanup") ? "}" : #","FcmDeviceToken":"t"}"#)
                 return register(path, isBatch ? "[\(whole)]" : whole)
             case (let method, let pattern) where daemon.routes.contains(route):
-                // Token reports, and removals of accounts.
+                // The following routes report tokens or remove accounts.
                 var path = pattern
                 for value in ["100", "S1"] {
                     if let place = path.firstRange(of: "{}") { path.replaceSubrange(place, with: value) }
@@ -125,7 +125,7 @@ extension RunningDaemonSuites {
         }
 
         private func lines(_ daemon: RunningDaemon) -> [String] {
-            daemon.log.lines.filter { $0.contains("notice API change") }
+            daemon.log.lines.filter { $0.contains("notice an API request made a change") }
         }
 
         @Test func `of every route that changes something`() async throws {

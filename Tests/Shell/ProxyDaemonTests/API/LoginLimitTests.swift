@@ -9,7 +9,7 @@ import Testing
 @testable import HTTPServices
 
 extension RunningDaemonSuites {
-    /// Threats T7 and T8.
+    /// Wrong passwords and API keys from outside: threats T7 and T8.
     @Suite("Wrong passwords and keys", .timeLimit(.minutes(10)))
     struct LoginLimitTests {
         private let right = "se%20cret%2B1"
@@ -22,7 +22,7 @@ extension RunningDaemonSuites {
             return try await daemon.answer("GET \(target) HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
         }
 
-        /// Sends a report with that password, and expects that status.
+        /// Sends a report with this password, and expects this status.
         ///
         /// - Returns: the answer.
         @discardableResult
@@ -49,7 +49,7 @@ extension RunningDaemonSuites {
                 }
                 let count = await daemon.bindingCount()
                 #expect(count == 0)
-                // Keys cannot be guessed.
+                // A request with an API key is still accepted, because nobody can guess keys.
                 try await daemon.expect(
                     200, get: "/v1/push-tokens/100/S:1?token_msgs=T2sx&appid_msgs=a", key: daemon.key.text)
                 #expect(!daemon.log.lines.contains { $0.contains("wrong") || $0.contains("cret") })
@@ -78,7 +78,7 @@ extension RunningDaemonSuites {
                     for _ in 0..<5 {
                         try await expect(401, daemon, user, password: "x")
                     }
-                    // Another notation of the same user.
+                    // Both domains are notations of the same user's domain.
                     for domain in ["example.net", "EXAMPLE.net"] {
                         try await expect(429, daemon, user, password: right, domain: domain)
                     }
@@ -114,7 +114,8 @@ extension RunningDaemonSuites {
 
         // MARK: Unknown users
 
-        /// `etc/nightly timing` compares the response times, and `DigestTests` compares the work.
+        /// `etc/nightly timing` compares the response times for known and unknown users, and `DigestTests` compares the
+        /// work.
         @Test func `known and unknown users and domains are answered alike`() async throws {
             try await RunningDaemon.with({
                 $0.limits.wrongLoginsPerSource = 0

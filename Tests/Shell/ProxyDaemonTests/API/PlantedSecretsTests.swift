@@ -21,7 +21,7 @@ extension RunningDaemonSuites {
         /// A long text that appears nowhere else.
         private static func planted(_ name: String) -> String { "planted-\(name)-0123456789" }
 
-        /// The text in the encoding in which apps report tokens.
+        /// The planted text in base64, the encoding in which apps report tokens.
         private static func base64(_ name: String) -> String { Data(planted(name).utf8).base64EncodedString() }
 
         private static let names = [
@@ -44,7 +44,7 @@ extension RunningDaemonSuites {
             }
         }
 
-        /// Refuses all pushes, and repeats their tokens in the answers.
+        /// A provider that refuses all pushes and repeats their tokens in its answers.
         private static let reply: @Sendable (FakeProvider.Request, Int) -> FakeProvider.Reply = { request, _ in
             if request.path.contains("gateway") { return .answer(400, "no such token \(planted("gateway-token"))") }
             if request.path.contains("fcm") {
@@ -97,10 +97,11 @@ extension RunningDaemonSuites {
                         try await calls(daemon, outside)
                         try await reading(daemon)
                         for line in daemon.log.lines { Self.expectNone(in: line, "the log") }
-                        // Otherwise nothing would prove that the log had a reason to name a secret.
+                        // These lines prove that the log reported events that have to do with the secrets.
                         for word in [
-                            "API change", "API request refused", "push provider does not accept the message",
-                            "webhook lost",
+                            "an API request made a change", "API request refused",
+                            "a push provider rejects the content of a push",
+                            "a webhook was not delivered and is dropped",
                         ] {
                             #expect(daemon.log.lines.contains { $0.contains(word) }, "\(word)")
                         }
@@ -117,7 +118,7 @@ extension RunningDaemonSuites {
 
         // MARK: The requests
 
-        /// Sends requests with secrets in all their parts, valid ones and invalid ones.
+        /// Sends valid and invalid requests with secrets in all their parts.
         private func requests(_ daemon: RunningDaemon) async throws {
             let report =
                 #""selector":"S:1","token_calls":"\#(Self.base64("call-token"))","appid_calls":"a.voip","#
@@ -186,11 +187,13 @@ extension RunningDaemonSuites {
                 Self.expectNone(in: try await daemon.order("PUT", target, body).body, target)
             }
             _ = try await daemon.order("GET", "/v1/users", key: Self.key)
-            // Webhooks are tried for a while. The log reports each lost one.
-            while !daemon.log.lines.contains(where: { $0.contains("webhook lost") }) { await Task.yield() }
+            // The daemon tries to send webhooks for a while. The log reports each webhook that was not delivered.
+            while !daemon.log.lines.contains(where: { $0.contains("a webhook was not delivered and is dropped") }) {
+                await Task.yield()
+            }
         }
 
-        /// Phones register with tokens, calls wake them, and the providers repeat the tokens.
+        /// Phones register with tokens, calls wake these phones, and the providers repeat the tokens.
         private func calls(_ daemon: RunningDaemon, _ outside: Outside) async throws {
             let local = await outside.local
             let login =
@@ -208,7 +211,7 @@ extension RunningDaemonSuites {
                     to: daemon.sip)
                 _ = try await outside.message("SIP/2.0 200", of: "r\(user)")
             }
-            // Two kinds of malformed requests.
+            // The test sends two kinds of malformed requests.
             for (number, row) in ["CSeq: x REGISTER", "CSeq: 1 REGISTER\r\nContent-Length: -9"].enumerated() {
                 let contact = "<sip:103@\(local);pn-provider=fcm;pn-param=p;pn-prid=\(Self.planted("broken-token"))>"
                 let text = String(
@@ -231,7 +234,7 @@ extension RunningDaemonSuites {
                 for target in ["/v1/users/\(user)@example.net/devices", "/v1/users/\(user)@example.net/bucket"] {
                     Self.expectNone(in: try await daemon.order("GET", target).body, target)
                 }
-                // Records are written a moment after the call.
+                // Records are written to the store a moment after the call.
                 var explanation = ""
                 while !explanation.contains("No token") && !explanation.contains("status 400") {
                     explanation = try await daemon.order("GET", "/v1/explain/\(user)@example.net").body

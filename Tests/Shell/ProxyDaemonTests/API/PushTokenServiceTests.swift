@@ -13,7 +13,7 @@ import TestSupport
 import Testing
 
 private let selector = "12869E0E6E553673C54F29105A0647204C416A2A:7C3A0D14"
-/// 32 bytes in base64. The plus sign and the slashes are difficult in forms and paths.
+/// A token of 32 bytes in base64, with characters that must be escaped in forms and paths.
 private let callsToken = "Udl99X2JFP1bWwS5gR/wGeLE1hmAB2CMpr1Ej0wxkrY="
 private let messagesToken = "QVBBOTFiR3RvMmVuLTE6QVBBOTFi+/8"
 private let both = "acrobits app.voip&app:\(selector) \(callsToken):calls&\(messagesToken):other"
@@ -34,7 +34,7 @@ extension UInt8 {
     }
 }
 
-/// The daemons run one after the other, because the signals of a process go to only one loop.
+/// The daemons run one after the other, because only one loop gets the signals of a process.
 @Suite(.serialized) enum RunningDaemonSuites {}
 
 extension RunningDaemonSuites {
@@ -155,7 +155,10 @@ extension RunningDaemonSuites {
                 for line in daemon.log.lines {
                     #expect(!line.contains("cret") && !line.contains(messagesToken) && !line.contains("12869E0E"))
                 }
-                #expect(daemon.log.lines.contains { $0.contains("API change") && $0.contains("user:100@example.net") })
+                #expect(
+                    daemon.log.lines.contains {
+                        $0.contains("an API request made a change") && $0.contains("user:100@example.net")
+                    })
             }
         }
 
@@ -242,7 +245,7 @@ extension RunningDaemonSuites {
                     let empty = null.map { #","token_calls":\#($0)"# } ?? ""
                     try await post(member + empty)
                     await daemon.expect([], of: user)
-                    // The token for messages comes later.
+                    // The app reports the token for messages in a later request.
                     try await post(#","token_calls":"Q2Fs","appId_calls":"a.voip""# + member)
                     await daemon.expect(["acrobits a.voip:S:1 Q2Fs:calls"], of: user)
                     try await post(#","token_msgs":"T3Ro","appId_msgs":"a""# + empty)
@@ -336,7 +339,7 @@ extension RunningDaemonSuites {
                     #expect((got, posted) == (400, 400), "\(query)")
                 }
                 for query in [
-                    // No app at all, and two tokens, one of them without an app.
+                    // The first report has no app at all. The second has two tokens, one of them without an app.
                     "username=u&token_msgs=T2sx", "username=u&token_msgs=T2sx&appid_msgs=a&token_calls=Q2Fs",
                 ] {
                     try await daemon.expect(422, post: "/v1/push-tokens", query, key: key)
@@ -438,7 +441,7 @@ extension RunningDaemonSuites {
                         await daemon.expect(["acrobits a:S:2 T3Ro"], of: "u")
                     }
                 }
-                // The selector of another device counts more than the token.
+                // The selector has precedence: it belongs to another device than the token.
                 try await daemon.expect(200, get: "/v1/account-removals/u/S:9?token_msgs=T3Ro", key: key)
                 await daemon.expect(["acrobits a:S:2 T3Ro"], of: "u")
                 try await daemon.expect(200, get: "/v1/account-removals/u?pushToken=T3Ro", key: key)

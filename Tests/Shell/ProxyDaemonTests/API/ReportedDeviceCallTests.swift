@@ -22,7 +22,7 @@ actor Outside {
 
     /// Opens the socket and the mediator.
     ///
-    /// - Returns: the mediator's URL.
+    /// - Returns: the URL of the mediator.
     func open() throws -> String {
         let semantics = ProviderSemantics { 0 }
         let server = SandboxServer(loop: loop, semantics: semantics)
@@ -46,7 +46,7 @@ actor Outside {
 
     func send(_ bytes: [UInt8], to target: Endpoint) { socket?.queue(bytes, to: target) }
 
-    /// Returns the next message with that beginning, and skips others.
+    /// Returns the next message that begins with this text, and skips others.
     nonisolated func message(_ start: String, of callID: String = "") async throws -> String {
         while true {
             let message = try await messages.next()
@@ -86,7 +86,7 @@ extension RunningDaemonSuites {
                 type: "application/json")
         }
 
-        /// The time limit ends the waiting.
+        /// Waits until the mediator has received this many pushes. The time limit ends the waiting.
         private func pushes(_ outside: Outside, _ count: Int) async throws -> [PushRecord] {
             var pushes: [PushRecord] = []
             while pushes.count < count {
@@ -109,8 +109,8 @@ extension RunningDaemonSuites {
                 try await report(daemon)
                 await invite(daemon, outside, 1)
                 _ = try await outside.message("SIP/2.0 100")
-                // The daemon has sent the push now, or soon will. The test cannot wait for that, and the phone may be
-                // early.
+                // The phone may register even before the daemon has sent the push, so the test does not wait for the
+                // push.
                 let local = await outside.local
                 await outside.send(
                     SIPText.register(
@@ -142,7 +142,7 @@ extension RunningDaemonSuites {
                 await invite(daemon, outside, 1)
                 _ = try await pushes(outside, 1)
                 // The caller cancels when the daemon knows that the provider accepted the push.
-                while !daemon.log.lines.contains(where: { $0.contains("push accepted") }) {
+                while !daemon.log.lines.contains(where: { $0.contains("a provider accepted a push") }) {
                     try Task.checkCancellation()
                     await Task.yield()
                 }
@@ -165,8 +165,8 @@ extension RunningDaemonSuites {
 
         @Test func `a token that the mediator does not know is dropped, and others are kept`() async throws {
             try await withOutside { daemon, outside in
-                // The stand-in answers tokens of this form with that code. The call ends at once, or after all retries
-                // have failed.
+                // The mediator's stand-in answers a push to the token `fail-404` with 404. The call ends immediately,
+                // or after all retries have failed.
                 for (number, code, kept) in [(1, 404, 0), (2, 400, 1)] {
                     try await report(daemon, token: "fail-\(code)")
                     await invite(daemon, outside, number)
@@ -188,7 +188,8 @@ extension RunningDaemonSuites {
                 let first = try await outside.message("SIP/2.0 4")
                 #expect(first.hasPrefix("SIP/2.0 480") && first.contains("Call-ID: call1\r\n"))
                 await invite(daemon, outside, 2)
-                // A user of the domain without a device. In the meantime, the answer to the first call may be repeated.
+                // The answer to the first call may be repeated in the meantime, so the test waits for the Call-ID of
+                // the second.
                 let second = try await outside.message("SIP/2.0 4", of: "call2")
                 #expect(second.hasPrefix("SIP/2.0 480"))
             }

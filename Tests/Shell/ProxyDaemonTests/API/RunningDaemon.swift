@@ -19,25 +19,25 @@ import Timekeeping
 @testable import ProxyDaemon
 @testable import ProxyRuntime
 
-/// A complete daemon on a thread of its own. User 100 has the password `se cret+1`, and there is a key that may report
-/// tokens.
+/// A complete daemon that runs on a thread of its own. User 100 has the password `se cret+1`, and one API key may
+/// report tokens.
 struct RunningDaemon: Sendable {
     let loop: EventLoop
     let door: ShardDoor
     private let streams: StreamFlows
     let api: Endpoint
-    /// The admin API, if the settings have one.
+    /// The address of the admin API, if the settings enable it.
     let admin: Endpoint?
     let sip: Endpoint
     let key: APIKeySecret
     let log: MemoryLogSink
     let undescribedRoutes: [String]
     let apps: MobileApps
-    /// The routes of the API.
+    /// All routes of the API.
     let routes: [Route]
     /// The routes of the API and of the admin API that change something.
     let changes: [Route]
-    /// The routes of the control socket.
+    /// The path of the control socket.
     let control: String
     private let ended: Mailbox<Bool>
 
@@ -79,7 +79,7 @@ struct RunningDaemon: Sendable {
         settings.auth = .off
         settings.api.listen = [Endpoint(.loopbackV4, 0)]
         settings.push.acrobits.enabled = true
-        // No test asks a real provider.
+        // Tests send no requests to real providers.
         settings.push.triesCredentials = false
         change(&settings)
         let sink = MemoryLogSink()
@@ -107,12 +107,12 @@ struct RunningDaemon: Sendable {
         return running
     }
 
-    /// The key of a client that may read and may not report.
+    /// The key of a client that may read but not report.
     static let readerKey = "spd_" + String(repeating: "A", count: 43)
-    /// The key of a client that may do everything.
+    /// An API key with all scopes.
     static let adminKey = "spd_" + String(repeating: "B", count: 43)
 
-    /// The key of a client that may send pushes and report what happened to them.
+    /// An API key that may send pushes and report what happened to them.
     static let senderKey = "spd_" + String(repeating: "C", count: 43)
 
     func stop() async throws {
@@ -160,7 +160,7 @@ struct RunningDaemon: Sendable {
         }
     }
 
-    /// Sends a request without any change.
+    /// Sends the text of a request unchanged to the API.
     ///
     /// - Returns: the raw answer.
     func answer(_ request: String, from other: Endpoint? = nil) async throws -> String {
@@ -182,7 +182,7 @@ struct RunningDaemon: Sendable {
         return (status(answer), String(answer[head.upperBound...]))
     }
 
-    /// - Returns: the status.
+    /// Sends a request to the API, and returns the status.
     func get(_ target: String, key: String? = nil, method: String = "GET") async throws -> Int {
         let field = key.map { "Authorization: Bearer \($0)\r\n" } ?? ""
         return status(try await answer("\(method) \(target) HTTP/1.1\r\nHost: a\r\n\(field)Connection: close\r\n\r\n"))

@@ -2,7 +2,7 @@ import HTTPServices
 import Testing
 
 extension RunningDaemonSuites {
-    /// Requests exactly as the vendors' documents show them and as known clients send them.
+    /// Requests exactly as vendors document them and as known clients send them.
     @Suite("Sample requests", .timeLimit(.minutes(10)))
     struct SampleRequestTests {
         private static let calls = "Udl99X2JFP1bWwS5gR/wGeLE1hmAB2CMpr1Ej0wxkrY="
@@ -10,11 +10,11 @@ extension RunningDaemonSuites {
         private static let selector = "12869E0E6E553673C54F29105A0647204C416A2A:7C3A0D14"
         private static let both = "acrobits app.voip&app:\(selector) \(calls):calls&\(messages):other"
 
-        /// Other header fields of a known client. It closes the connection after each request.
+        /// Further header fields of a known client, which closes the connection after each request.
         private static let fields =
             "Host: push.example.net\r\nConnection: close\r\nCache-Control: max-age=0\r\nUser-Agent: CloudSoftphone/1.5.6\r\n"
 
-        /// The user, the request, and the device that is stored after it.
+        /// For each case: the user, the request, and the device that is stored afterwards.
         private static let reports = [
             (
                 "100",
@@ -53,8 +53,7 @@ extension RunningDaemonSuites {
             ),
         ]
 
-        /// Corrects the Content-Length, because the lengths in the document are wrong, and so that no length has to be
-        /// counted by hand.
+        /// Corrects the Content-Length, because the lengths in the document are wrong. Thus no test has to count bytes.
         private static func counted(_ request: String) -> String {
             guard let end = request.firstRange(of: "\r\n\r\n"),
                 let mark = request.firstRange(of: "Content-Length: "), mark.lowerBound < end.lowerBound
@@ -75,7 +74,7 @@ extension RunningDaemonSuites {
             }
         }
 
-        /// The user, and the request that removes the device which was reported before.
+        /// For each case: the user, and the request that removes the device which was reported before.
         private static let removals = [
             (
                 "100",

@@ -13,10 +13,10 @@ import Testing
 @testable import HTTPServices
 
 extension RunningDaemonSuites {
-    /// Each route of both APIs against keys of each scope.
+    /// Checks each route of both APIs with keys of each scope.
     @Suite("Scopes", .timeLimit(.minutes(10)))
     struct ScopeTests {
-        /// The scope of the routes with this prefix. The longest prefix counts.
+        /// The scope that a key needs for the routes with this prefix. The longest matching prefix decides.
         private static let scopes: [(prefix: String, scope: APIScope?)] = [
             ("/healthz", nil), ("/readyz", nil), ("/version", nil), ("/openapi.json", nil),
             ("/api/v1.0/orgs/", nil),

@@ -10,10 +10,10 @@ import StoreTesting
 import TestSupport
 import Testing
 
-/// The program `sippushd doctor`, where one thing after the other is broken.
+/// Runs the program `sippushd doctor` with one fault at a time.
 @Suite("Doctor", .timeLimit(.minutes(10)))
 struct DoctorProgramTests {
-    /// The fault. The defaults are a daemon to which nothing is wrong.
+    /// A daemon with a fault. The default scene has no fault.
     private struct Scene: Sendable {
         var topics: Set<String>?
         var clockLead: Duration = .zero
@@ -29,9 +29,9 @@ struct DoctorProgramTests {
         var more = ""
     }
 
-    /// Answers OPTIONS, or only holds a port.
+    /// A peer that answers OPTIONS, or only keeps a port busy.
     ///
-    /// - `@unchecked Sendable` because it is used on the loop only.
+    /// - The type is `@unchecked Sendable`, because only the loop's thread uses it.
     private final class Peer: @unchecked Sendable {
         private var socket: UDPSocket?
 
@@ -127,7 +127,7 @@ struct DoctorProgramTests {
                 }
             } else {
                 report = try await run(scene, settings, folder, around)
-                // It changes nothing.
+                // The command `doctor` changes and creates no file.
                 let others = Set(try files(in: folder)).subtracting(before)
                 #expect(
                     others.allSatisfy { $0 == "sippushd.yaml" || $0.hasSuffix(".in") || $0.hasSuffix(".out") },
@@ -142,7 +142,7 @@ struct DoctorProgramTests {
         }
     }
 
-    /// Only the owner may read the file.
+    /// Changes the file so that only its owner may read it.
     private static func close(_ path: String) throws {
         try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: path)
     }
@@ -168,7 +168,7 @@ struct DoctorProgramTests {
         for beside in [false, true] {
             let report = try await examine(Scene(), beside: beside)
             #expect(report.wrong.isEmpty, "\(report.wrong)")
-            // There is no user yet, and perhaps a small buffer.
+            // The report complains that there is no user yet, and perhaps about a small buffer.
             #expect(report.status == 1)
             for area in ["provider apns", "provider fcm", "clock", "upstream", "files", "disk", "ports"]
             where !beside || area != "ports" {
@@ -176,7 +176,7 @@ struct DoctorProgramTests {
             }
             let daemon = report.findings.first { $0.area == "daemon" }
             #expect(daemon?.level == (beside ? .ok : .note))
-            // No secret is in it.
+            // The report contains no secret.
             for secret in [TestKeys.rsa2048, TestKeys.rfc7515P256] {
                 let line = secret.split(separator: "\n").dropFirst().first ?? "none"
                 #expect(!report.text.contains(line))
@@ -221,7 +221,7 @@ struct DoctorProgramTests {
     @Test func `a port that is taken`() async throws {
         let report = try await examine(Scene(portIsTaken: true))
         #expect(report.wrong.map(\.area) == ["ports"])
-        // Whose it is.
+        // The report names the process that uses the port.
         #expect(
             report.words("ports").contains("(process \(ProcessInfo.processInfo.processIdentifier))"), "\(report.wrong)")
     }
@@ -280,7 +280,7 @@ struct DoctorProgramTests {
         #expect(report.words("configuration").contains("listen"))
     }
 
-    /// Whether this machine lets a test have mounts of its own.
+    /// Whether this machine allows tests to create their own mounts.
     private static func mayMount() async -> Bool {
         guard let folder = try? StoreFolder(), FileManager.default.fileExists(atPath: "/usr/bin/unshare") else {
             return false

@@ -8,7 +8,7 @@ import Testing
 
 @testable import ProxyDaemon
 
-/// The findings of `sippushd doctor` from given facts.
+/// Tests what `sippushd doctor` concludes from given facts.
 @Suite("Findings of doctor")
 struct FindingsTests {
     private let phone = FileIdentity(name: "nobody", user: 65_534, group: 65_534, groups: [50])
@@ -63,7 +63,7 @@ struct FindingsTests {
     @Test func `what the kernel refuses against the rights is blamed on neither owner nor mode`() {
         let steps = [status("/etc/sippushd/key.pem", 0o644)]
         #expect(FileRights.findings([fact(steps)], for: phone).first?.cure?.contains("AppArmor") == true)
-        // Without an answer of the kernel, the rights decide.
+        // If the kernel gives no answer, the file's rights decide.
         #expect(levels(FileRights.findings([fact(steps, answer: .unknown)], for: phone)) == [.ok])
         #expect(levels(FileRights.findings([fact(steps, answer: .allowed)], for: phone)) == [.ok])
         let closed = [status("/etc/sippushd/key.pem", 0o600)]
@@ -98,7 +98,7 @@ struct FindingsTests {
         #expect(FileRights.allows(status("/f", mode, user: user, group: group), wish, root))
     }
 
-    /// An entry of a list of access.
+    /// Builds an entry of an access control list.
     private func entry(_ tag: UInt8, _ rights: UInt8, _ number: UInt32 = .max) -> [UInt8] {
         [tag, 0, rights, 0] + (0..<4).map { UInt8(truncatingIfNeeded: number >> (8 * $0)) }
     }
@@ -112,7 +112,7 @@ struct FindingsTests {
         #expect(!may(head + base + entry(2, 4, 65_534) + entry(0x10, 0)))
         #expect(may(head + base + entry(8, 4, 50)))
         #expect(!may(head + base + entry(8, 4, 51)))
-        // A list that cannot be read is ignored.
+        // An access control list that cannot be read is ignored.
         #expect(!may([9, 9]) && !may(head + [1, 2, 3]))
     }
 
@@ -143,7 +143,7 @@ struct FindingsTests {
             #expect(unit.obstacle(to: path, isWritten: true) == nil)
         }
         #expect(unit.obstacle(to: "/etc/sippushd/key.pem", isWritten: false) == nil)
-        // Only a unit can hide paths.
+        // Without a systemd unit, no path is hidden.
         #expect(ServiceUnit(["[Service]\nDynamicUser=1"]).isDynamic)
         #expect(ServiceUnit([]).obstacle(to: "/home/bob/key.pem", isWritten: true) == nil)
     }
@@ -209,10 +209,41 @@ struct FindingsTests {
         #expect(levels(found(taken, PortOwner(process: 7, name: "sippushd"), daemon: 7)) == [.ok])
         #expect(levels(found(taken, PortOwner(process: 1, name: "systemd"))) == [.ok])
         #expect(levels(found(taken, daemon: -1)) == [.ok] && levels(found(taken)) == [.wrong])
-        // The daemon runs with other settings.
+        // A port that the running daemon does not use is wrong: the daemon runs with other settings.
         #expect(levels(found(nil, daemon: 7)) == [.wrong])
         #expect(found(SystemError(call: "bind", code: 99))[0].words.contains("no such address"))
         #expect(found(SystemError(call: "bind", code: 13))[0].cure?.contains("CAP_NET_BIND_SERVICE") == true)
+    }
+
+    // MARK: The daemon and its store
+
+    @Test func `a daemon that is not ready is wrong, whatever its files look like`() {
+        func finding(_ isThere: Bool, _ state: DaemonState?) -> Finding {
+            StateFindings.daemon(at: "/run/c", isThere: isThere, state)
+        }
+        #expect(finding(true, .ready).level == .ok && finding(true, nil).level == .ok)
+        #expect(finding(false, nil).level == .note)
+        #expect(finding(true, .degraded("push provider fcm is paused")).level == .note)
+        let failing = finding(true, .notReady("not ready: the store cannot be written"))
+        #expect(failing.level == .wrong && failing.words.contains("the store cannot be written"))
+    }
+
+    @Test func `a store that was removed is named, with the way back`() throws {
+        func found(_ isThere: Bool, _ hasLock: Bool, isVisible: Bool = true, hasDaemon: Bool = false) -> [Finding] {
+            StateFindings.store(
+                StoreFact(path: "/var/lib/s.db", isThere: isThere, hasLock: hasLock, isVisible: isVisible),
+                hasDaemon: hasDaemon)
+        }
+        #expect(levels(found(true, true)) == [.ok] && levels(found(true, false)) == [.ok])
+        // Before its first start, a daemon has no store.
+        #expect(found(false, false).isEmpty)
+        #expect(found(false, true, isVisible: false).isEmpty)
+        let removed = try #require(found(false, true).first)
+        #expect(removed.level == .wrong && removed.words.contains("the daemon does not start"))
+        #expect(
+            removed.cure?.contains("restore a backup") == true && removed.cure?.contains("/var/lib/s.db.lock") == true)
+        #expect(found(false, true, hasDaemon: true).first?.words.contains("stores no change") == true)
+        #expect(levels(found(false, false, hasDaemon: true)) == [.wrong])
     }
 
     // MARK: Peers
@@ -240,7 +271,7 @@ struct FindingsTests {
         #expect(levels(found([good], trusted: [], authenticates: false)) == [.ok])
         #expect(levels(found([peer("upstream", .silence)], trusted: ["192.0.2.10"])) == [.wrong])
         #expect(levels(found([peer("upstream", .failed("refused"))], trusted: ["192.0.2.10"])) == [.wrong])
-        // A PBX that only calls need not answer.
+        // A trusted PBX that only makes calls need not answer.
         #expect(levels(found([peer("trusted", .silence)], trusted: ["192.0.2.10"])) == [.note])
         #expect(levels(found([], trusted: [])) == [.note])
     }

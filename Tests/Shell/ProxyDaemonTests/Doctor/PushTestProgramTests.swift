@@ -8,7 +8,7 @@ import PushSandbox
 import StoreTesting
 import Testing
 
-/// The program `sippushd push test`, through a running daemon.
+/// Runs the program `sippushd push test`, which sends a test push through a running daemon.
 @Suite("Test pushes of the program", .timeLimit(.minutes(10)))
 struct PushTestProgramTests {
     private static let token = "a-long-token-that-nobody-may-see"
@@ -54,7 +54,7 @@ struct PushTestProgramTests {
             #expect(ended.status == 0, "\(ended)")
             #expect(ended.output.contains("the provider accepted it"))
             #expect(ended.output.contains("sent      POST https://127.0.0.1:"))
-            // The beginning of a token is shown as everywhere.
+            // The output shows only the beginning of a token.
             #expect(ended.output.contains("fcm:a-lo…(32)") && !ended.output.contains("a-long-token"))
             #expect(await providers.records.filter { $0.token == Self.token }.count == 1)
             let code = try #require(ended.output.firstMatch(of: /sippushd explain ([0-9a-f-]{36})/)?.1)
@@ -92,7 +92,7 @@ struct PushTestProgramTests {
     @Test func `provider list says since when the credentials work`() async throws {
         try await withDaemon { run, _, _ in
             var output = ""
-            // The daemon tries them a few seconds after its start.
+            // The daemon tries the credentials a few seconds after its start.
             while !output.contains("credentials known to work since 20") {
                 output = try await run(["provider", "list"], "").output
             }

@@ -4,7 +4,7 @@ import Reactor
 /// A process that is killed when its last owner releases it, unless it has already ended.
 final class ChildProcess: Sendable {
     let id: pid_t
-    /// After that, the number may belong to another process.
+    /// Whether the process was reaped. After that, its number may belong to another process.
     private let isReaped = Locked(false)
 
     init(_ id: pid_t) { self.id = id }
@@ -20,9 +20,9 @@ final class ChildProcess: Sendable {
         }
     }
 
-    /// Blocks until the process has ended. Only one thread at a time may call it.
+    /// Blocks until the process has ended. Only one thread at a time may call this function.
     ///
-    /// - Returns: the status as `waitpid` returns it; 0 if it was already returned.
+    /// - Returns: the status from `waitpid`; 0 if it was already returned.
     func end() -> Int32 {
         if isReaped.withLock({ $0 }) { return 0 }
         var information = unsafe siginfo_t()

@@ -8,8 +8,8 @@ import Testing
 
 @testable import Control
 
-/// Commands as operators type them. The status is 0 for success, 64 for an invalid command line, and 1 for a failure,
-/// which is explained in one sentence.
+/// Commands as operators type them. The exit status is 0 for success, 64 for an invalid command line, and 1 for a
+/// failure, which one sentence explains.
 @Suite("The command line", .timeLimit(.minutes(10)), .serialized)
 struct CommandLineTests {
     private let folder: StoreFolder
@@ -43,7 +43,7 @@ struct CommandLineTests {
         let text = status == 0 ? ended.output : ended.complaint
         #expect(text.contains(sentence), "\(arguments): \(ended)", sourceLocation: location)
         #expect(status == 0 || ended.complaint.hasPrefix("sippushd: "), "\(ended)", sourceLocation: location)
-        // Each cause has one sentence, without a trace or the name of a type.
+        // Each cause is explained by one sentence without a trace or the name of a type.
         for word in ["Fatal", "Error(", ".swift"] {
             #expect(!ended.complaint.contains(word), "\(ended)", sourceLocation: location)
         }
@@ -73,7 +73,7 @@ struct CommandLineTests {
             (["device", "remove", "x"], "expected 2 arguments"),
             (["explain", "x", "--limit"], "unknown option"),
         ] {
-            // The last option has no value, so the name of the configuration is taken as its value.
+            // The last option has no value, so the command takes the path of the configuration as its value.
             let isLast = arguments.last == "--limit"
             let ended = try await run(arguments)
             #expect(ended.status == 64, "\(arguments): \(ended)")
@@ -89,7 +89,7 @@ struct CommandLineTests {
             let ended = try await DaemonProgram.run(arguments, in: folder)
             #expect(ended.status == 0 && !ended.output.isEmpty && ended.complaint.isEmpty, "\(ended)")
         }
-        // Nothing after "--" is an option.
+        // No word after "--" is an option.
         let dashed = try await DaemonProgram.run(["apikey", "remove", "--config", file, "--", "--help"], in: folder)
         #expect(dashed.status == 1 && dashed.complaint.contains("no key is called --help"), "\(dashed)")
         let none = try await DaemonProgram.run(["user", "list", "--config", "/none.yaml"], in: folder)
@@ -113,7 +113,7 @@ struct CommandLineTests {
         try await keysAndUsers()
     }
 
-    /// The messages are the same with a running daemon and without.
+    /// Expects the same messages whether or not a daemon runs.
     private func keysAndUsers() async throws {
         try await expect(["apikey", "add", "shop", "--scope", "pushes"], 0, "spd_")
         try await expect(["apikey", "add", "shop", "--scope", "pushes"], 1, "a key named shop exists already")
@@ -135,7 +135,7 @@ struct CommandLineTests {
         try await expect(["user", "add", "a/b@example.net", "--password-stdin"], input: "x\n", 1, "without slashes")
         try await expect(
             ["user", "add", "100@example.net", "--password-stdin"], input: "\n", 1, "the password is empty")
-        // Without a domain, the first one is meant.
+        // Without a domain, the command uses the first domain.
         try await expect(["user", "add", "bob", "--password-stdin"], input: "secret\n", 0, "added")
         try await expect(["user", "list"], 0, "bob@example.net\n")
         try await expect(["user", "passwd", "bob@example.net", "--password-stdin"], input: "other\n", 0, "changed")
@@ -175,7 +175,7 @@ struct CommandLineTests {
         try await expect(["provider", "list"], 0, "paused")
         try await expect(["provider", "resume", "acrobits"], 0, "acrobits is on")
         try await expect(
-            ["provider", "disable", "acrobits"], 1, "nothing was changed; it would end 0 expired contacts")
+            ["provider", "disable", "acrobits"], 1, "nothing was changed; the command would end 0 expired contacts")
         try await expect(["provider", "list"], 0, "on")
         try await expect(
             ["provider", "disable", "acrobits", "--yes"], 0, "acrobits is off; this ended 0 expired contacts")
@@ -229,7 +229,8 @@ struct CommandLineTests {
         try await expect(["app", "remove", app], 0, "removed")
     }
 
-    /// The next command accepts the names that a list shows: the device, the reference and the Call-ID of a held call.
+    /// Lists show a device's name and a held call's record id, call reference and Call-ID. Later commands accept all of
+    /// them.
     @Test func `names from the output of one command are accepted by the next`() async throws {
         try await withLoop { loop in
             let (phone, pbx) = (Outside(loop), Outside(loop))
@@ -311,7 +312,8 @@ struct CommandLineTests {
         #expect(try OfflineStore(path: folder.path).keys().map(\.name) == ["shop"])
     }
 
-    /// - `@unchecked Sendable` because it is used only on the loop.
+    /// Keeps a listener until the test closes it. The type is `@unchecked Sendable`, because only the loop's thread
+    /// uses it.
     private final class Closing: @unchecked Sendable {
         private var listener: StreamListener?
 

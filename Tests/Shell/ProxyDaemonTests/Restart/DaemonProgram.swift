@@ -9,17 +9,17 @@ import Testing
 
 @testable import Control
 
-/// The real `sippushd` as a child process. It can be killed, and is killed when its last owner releases it.
-/// Foundation's `Process` is not used, because the address sanitizer reports an error in its child.
+/// The real `sippushd` as a child process. Tests can kill the daemon, and it is killed when its last owner releases it.
+/// The tests do not use Foundation's `Process`, because the address sanitizer reports an error in its child.
 final class DaemonProgram: Sendable {
-    /// The addresses of its HTTP API and of its SIP over UDP.
+    /// The addresses of the daemon's HTTP API and of its SIP over UDP.
     let api: Endpoint
     let sip: Endpoint
-    /// Its output until it served.
+    /// The daemon's output until it began to serve.
     let beginning: [String]
     private let control: String
     private let child: ChildProcess
-    /// Its lines of output; `nil` stands for the end.
+    /// The daemon's output lines; `nil` means the end of the output.
     private let lines = Mailbox<String?>()
 
     struct Failure: Error {
@@ -34,7 +34,7 @@ final class DaemonProgram: Sendable {
             ["serve", "--config", file, "--log-format", "text"], variables: variables)
         self.child = ChildProcess(child)
         let lines = lines
-        // Reading blocks, so it has a thread of its own. The thread ends with the child.
+        // Reading blocks, so the reader has a thread of its own. The thread ends with the child.
         Thread.detachNewThread {
             var rest: [UInt8] = []
             var buffer = [UInt8](repeating: 0, count: 4096)
@@ -58,7 +58,7 @@ final class DaemonProgram: Sendable {
                 throw Failure(sentence: "it does not start: \(words.joined(separator: "\n"))")
             }
             words.append(line)
-            if line.contains("API listens") { api = Self.endpoint(after: "listener=", in: line) }
+            if line.contains("the API accepts requests") { api = Self.endpoint(after: "listener=", in: line) }
             if line.contains("started") { sip = Self.endpoint(after: "udp:", in: line) }
         }
         beginning = words
@@ -73,14 +73,14 @@ final class DaemonProgram: Sendable {
 
     var id: pid_t { child.id }
 
-    /// Kills the daemon without a clean shutdown. Any thread may call it.
+    /// Kills the daemon without a clean shutdown. Any thread may call this function.
     func kill() { child.send(SIGKILL) }
 
     func terminate() { child.send(SIGTERM) }
 
     /// Makes the daemon read the settings and certificates again.
     ///
-    /// - Returns: its output since the last call.
+    /// - Returns: the daemon's output since the last call.
     func reload() async throws -> [String] {
         child.send(SIGHUP)
         var said: [String] = []
@@ -91,9 +91,9 @@ final class DaemonProgram: Sendable {
         return said
     }
 
-    /// Waits for the end of the daemon, and kills it if the waiting is cancelled.
+    /// Waits until the daemon has ended. If the waiting is cancelled, kills the daemon.
     ///
-    /// - Returns: the signal that ended it; 0 if it ended by itself.
+    /// - Returns: the signal that ended the daemon; 0 if the daemon ended without a signal.
     func ended() async throws -> Int32 {
         let child = child
         let end = Mailbox<Int32>()
@@ -106,7 +106,7 @@ final class DaemonProgram: Sendable {
         }
     }
 
-    /// Asks over the control socket for the number of contacts of a user.
+    /// Asks the control socket for the number of the user's contacts.
     func bindingCount(of user: String) throws -> Int {
         var request = HTTPClientRequest(url: "http://sippushd/v1/users/\(user)/devices")
         request.route.unixSocketPath = control
@@ -123,7 +123,7 @@ final class DaemonProgram: Sendable {
         return try HTTPSession.wait(for: request)
     }
 
-    /// Its resident memory now and at its peak, in kilobytes.
+    /// The daemon's resident memory, now and at its peak, in kilobytes.
     func memory() throws -> (now: Int, peak: Int) {
         let status = try String(contentsOfFile: "/proc/\(child.id)/status", encoding: .utf8)
         func number(_ name: String) throws -> Int {
@@ -135,14 +135,14 @@ final class DaemonProgram: Sendable {
 
     // MARK: The process
 
-    /// The build puts the program into the folder of the test runner.
+    /// The path of a program, which the build puts into the folder of the test runner.
     private static func path(of program: String) -> String {
         guard !program.hasPrefix("/") else { return program }
         let own = (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")) ?? ""
         return URL(filePath: own).deletingLastPathComponent().appending(path: program).path
     }
 
-    /// The settings that all tests share. `more` continues the group `api`.
+    /// The settings that all tests share. `more` adds keys to the group `api`.
     static func settings(_ folder: StoreFolder, _ more: String = "") -> String {
         """
         domains: [example.net]
@@ -156,7 +156,7 @@ final class DaemonProgram: Sendable {
         """
     }
 
-    /// Starts the daemon, and kills it at the end of the body.
+    /// Starts the daemon, runs the body, and then kills the daemon.
     static func with<Result: Sendable>(
         settings: String, in folder: StoreFolder, _ body: (DaemonProgram) async throws -> Result
     ) async throws -> Result {
@@ -173,14 +173,14 @@ final class DaemonProgram: Sendable {
         }
     }
 
-    /// - Returns: the path of the settings.
+    /// Writes the settings to a file, and returns its path.
     static func write(_ settings: String, in folder: StoreFolder) throws -> String {
         let file = folder.folder + "/sippushd.yaml"
         try Data(settings.utf8).write(to: URL(filePath: file))
         return file
     }
 
-    /// - Returns: the process, and a descriptor to read its standard error from.
+    /// Starts a program, and returns its process id and a descriptor from which its standard error can be read.
     private static func spawn(
         _ arguments: [String], program: String = "sippushd", input: String = "/dev/null", output: String = "/dev/null",
         variables: [String: String] = [:]
@@ -199,7 +199,7 @@ final class DaemonProgram: Sendable {
         let environment = ProcessInfo.processInfo.environment.merging(variables) { _, ours in ours }
         var pairs = unsafe environment.map { unsafe strdup("\($0.key)=\($0.value)") } + [nil]
         defer { unsafe (words + pairs).forEach { unsafe free($0) } }
-        // Blocks all signals: the worst mask that a child may inherit.
+        // All signals are blocked, which is the worst mask that a child may inherit.
         var attributes = posix_spawnattr_t()
         unsafe posix_spawnattr_init(&attributes)
         defer { unsafe posix_spawnattr_destroy(&attributes) }
@@ -221,7 +221,7 @@ final class DaemonProgram: Sendable {
 // MARK: Commands
 
 extension DaemonProgram {
-    /// The output of a command, and its status.
+    /// The output of a command, and its exit status.
     struct Ended: Sendable {
         let status: Int32
         let output: String
@@ -250,11 +250,11 @@ extension DaemonProgram {
             throw Failure(sentence: "\(arguments) did not end within \(limit): \(complaint.text)")
         }
         let output = try String(contentsOfFile: name + ".out", encoding: .utf8)
-        // A command that a signal has ended has no status of its own.
+        // A command that was ended by a signal has no exit status of its own.
         return Ended(status: status & 0x7f == 0 ? status >> 8 & 0xff : -1, output: output, complaint: complaint.text)
     }
 
-    /// Reads to the end of the output, or as much as comes before the deadline.
+    /// Reads the output to its end, or what arrives before the deadline.
     private static func text(
         from descriptor: Int32, until deadline: ContinuousClock.Instant
     ) -> (text: String, isCut: Bool) {

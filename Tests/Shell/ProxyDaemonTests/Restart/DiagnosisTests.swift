@@ -6,7 +6,7 @@ import Reactor
 import StoreTesting
 import Testing
 
-/// The messages for an operator when something is wrong.
+/// The messages that an operator sees when something is wrong.
 @Suite("Diagnoses", .timeLimit(.minutes(10)))
 struct DiagnosisTests {
     private let folder: StoreFolder
@@ -171,7 +171,7 @@ struct DiagnosisTests {
         }
     }
 
-    /// - `@unchecked Sendable` because it is used only on the loop.
+    /// Keeps a port or a path busy. The type is `@unchecked Sendable`, because only the loop's thread uses it.
     private final class Holder: @unchecked Sendable {
         private var listener: StreamListener?
         private var socket: UDPSocket?

@@ -13,17 +13,17 @@ import Timekeeping
 
 @testable import HTTPServices
 
-/// Rule 1 and fault F1 for the whole program: each change that was acknowledged survives `kill -9`, without help.
+/// Every change that the program has acknowledged survives `kill -9` without help (rule 1, fault F1).
 @Suite("Restarts after kill -9", .timeLimit(.minutes(10)), .serialized)
 struct KilledDaemonTests {
-    /// The acknowledged changes. Kills the daemon when the expected number is reached.
+    /// Records the acknowledged changes, and kills the daemon when the expected number is reached.
     private actor Journal {
         private(set) var reported: Set<String> = []
         private(set) var removed: Set<String> = []
-        /// Removals that were requested and perhaps not answered.
+        /// The removals that were requested, but possibly not answered.
         private(set) var leaving: Set<String> = []
         private(set) var registered: Set<String> = []
-        /// The ids of tracked registrations.
+        /// The ids of registrations for which the test asked for tracking.
         private(set) var tracked: [String] = []
         private var left: Int
         private let full: @Sendable () -> Void
@@ -137,7 +137,7 @@ struct KilledDaemonTests {
 
     // MARK: Clients
 
-    /// Sends one report after the other until no answer comes. Each third account is removed again.
+    /// Sends one report after the other until the daemon no longer answers. Every third account is removed again.
     private func report(_ name: String, to daemon: DaemonProgram, _ journal: Journal) async throws {
         for number in 0... {
             let user = "\(name)n\(number)"
@@ -182,7 +182,7 @@ struct KilledDaemonTests {
         return try JSONValue(Array(body.utf8))
     }
 
-    /// Each accepted registration is done sooner or later. A lost one would stay pending forever.
+    /// Every accepted registration is finished sooner or later. A lost registration would stay pending forever.
     private func expectEnd(of id: String, at daemon: DaemonProgram) async throws {
         let body = """
             {"RegistrationRequestIds":["\(id)"],"MobileAppId":"\(RunningDaemon.app)",\

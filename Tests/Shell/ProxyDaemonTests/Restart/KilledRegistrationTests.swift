@@ -11,7 +11,7 @@ import Testing
 /// Device registration by the real program, with `kill -9`, for an app that a command has added.
 @Suite("Device registration over kill -9", .timeLimit(.minutes(10)), .serialized)
 struct KilledRegistrationTests {
-    /// The ids of the accepted registrations, by user. Kills the daemon when the expected number is reached.
+    /// Records the ids of the accepted registrations by user, and kills the daemon when the expected number is reached.
     private actor Journal {
         private(set) var accepted: [String: String] = [:]
         private let count: Int
@@ -28,7 +28,7 @@ struct KilledRegistrationTests {
         }
     }
 
-    /// The app as the command has printed it, and the receiver of its webhooks.
+    /// The app as printed by the command, and the receiver of its webhooks.
     private struct App {
         let id: String
         let token: String
@@ -109,7 +109,7 @@ struct KilledRegistrationTests {
 
     // MARK: Steps
 
-    /// - Returns: the output of a command; `nil` if it failed.
+    /// Runs a command, and returns its output; `nil` if the command failed.
     private func printed(by arguments: [String], _ folder: StoreFolder) async throws -> String? {
         let ended = try await DaemonProgram.run(arguments, in: folder)
         return ended.status == 0 ? ended.output : nil
@@ -127,7 +127,7 @@ struct KilledRegistrationTests {
         return App(id: try value("MobileAppId"), token: try value("ApiToken"), receiver: receiver)
     }
 
-    /// Sends one registration after the other until no answer comes.
+    /// Sends one registration after the other until the daemon no longer answers.
     private func register(_ name: String, _ app: App, at daemon: DaemonProgram, _ journal: Journal) async throws {
         for number in 0... {
             let user = "\(name)n\(number)"
@@ -136,7 +136,7 @@ struct KilledRegistrationTests {
         }
     }
 
-    /// - Returns: the id; `nil` if no answer came.
+    /// Registers a device of the user, and returns the request's id; `nil` if the daemon did not answer.
     private func register(_ user: String, _ app: App, at daemon: DaemonProgram) async throws -> String? {
         let answer = try await TCPClient.answer(
             to: RunningDaemon.post(
@@ -157,7 +157,7 @@ struct KilledRegistrationTests {
         return try Self.json(answer).array?.first
     }
 
-    /// Waits for the outcome. The suite's time limit ends the waiting.
+    /// Waits for the outcome of the registration. The suite's time limit ends the waiting.
     private func outcome(of id: String, _ app: App, at daemon: DaemonProgram) async throws -> String? {
         while true {
             let outcome = try await status(of: id, app, at: daemon)
@@ -178,7 +178,7 @@ struct KilledRegistrationTests {
         while try await receiver.requests.next().path != "/last" {}
     }
 
-    /// Removes the app with a command to the running daemon. After that, the token belongs to nobody.
+    /// Removes the app with a command to the running daemon. Afterwards the token belongs to nobody.
     private func expectRemoval(_ app: App, _ file: String, _ folder: StoreFolder, at daemon: DaemonProgram) async throws
     {
         let list = try await printed(by: ["app", "list", "--config", file], folder)

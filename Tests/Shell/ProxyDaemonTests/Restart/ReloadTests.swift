@@ -6,7 +6,7 @@ import LoopTesting
 import StoreTesting
 import Testing
 
-/// SIGHUP to the real program.
+/// Sends SIGHUP to the real program.
 @Suite("Reading certificates again", .timeLimit(.minutes(10)))
 struct ReloadTests {
     private let folder: StoreFolder
@@ -46,7 +46,7 @@ struct ReloadTests {
                 limits: {calls: 7, memory: 7}
                 """
             _ = try DaemonProgram.write(before + changes, in: folder)
-            let said = try await daemon.reload().filter { $0.contains("needs a restart") }
+            let said = try await daemon.reload().filter { $0.contains("takes effect only after a restart") }
             #expect(said.count == 2, "\(said)")
             for key in ["registrar.max-contacts", "limits.memory"] {
                 #expect(said.contains { $0.contains("setting=\(key)") }, "\(said)")

@@ -7,7 +7,7 @@ import StoreTesting
 import TestSupport
 import Testing
 
-/// The store of the real program, and other programs that use its files.
+/// The store of the real program, and other programs that use the store's files.
 @Suite("The program's store", .timeLimit(.minutes(10)), .serialized)
 struct StoreProgramTests {
     private let folder: StoreFolder
@@ -76,7 +76,7 @@ struct StoreProgramTests {
             for suffix in ["-wal", "-shm"] { try FileManager.default.removeItem(atPath: folder.path + suffix) }
             #expect(try await phone.register("after").hasPrefix("SIP/2.0 200"))
             #expect(try daemon.ask("/v1/explain/before@example.net").status == 200)
-            // A program that opens the file now finds the new log and keeps it.
+            // A program that now opens the database finds the new log file and does not remove it.
             try lookAndLeave()
             #expect(FileManager.default.fileExists(atPath: folder.path + "-wal"))
             #expect(try await phone.register("later").hasPrefix("SIP/2.0 200"))
@@ -162,7 +162,7 @@ struct StoreProgramTests {
             ]
             #expect(counts == [1, 0])
         }
-        // The same without a daemon.
+        // A backup is possible without a daemon too.
         let file = folder.folder + "/sippushd.yaml"
         let ended = try await DaemonProgram.run(
             ["backup", folder.folder + "/offline.db", "--config", file], in: folder)
@@ -188,7 +188,7 @@ struct StoreProgramTests {
         let refused = try await DaemonProgram.run(["serve", "--config", file], in: folder)
         #expect(refused.status == 1 && refused.complaint.contains("No space left on device"), "\(refused)")
         try empty(disk)
-        // The disk keeps room for the lock file alone. Thus SQLite, and not the lock, reports the full disk.
+        // The disk has room only for the lock file. Thus the full disk is reported by SQLite and not by the lock file.
         try Data("0 none\n".utf8).write(to: URL(filePath: disk + "/store.db.lock"))
         try fill(disk)
         let locked = try await DaemonProgram.run(["serve", "--config", file], in: folder)
@@ -206,12 +206,13 @@ struct StoreProgramTests {
                 } while answer.hasPrefix("SIP/2.0 200") && number < 2000
                 #expect(answer.hasPrefix("SIP/2.0 503") && answer.contains("\r\nRetry-After: "), "\(answer)")
                 try await expectFull(daemon)
-                // The call is handled as usual. Its records are written when there is room.
+                // The daemon handles the call as usual. The records of this call are written as soon as the disk has
+                // room.
                 #expect(try await phone.call("bob", "full@pbx").hasPrefix("SIP/2.0 100"))
                 try empty(disk)
                 while try daemon.ask("/readyz").status != 200 { try await Task.sleep(for: .milliseconds(50)) }
                 #expect(try await phone.register("later").hasPrefix("SIP/2.0 200"))
-                // This happens within a second, without any other event.
+                // The daemon writes the records within a second, without any other event.
                 while try !holds("full@pbx", in: disk + "/store.db-calls") {
                     try await Task.sleep(for: .milliseconds(50))
                 }
@@ -249,7 +250,7 @@ struct StoreProgramTests {
 
     private func expectFull(_ daemon: DaemonProgram) async throws {
         var ready = try daemon.ask("/readyz")
-        // The daemon checks the room after it has started.
+        // The daemon checks the free disk space after its start.
         while ready.status == 200 {
             try await Task.sleep(for: .milliseconds(20))
             ready = try daemon.ask("/readyz")
@@ -260,8 +261,7 @@ struct StoreProgramTests {
         #expect(figures.contains("\nsippushd_store_failing 1\n"))
     }
 
-    /// Fills the disk: with large pieces, with small ones for the rest, and with more files until nothing fits any
-    /// more.
+    /// Fills the disk: first with large pieces, then with small pieces, and then with more files until nothing fits.
     private func fill(_ disk: String) throws {
         var number = 0
         var vain = 0
@@ -285,8 +285,8 @@ struct StoreProgramTests {
         #expect(unsafe statvfs(disk, &room) == 0 && room.f_bavail == 0, "the disk is not full")
     }
 
-    /// Frees the room. It truncates the files first, because a program that another test starts at this moment keeps
-    /// them open until its `exec`.
+    /// Frees the room. The function truncates the files first, because a program that another test starts at this
+    /// moment keeps them open until its `exec`.
     private func empty(_ disk: String) throws {
         for name in try FileManager.default.contentsOfDirectory(atPath: disk) where name.hasPrefix("filler") {
             #expect(unsafe truncate("\(disk)/\(name)", 0) == 0, "\(disk)/\(name) cannot be cut")

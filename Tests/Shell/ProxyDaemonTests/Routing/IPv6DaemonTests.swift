@@ -24,9 +24,9 @@ extension RunningDaemonSuites {
             let daemon: RunningDaemon
             let places: Places
             let pbx: Endpoint
-            /// The daemon's address, by transport.
+            /// The daemon's address for each transport.
             let targets: [Transport: Endpoint]
-            /// The authority that phones trust.
+            /// The certificate authority that phones trust.
             let authority: TLSContext
 
             func register(_ contact: String, over transport: Transport = .udp, from phone: Endpoint) async {
@@ -46,7 +46,7 @@ extension RunningDaemonSuites {
             }
         }
 
-        /// Runs a test with a daemon on all transports, whose certificate is for its address.
+        /// Runs a test with a daemon that uses all transports and has a certificate for its address.
         private func withScene(
             _ change: @escaping (inout DaemonSettings) throws -> Void = { _ in }, _ body: (Scene) async throws -> Void
         ) async throws {
@@ -85,7 +85,7 @@ extension RunningDaemonSuites {
             }
         }
 
-        /// The answer to a request: it copies the fields of the request, and names the address of the phone.
+        /// The 200 to a request. The 200 copies the fields of the request and names the phone's address.
         private func ok(to request: String, contact: String) -> [UInt8] {
             let copied = request.components(separatedBy: "\r\n").filter { line in
                 ["Via:", "Record-Route:", "From:", "To:", "Call-ID:", "CSeq:"].contains { line.hasPrefix($0) }
@@ -121,7 +121,7 @@ extension RunningDaemonSuites {
             }
         }
 
-        /// The connection to Apple uses HTTP/2. Google's tokens come over HTTP/1.1.
+        /// The connection to Apple uses HTTP/2. The stand-in for Google's token service uses HTTP/1.1.
         @Test(arguments: [("apns", "DEF123GHIJ.com.example.phone.voip"), ("fcm", "my-project")])
         func `a push reaches a service at an IPv6 address`(service: String, parameter: String) async throws {
             try await withFolder { folder in

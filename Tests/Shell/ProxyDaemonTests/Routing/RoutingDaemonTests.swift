@@ -72,7 +72,7 @@ extension RunningDaemonSuites {
         ) async throws {
             try await withLoop { loop in
                 let places = Places(loop)
-                // Some tests also listen on this port for TCP.
+                // Some tests also accept TCP connections on this port.
                 let pbx = try await places.udp("pbx", at: places.freePort())
                 let tcp = try await places.freePort()
                 let result: Result<Void, any Error>
@@ -80,7 +80,7 @@ extension RunningDaemonSuites {
                     try await RunningDaemon.with { settings in
                         settings.listen.append(ListenAddress(transport: .tcp, endpoint: tcp))
                         settings.trusted = [.endpoint(pbx)]
-                        // A call waits that long for a phone that may register again.
+                        // A call waits this long for a phone that may register again.
                         settings.call.ringTimeout = .seconds(1)
                         change(&settings, pbx)
                     } _: { daemon in
@@ -103,7 +103,7 @@ extension RunningDaemonSuites {
                 switch target {
                 case "the PBX": contact = try await scene.places.tcp(never, at: scene.pbx)
                 case "an inside address":
-                    // This address differs from the one of the REGISTER, and nobody listens on its port.
+                    // This address differs from the source of the REGISTER, and nobody listens on its port.
                     contact = try await scene.places.tcp(never, at: Endpoint(IPAddress(v4: 0x7f00_0009), 0))
                 case "the daemon": contact = scene.tcp
                 default: contact = scene.daemon.sip
@@ -153,13 +153,13 @@ extension RunningDaemonSuites {
                 if transport == .tcp { try await scene.hangUp("phone") }
                 await scene.ask("MESSAGE")
                 if transport == .udp {
-                    // One arrives for each contact, at the address that the REGISTER came from. None is answered.
+                    // One MESSAGE arrives for each contact, at the source address of the REGISTER. None is answered.
                     for _ in 1...6 { _ = try await scene.places.message("MESSAGE ", at: "phone") }
                 } else {
                     let end = try await scene.places.message("SIP/2.0 4", at: "pbx")
                     #expect(end.hasPrefix("SIP/2.0 480"))
                 }
-                // The daemon has received the PBX's request, and none of its own.
+                // The daemon has received the PBX's request, and no request that it sent itself.
                 #expect(await scene.figure(.requestMessage) == 1)
             }
         }

@@ -31,12 +31,12 @@ extension RunningDaemonSuites {
                     SIPText.invite(to: "100", from: "103", at: pbx, callID: "call", branch: "call"), from: "pbx",
                     to: daemon.sip)
                 _ = try await places.message("SIP/2.0 100", at: "pbx", never: ["phone"])
-                // The provider gets the push before the phone gets anything.
+                // The provider receives the push before the phone receives anything.
                 _ = try await places.message("POST /wake/token ", at: "provider", never: ["phone"])
             }
         }
 
-        /// Runs a test with a daemon, a PBX that it trusts, a provider that never answers, and a registered phone.
+        /// Runs a test with a daemon, a trusted PBX, a provider that never answers, and a registered phone.
         private func withScene(_ transport: Transport, _ body: (Scene) async throws -> Void) async throws {
             try await withLoop { loop in
                 let places = Places(loop)
@@ -59,7 +59,7 @@ extension RunningDaemonSuites {
                         settings.listen.append(ListenAddress(transport: .tcp, endpoint: tcp))
                         settings.trusted = [.endpoint(pbx)]
                         settings.push = push
-                        // The daemon does not ask the phone, so only the phone's own packets count.
+                        // The daemon sends no OPTIONS to the phone, so only the phone's own packets count.
                         settings.call.asksConnections = false
                     } _: { daemon in
                         let scene = Scene(
@@ -88,16 +88,17 @@ extension RunningDaemonSuites {
             }
         }
 
-        /// Expects that the phone's sign lets the INVITE out once, and that the same sign of a neighbour does not.
+        /// Expects that the phone's sign of life releases the INVITE once, and that the same sign from a neighbour does
+        /// not.
         private func showsLife(_ transport: Transport, _ sign: [UInt8]) async throws {
             try await withScene(transport) { scene in
                 try await scene.call()
                 await scene.send(sign, from: "neighbour")
-                // The answer to this request comes after all effects of the neighbour's sign.
+                // The answer to this request arrives after all effects of the neighbour's sign of life.
                 await scene.send(Self.options("neighbour"), from: "neighbour")
                 _ = try await scene.places.text(until: "\r\nCall-ID: oneighbour\r\n", at: "neighbour", never: ["phone"])
                 await scene.send(sign)
-                // The OPTIONS request would also let the INVITE out, so the test sends it later.
+                // The OPTIONS request would also release the INVITE, so the test sends it later.
                 let first = try await scene.places.text(until: "\r\nCall-ID: call\r\n", at: "phone")
                 await scene.send(sign)
                 await scene.send(Self.options("phone"))
@@ -106,7 +107,7 @@ extension RunningDaemonSuites {
             }
         }
 
-        /// The branches of the INVITEs. Over UDP an INVITE may be repeated.
+        /// The branches of all INVITEs in the text. Over UDP an INVITE may be sent repeatedly.
         private static func branches(_ text: String) -> Set<Substring> {
             Set(
                 text.split(separator: "INVITE sip:").filter {

@@ -51,7 +51,7 @@ extension Connection {
 
     func removeBinding(_ id: DeviceID) throws(SQLError) { try run("DELETE FROM binding WHERE id = ?", id) }
 
-    /// The User-Agents of these devices. Devices without a User-Agent are left out.
+    /// The User-Agents of these devices. The result does not contain devices without a User-Agent.
     func userAgents(of devices: [DeviceID]) throws(SQLError) -> [DeviceID: ByteString] {
         var found: [DeviceID: ByteString] = [:]
         for device in devices {
@@ -76,7 +76,7 @@ extension Connection {
 }
 
 extension Statement {
-    /// The row as a value; `nil` if the row is malformed.
+    /// The binding in the current row; `nil` if the row is malformed.
     fileprivate func storedBinding(_ texts: inout ByteStringWriter) -> StoredBinding? {
         guard let transport = withBytes(7, { Transport(ascii: $0) }), let listener = UInt16(exactly: integer(8)),
             let remote = withBytes(9, { Endpoint(ascii: $0) }), let cseq = UInt32(exactly: integer(5)),
@@ -85,7 +85,8 @@ extension Statement {
         return StoredBinding(
             id: deviceID(0), aor: AddressOfRecord(user: text(1, &texts), host: text(2, &texts)),
             contact: text(3, &texts), callID: text(4, &texts), cseq: cseq, path: text(6, &texts).lines,
-            // The connection ended with its process. No new connection gets the number 0.
+            // The flow's connection ended with the earlier process, so the flow gets the number 0, which no new
+            // connection has.
             flow: Flow(transport: transport, listener: listener, connection: 0, remote: remote), granted: granted,
             freshUntil: UnixTime(milliseconds: integer(11)), registeredAt: UnixTime(milliseconds: integer(12)),
             isPush: integer(13) != 0)

@@ -39,11 +39,11 @@ extension Connection {
 }
 
 extension Statement {
-    /// The row as a value; `nil` if the row is malformed.
+    /// The missed call in the current row; `nil` if the row is malformed.
     fileprivate var storedBucketEntry: StoredBucketEntry? {
         let devices = text(5).split(separator: ",").compactMap { UInt64($0).map(DeviceID.init(rawValue:)) }
         guard !devices.isEmpty else { return nil }
-        // Rows of earlier versions do not have this value. They count for a caller of their own.
+        // Rows of earlier versions do not name the caller, so each of them counts for a caller of its own.
         let number = UInt64(bitPattern: integer(8))
         let caller =
             number == 0 ? Caller(hash: UInt64(bitPattern: integer(0)), isTrusted: true) : Caller(rawValue: number)

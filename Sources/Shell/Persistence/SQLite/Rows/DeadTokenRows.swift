@@ -32,7 +32,7 @@ extension Connection {
 }
 
 extension Statement {
-    /// The row as a value; `nil` if the row is malformed.
+    /// The dead token in the current row; `nil` if the row is malformed.
     fileprivate var storedDeadToken: DeadToken? {
         guard let provider = PushProvider(rawValue: text(3)), let source = DeadToken.Source(rawValue: text(6)) else {
             return nil

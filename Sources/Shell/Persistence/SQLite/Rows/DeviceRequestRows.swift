@@ -13,8 +13,8 @@ extension Connection {
             request.callback?.fields ?? "", request.acceptedAt)
     }
 
-    /// Records the end of a request. The row of an untracked request is deleted. The row of a tracked request keeps
-    /// only the outcome.
+    /// Records the end of a request. If the request is tracked, its row keeps only the outcome; otherwise the row is
+    /// deleted.
     func finish(_ request: DeviceRequest, _ outcome: DeviceOutcome, at date: UnixTime) throws(SQLError) {
         guard request.isTracked else { return try run("DELETE FROM device_request WHERE id = ?", request.id.text) }
         var failure = ""
@@ -44,7 +44,7 @@ extension Connection {
             request.user, request.token)
     }
 
-    /// The tokens that an app registered for a user. With `token`, only that token is looked up.
+    /// The tokens that an app registered for a user. If `token` is set, only this token is looked up.
     func mobileDevices(of user: String, app: String, token: String?) throws(SQLError) -> [String] {
         let rows = try statement(
             "SELECT token FROM mobile_device WHERE app = ?1 AND user = ?2 AND (?3 = '' OR token = ?3)", with: app, user,
@@ -52,13 +52,13 @@ extension Connection {
         return try values(of: rows) { $0.text(0) }
     }
 
-    /// The apps that registered a token. Upper and lower case are treated as equal.
+    /// The apps that registered a token. Tokens are compared without regard to upper and lower case.
     func mobileOwners(of token: String) throws(SQLError) -> [MobileOwner] {
         let rows = try statement("SELECT app, user FROM mobile_device WHERE token = ? COLLATE NOCASE", with: token)
         return try values(of: rows) { MobileOwner(app: $0.text(0), user: $0.text(1)) }
     }
 
-    /// The outcome of a request. Unknown and unfinished requests are pending.
+    /// The outcome of a request. A request that is unknown or unfinished counts as pending.
     func deviceOutcome(of id: RequestID, app: String) throws(SQLError) -> DeviceOutcome {
         let rows = try statement(
             """
@@ -79,7 +79,7 @@ extension Connection {
 }
 
 extension Statement {
-    /// The row as a value; `nil` if the row is malformed.
+    /// The registration or clean-up in the current row; `nil` if the row is malformed.
     fileprivate var storedDeviceRequest: DeviceRequest? {
         guard let id = RequestID(text(1)), let kind = DeviceRequest.Kind(rawValue: text(2)),
             let platform = DeviceRequest.Platform(rawValue: text(5))

@@ -5,9 +5,7 @@ import Timekeeping
 
 /// The SQL statements for apps' reports about their pushes.
 extension Connection {
-    /// Records an app's report about a push. If the same report was recorded before, the first time stays.
-    ///
-    /// - Returns: whether the push exists.
+    /// Records an app's report about a push. If the app repeats a report, the time of its first report is kept.
     func note(_ mark: PushMark, of code: PushCode, device: DeviceID, at date: UnixTime) throws(SQLError) -> Bool {
         let column = mark.rawValue
         try statement(
@@ -17,8 +15,8 @@ extension Connection {
         return changes > 0
     }
 
-    /// Records that the device has read all pushes that count in its badge. It changes a limited number of rows. Only
-    /// phones that never read anything exceed the limit, and their old pushes no longer count.
+    /// Records that the device has read all pushes that count in its badge. At most 10,000 rows are changed. Only
+    /// phones that never report a read push have more, and their old pushes no longer count.
     func noteAllRead(by device: DeviceID, at date: UnixTime) throws(SQLError) {
         try run(
             """

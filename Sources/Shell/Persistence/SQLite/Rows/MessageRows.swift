@@ -36,7 +36,7 @@ extension Connection {
 }
 
 extension Statement {
-    /// The row as a value; `nil` if the row is malformed.
+    /// The waiting message in the current row; `nil` if the row is malformed.
     fileprivate var storedMessage: StoredMessage? {
         guard let transport = withBytes(4, { Transport(ascii: $0) }), let listener = UInt16(exactly: integer(5)),
             let remote = withBytes(6, { Endpoint(ascii: $0) })
@@ -44,7 +44,8 @@ extension Statement {
         return StoredMessage(
             id: UInt64(bitPattern: integer(0)), aor: AddressOfRecord(user: byteString(1), host: byteString(2)),
             sender: byteString(3),
-            // The connection ended with its process. No new connection gets the number 0.
+            // The flow's connection ended with the earlier process, so the flow gets the number 0, which no new
+            // connection has.
             source: Flow(transport: transport, listener: listener, connection: 0, remote: remote),
             receivedAt: UnixTime(milliseconds: integer(7)), expiresAt: UnixTime(milliseconds: integer(8)),
             devices: text(9).split(separator: ",").compactMap { UInt64($0).map(DeviceID.init(rawValue:)) },

@@ -28,7 +28,8 @@ extension Connection {
         }
     }
 
-    /// Deletes rows older than this date. For each share of the limit, also deletes the oldest rows above the share.
+    /// Deletes refused requests that are older than this date. For each `RefusalShare`, also deletes the oldest rows
+    /// above its limit.
     func pruneRefused(before date: UnixTime) throws(SQLError) {
         for share in RefusalShare.allCases {
             try run(
@@ -39,7 +40,8 @@ extension Connection {
         }
     }
 
-    /// The last records about the subject, oldest first. A user is searched for as callee and as caller.
+    /// The last records about the subject, oldest first. For a user, the search finds records in which the user is the
+    /// callee or the caller.
     func refusals(of subject: TimelineSubject, limit: Int) throws(SQLError) -> [TimelineRecord] {
         let selection = "SELECT \(Self.refusedColumns) FROM refused_request WHERE"
         let order = "ORDER BY id DESC LIMIT ?"
@@ -67,7 +69,7 @@ extension Connection {
 }
 
 extension Statement {
-    /// The row as a value; `nil` if the row is malformed.
+    /// The refused request in the current row; `nil` if the row is malformed.
     fileprivate var storedRefusal: TimelineRecord? {
         guard let share = RefusalShare(rawValue: text(0)), let kind = TimelineRecord.Kind(rawValue: text(1)),
             let refusal = Refusal(rawValue: text(8)), let status = UInt16(exactly: integer(9))

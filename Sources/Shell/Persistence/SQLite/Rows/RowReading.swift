@@ -3,7 +3,7 @@ import Bytes
 import Collections
 import Storage
 
-/// Reads rows as values. A malformed row is left out, and stays in the table.
+/// Reads rows as values. A malformed row is skipped, and stays in the table.
 extension Connection {
     func values<Value>(
         of rows: Statement, limit: Int = .max, _ value: (Statement) -> Value?

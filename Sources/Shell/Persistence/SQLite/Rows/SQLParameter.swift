@@ -35,8 +35,8 @@ extension Statement {
     }
 }
 
-/// Binds values to the parameters of a statement, one after the other. It is used for rows that are written for each
-/// call and each contact, because a variadic function would copy the values and look up their types.
+/// Binds values to the parameters of a statement, one after the other. This type is used for rows that are written for
+/// each call and each contact, because a variadic function would copy the values and look up their types.
 struct ParameterList: ~Copyable {
     private let statement: Statement
     private var index = 0
@@ -109,8 +109,8 @@ extension DeviceID: SQLParameter {
     func bind(to statement: Statement, at index: Int) { rawValue.bind(to: statement, at: index) }
 }
 
-// The values below are written for each call and each contact. They are built from bytes, because a `String` costs
-// several times as much.
+// The database stores the values below for each call and each contact. The texts are built from bytes, because a
+// `String` costs several times as much.
 
 extension CallRef: SQLParameter {
     func bind(to statement: Statement, at index: Int) { statement.bind(index, text: rawValue.hexDigits.span) }

@@ -12,7 +12,7 @@ extension Connection {
         try run("DELETE FROM secret WHERE name = ? AND created_at = ?", name, date)
     }
 
-    /// Writes the end of a dialog's lifetime. If the row has a later end, that end stays.
+    /// Writes the end of a dialog's lifetime. If the row already has a later end, that end is kept.
     func write(_ renewal: DialogRenewal) throws(SQLError) {
         var digest: [UInt8] = []
         digest.append(big: renewal.digest)

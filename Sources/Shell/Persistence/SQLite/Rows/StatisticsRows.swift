@@ -4,8 +4,8 @@ import Timekeeping
 
 /// Push statistics, which SQL counts over the rows of the timeline.
 extension Connection {
-    /// The SQL expressions for the figures. For calls, SIP proves some of them without a report of the app: a phone
-    /// that registered has received the push, and a phone that answered has followed it.
+    /// The SQL expressions that compute the statistics. For calls, SIP proves some of these figures without a report of
+    /// the app: a phone that registered has received the push, and a phone that answered has followed it.
     private static let figures = """
         count(*), total(tries > 0), total(answer IN ('accepted', 'new-token')),
         total(delivery = 'finished' AND coalesce(answer NOT IN ('accepted', 'new-token'), 1)),
@@ -33,7 +33,8 @@ extension Connection {
                 GROUP BY day ORDER BY day LIMIT \(Self.groupLimit)
                 """)
         case .push:
-            // A push is on the page of its first row, because its other rows may have been written much later.
+            // The first row of a push decides on which page it is, because its other rows may have been written much
+            // later.
             rows = try statement(
                 """
                 WITH page AS (

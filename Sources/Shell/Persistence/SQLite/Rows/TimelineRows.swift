@@ -60,8 +60,8 @@ extension Connection {
 
     /// Deletes old records. Rows are deleted only from the front, so their numbers show how many rows exist.
     ///
-    /// The search ends at the first row to keep. A row that was written while the clock was ahead is an exception: its
-    /// date is later than the date of the newest row.
+    /// The deletion stops at the first row that must be kept. A row that was written while the clock was ahead is an
+    /// exception: its date is later than the date of the newest row.
     func pruneTimeline(before date: UnixTime, keeping count: Int, limit: Int) throws(SQLError) {
         let last = try statement("SELECT id, requested_at FROM push_record ORDER BY id DESC LIMIT 1")
         defer { last.reset() }
@@ -88,8 +88,8 @@ extension Connection {
     private func pushes(of subject: TimelineSubject, limit: Int) throws(SQLError) -> [TimelineRecord] {
         let selection = "SELECT \(Self.columns) FROM push_record WHERE"
         let order = "ORDER BY id DESC LIMIT ?"
-        // For calls and users the table is read from its end. Operators rarely ask for them, and an index would cost
-        // time for each call.
+        // For calls and users, the table is read from its end. Operators rarely search by call or user, and an index
+        // would cost time for each call.
         let rows =
             switch subject {
             case .user(let aor):
@@ -114,13 +114,13 @@ extension Connection {
 }
 
 extension Statement {
-    /// The row as a value; `nil` if the row is malformed.
+    /// The record in the current row; `nil` if the row is malformed.
     fileprivate var storedTimelineRecord: TimelineRecord? {
         guard let kind = TimelineRecord.Kind(rawValue: text(4)), let calls = Int(exactly: integer(5)),
             let delivery = TimelineRecord.Delivery(rawValue: text(11)), let tries = Int(exactly: integer(12))
         else { return nil }
         let callRef = optionalText(3).flatMap { UInt64($0, radix: 16) }.map(CallRef.init(rawValue:))
-        // The number of a record is valid only in the run that made it.
+        // The number of a record is valid only in the run that created it.
         var record = TimelineRecord(
             id: .init(rawValue: 0), kind: kind, user: byteString(0),
             host: byteString(1), device: deviceID(6), callRef: callRef, callID: byteString(2),
@@ -155,7 +155,7 @@ extension Statement {
         isNull(column) ? nil : Number(exactly: integer(column))
     }
 
-    /// A column with milliseconds since 1970 as a time; `nil` for NULL and for 0.
+    /// Reads a column with milliseconds since 1970 as a time; `nil` for NULL and for 0.
     private func date(_ column: Int) -> UnixTime? {
         integer(column) == 0 ? nil : UnixTime(milliseconds: integer(column))
     }

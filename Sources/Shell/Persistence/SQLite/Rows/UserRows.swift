@@ -19,14 +19,14 @@ extension Connection {
         try values(of: try statement("SELECT * FROM user")) { $0.storedUser }
     }
 
-    /// The users after the given one, by realm and name.
+    /// The next users after the given user, sorted by realm and name.
     func users(after name: ByteString, in realm: ByteString, limit: Int) throws(SQLError) -> [DigestUser] {
         let rows = try statement(
             "SELECT * FROM user WHERE (realm, name) > (?, ?) ORDER BY realm, name", with: realm, name)
         return try values(of: rows, limit: limit) { $0.storedUser }
     }
 
-    /// The names of the users after the given one, sorted by realm and name. Each has the form `name@realm`.
+    /// The names of the next users after the given user, sorted by realm and name. Each name has the form `name@realm`.
     func userNames(after name: ByteString, in realm: ByteString, limit: Int) throws(SQLError) -> [String] {
         let rows = try statement(
             "SELECT name, realm FROM user WHERE (realm, name) > (?, ?) ORDER BY realm, name", with: realm, name)
@@ -44,7 +44,7 @@ extension Connection {
 }
 
 extension ProviderState {
-    /// The column `enabled`. Versions before 0.2.0 know 0 and 1, and take a paused provider for one that is on.
+    /// The column `enabled`. Versions before 0.2.0 know only 0 and 1, and treat a paused provider as enabled.
     fileprivate var column: Int {
         switch self {
         case .off: 0

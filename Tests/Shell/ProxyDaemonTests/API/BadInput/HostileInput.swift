@@ -7,7 +7,7 @@ import Testing
 @testable import HTTPServices
 @testable import ProxyDaemon
 
-/// The data of a daemon, for a comparison before and after requests that must change nothing.
+/// The stored data of a daemon, for a comparison before and after requests that must change nothing.
 struct DaemonContent: Equatable {
     let bindings: Int
     /// The number of rows of each table.
@@ -19,8 +19,7 @@ extension RunningDaemon {
     static let apiToken = "api-token-1"
     static let registration = "/api/v1.0/orgs/org-1/pushdeviceregistration/devices"
 
-    /// Sets up an app that may register devices, and lets one source open as many connections as a table of the tests
-    /// has rows.
+    /// Adds an app that may register devices, and lets one source open as many connections as the tests need.
     static func forHostileInput(_ settings: inout DaemonSettings) {
         var app = MobileAppSettings()
         app.id = Self.app
@@ -34,16 +33,17 @@ extension RunningDaemon {
     static func hash(of text: String) -> [UInt8] { HashAlgorithm.sha256.digest(of: Array(text.utf8)) }
 
     func content(_ folder: StoreFolder) async throws -> DaemonContent {
-        // The daemon's own notes are not the result of a request.
+        // The comparison ignores the daemon's own notes, which are not the result of a request.
         DaemonContent(bindings: await bindingCount(), rows: try folder.rowCounts().filter { $0.key != "meta" })
     }
 
-    /// The statuses of the responses on one connection. More than one means that one request was read as two.
+    /// The statuses of all responses on one connection. If there is more than one status, the server has read one
+    /// request as two.
     static func statuses(_ answer: String) -> [Int] {
         answer.components(separatedBy: "HTTP/1.1 ").dropFirst().compactMap { Int($0.prefix(3)) }
     }
 
-    /// Sends each request on a connection of its own, all at the same time.
+    /// Sends all requests at the same time, each on a connection of its own.
     ///
     /// - Returns: the answers, in the order of the requests.
     func answers(_ requests: [[UInt8]]) async throws -> [String] {
@@ -65,7 +65,8 @@ extension RunningDaemon {
         return Array((head + "\r\n\r\n").utf8) + body
     }
 
-    /// Whether the answer contains text that no answer may contain, because it comes from a file or from the request.
+    /// Whether the answer contains text that no answer may contain, because the text comes from a file or from the
+    /// request.
     static func leaks(_ answer: String) -> Bool {
         ["root:", "/etc/", "/tmp/", "SQLite format", "PRIVATE KEY", "Fatal error", ".swift", "api-token-1"]
             .contains { answer.contains($0) }

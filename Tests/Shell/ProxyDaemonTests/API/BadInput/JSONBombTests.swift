@@ -30,11 +30,11 @@ extension RunningDaemonSuites {
             }
         }
 
-        /// Less than the size at which a request is refused before its route is called.
+        /// The size of the bodies, which is below the limit at which a request is refused before its route is called.
         private static let size = 200_000
 
         private static let bombs = [
-            // Depth.
+            // The following bodies are nested too deeply.
             Bomb("33 arrays", nested("[", "", "]", 33)),
             Bomb("33 objects", nested("{\"a\":", "1", "}", 33)),
             Bomb("100000 open arrays", String(repeating: "[", count: 100_000)),
@@ -42,7 +42,7 @@ extension RunningDaemonSuites {
             Bomb("both in turn", nested("[{\"a\":", "0", "}]", 20_000)),
             Bomb("deep behind a good beginning", "{\"username\":\"u\",\"x\":" + nested("[", "", "]", 5000) + "}"),
             Bomb("closed more often than opened", String(repeating: "]", count: 10_000)),
-            // Width.
+            // The following bodies have very many values, or very long texts.
             Bomb("60000 values", "[" + String(repeating: "0,", count: 60_000) + "0]"),
             Bomb(
                 "20000 keys",
@@ -52,14 +52,14 @@ extension RunningDaemonSuites {
             Bomb("a string without end", "{\"a\":\"" + String(repeating: "x", count: size)),
             Bomb("backslashes", "\"" + String(repeating: "\\", count: 99_999) + "\""),
             Bomb("blanks and nothing", String(repeating: " \t\r\n", count: size / 4)),
-            // Numbers.
+            // The following bodies have numbers that are too long, too large or invalid.
             Bomb("a number of 100000 digits", "[" + String(repeating: "9", count: 100_000) + ",]"),
             Bomb("an exponent of 100000 digits", "[1e" + String(repeating: "9", count: 100_000) + "x]"),
             Bomb("a huge exponent as a text", "{\"UserId\":1e999999999,\"MobileAppId\":1e-999999999}"),
             Bomb("not a number", "NaN"), Bomb("infinity", "[-Infinity]"), Bomb("a leading zero", "[007]"),
             Bomb("hexadecimal", "[0x10]"), Bomb("a lone sign", "[-]"), Bomb("a point at the end", "[1.]"),
             Bomb("a plus", "[+1]"),
-            // Encodings.
+            // The following bodies have other encodings than UTF-8, or invalid characters.
             Bomb("byte order mark", bytes: [0xef, 0xbb, 0xbf] + Array("{}".utf8)),
             Bomb("UTF-16, little end first", bytes: utf16("{\"username\":\"u\"}", bigEndian: false)),
             Bomb("UTF-16, big end first", bytes: utf16("{\"username\":\"u\"}", bigEndian: true)),
@@ -76,7 +76,7 @@ extension RunningDaemonSuites {
             Bomb("NUL behind the value", bytes: Array("{}".utf8) + [0]),
             Bomb("only NUL", bytes: [UInt8](repeating: 0, count: 1000)),
             Bomb("a line feed in a text", "{\"a\":\"b\nc\"}"),
-            // Types and texts.
+            // The following bodies have values of the wrong type, or a wrong syntax.
             Bomb("an array for an object", "[[]]"), Bomb("null", "null"), Bomb("true", "true"), Bomb("a text", "\"x\""),
             Bomb("a number", "7"), Bomb("two values", "{}{}"), Bomb("a comma too many", "{\"a\":1,}"),
             Bomb("single quotes", "{'a':1}"), Bomb("no quotes", "{a:1}"), Bomb("a comment", "{/**/}"),
@@ -123,7 +123,7 @@ extension RunningDaemonSuites {
             try await daemon.stop()
         }
 
-        /// New routes are included automatically.
+        /// The test covers new routes automatically, because it asks the daemon for all routes.
         @Test func `no route answers with a server error`() async throws {
             let folder = try StoreFolder()
             let daemon = try await RunningDaemon.start(folder, RunningDaemon.forHostileInput)

@@ -5,16 +5,16 @@ import Testing
 @testable import HTTPServices
 
 extension RunningDaemonSuites {
-    /// Each limit: one below it, exactly at it and one above it, as an outside client sees it. The suites of the
-    /// services test the fields of token reports and batches.
+    /// Each limit, seen by an outside client: a value just below it, exactly at it, and just above it. The suites of
+    /// the services test the fields of token reports and batches.
     @Suite("Limits of requests", .timeLimit(.minutes(10)))
     struct RequestLimitTests {
         private struct Row: Sendable {
             let name: String
             let limit: Int
-            /// Returns a request of that size.
+            /// Returns a request of this size.
             let request: @Sendable (Int) -> [UInt8]
-            /// The status up to the limit, and the status above it.
+            /// The expected status up to the limit, and the expected status above it.
             let statuses: (Int, Int)
         }
 
@@ -22,7 +22,7 @@ extension RunningDaemonSuites {
             String(repeating: letter, count: max(count, 0))
         }
 
-        /// A cleanup request for a user that does not exist. `more` makes it as long as needed.
+        /// A cleanup request for a user that does not exist. `more` extends the request to the needed length.
         private static func cleanup(_ more: String, user: String = "nobody") -> String {
             "{\"MobileAppId\":\"\(RunningDaemon.app)\",\"UserId\":\"\(user)\",\"ApiToken\":\"\(RunningDaemon.apiToken)\"\(more)}"
         }
@@ -75,7 +75,8 @@ extension RunningDaemonSuites {
                 request: { post("/cleanup", padded(cleanup(""), to: $0)) }, statuses: (202, 413)),
             Row(
                 name: "bytes of a chunked body with its frame", limit: 1 << 20,
-                // Five digits and a line end, another line end after the chunk, and the last chunk.
+                // The count includes the chunk's size of five digits, the line ends after size and chunk, and the last
+                // chunk.
                 request: { chunked("/cleanup", [padded(cleanup(""), to: $0 - 5 - 2 - 2 - 1 - 2 - 2)]) },
                 statuses: (202, 413)),
             Row(
@@ -85,7 +86,7 @@ extension RunningDaemonSuites {
                 }, statuses: (202, 400)),
             Row(
                 name: "values of JSON", limit: 50_000,
-                // The object, its three members and the array count as values too.
+                // The object, its three members and the array also count as values.
                 request: { count in
                     post("/cleanup", cleanup(",\"x\":[" + text(count - 6, "0,") + "0]"))
                 }, statuses: (202, 400)),

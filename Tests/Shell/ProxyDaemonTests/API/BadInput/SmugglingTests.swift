@@ -7,7 +7,7 @@ extension RunningDaemonSuites {
     /// more cases.
     @Suite("Smuggled requests", .timeLimit(.minutes(10)))
     struct SmugglingTests {
-        /// A request that changes something if it is read as a request.
+        /// A request that changes something if the server reads it as a request.
         private static func inner(_ key: String) -> String {
             "GET /v1/push-tokens/smuggled/S:1?token_msgs=T2sx&appid_msgs=a HTTP/1.1\r\nHost: a\r\n"
                 + "Authorization: Bearer \(key)\r\n\r\n"
@@ -15,15 +15,16 @@ extension RunningDaemonSuites {
 
         private struct Shape {
             let name: String
-            /// The header fields after Host, each with its line end, and the body.
+            /// The header fields after Host, each with its line end, followed by the body.
             var fields = ""
             var body = ""
             var first = "POST /v1/push-tokens HTTP/1.1\r\nHost: a\r\n"
-            /// The statuses that are allowed. Exactly one response must come.
+            /// The statuses that the server may answer. The server must send exactly one response.
             var statuses = [400]
         }
 
-        /// `{}` stands for the inner request, `{n}` for its length, and `{x}` for its length in hexadecimal digits.
+        /// The requests to send. `{}` means the inner request, `{n}` its length, and `{x}` its length in hexadecimal
+        /// digits.
         private static let shapes = [
             Shape(
                 name: "CL.TE", fields: "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n", body: "0\r\n\r\n{}"),
@@ -123,7 +124,7 @@ extension RunningDaemonSuites {
             let after = try await daemon.content(folder)
             #expect(after == before)
             try await daemon.expectAlive()
-            // The inner request is valid if it is sent alone.
+            // The inner request is valid if the client sends it alone.
             let status = RunningDaemon.statuses(
                 try await daemon.answer(inner.replacing("Host: a", with: "Host: a\r\nConnection: close")))
             #expect(status == [200])

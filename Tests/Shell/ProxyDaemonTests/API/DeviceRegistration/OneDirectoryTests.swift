@@ -13,7 +13,7 @@ import Testing
 @testable import ProxyDaemon
 
 extension RunningDaemonSuites {
-    /// Device registration in a complete daemon, with the directory of the SIP side and with a stand-in for the
+    /// Device registration in a complete daemon that also has devices registered by SIP, with a stand-in for the
     /// providers.
     @Suite("Device registration beside SIP", .timeLimit(.minutes(10)))
     struct OneDirectoryTests {
@@ -43,7 +43,7 @@ extension RunningDaemonSuites {
             return try? JSONValue(Array(answer[start...].utf8))
         }
 
-        /// Registers a token, and waits for the end. The suite's time limit ends the waiting.
+        /// Registers a token, and waits for the outcome. The suite's time limit ends the waiting.
         ///
         /// - Returns: `Success`, or the reason of the failure.
         private func register(_ daemon: RunningDaemon, _ token: String) async throws -> String? {
@@ -59,7 +59,7 @@ extension RunningDaemonSuites {
             }
         }
 
-        /// Cleans up, and waits until the device is removed.
+        /// Removes devices with a clean-up, and waits until the device is removed.
         private func cleanUp(_ daemon: RunningDaemon, _ token: String) async throws {
             _ = try await post(daemon, "/cleanup", #""UserId":"100","DeviceToken":"\#(token)""#)
             while await !daemon.devices("100").isEmpty {
@@ -68,7 +68,7 @@ extension RunningDaemonSuites {
             }
         }
 
-        /// Sends a REGISTER with push parameters, and waits for its 200.
+        /// Sends a REGISTER with push parameters and waits for its 200.
         private func register(_ daemon: RunningDaemon, bySIPWith parameters: String) async throws {
             try await withLoop { loop in
                 let outside = Outside(loop)

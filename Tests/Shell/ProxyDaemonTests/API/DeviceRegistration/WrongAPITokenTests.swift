@@ -15,7 +15,7 @@ import Testing
 
 extension RunningDaemonSuites {
     /// Threat T8 for the tokens in request bodies: the answer to a wrong token is the same as to a right one, but wrong
-    /// ones are counted.
+    /// tokens are counted.
     @Suite("Wrong API tokens", .timeLimit(.minutes(10)))
     struct WrongAPITokenTests {
         private static let paths = ["", "/batch", "/status", "/status/", "/cleanup", "/cleanup/batch"]
@@ -33,7 +33,7 @@ extension RunningDaemonSuites {
                 ["x-ms-track-registration: true"])
         }
 
-        /// The body that the path expects.
+        /// Returns a valid body for the path.
         private static func body(_ path: String, _ item: String) -> String {
             path.hasSuffix("/batch") ? "[\(item)]" : item
         }
@@ -50,9 +50,9 @@ extension RunningDaemonSuites {
                 let answer = try await daemon.answer(Self.request(path, Self.body(path, Self.item("guess \(number)"))))
                 #expect(RunningDaemon.statuses(answer) == [path.hasPrefix("/status") ? 200 : 202], "\(path)")
             }
-            // One attempt is left: a right token is accepted, and does not count.
+            // One attempt is left. A right token is accepted and does not count as an attempt.
             #expect(try await statuses(daemon, Self.request("/status", Self.item())) == [200])
-            // The last attempt is answered like all others.
+            // The last allowed attempt gets the same answer as all others.
             #expect(try await statuses(daemon, Self.request("", Self.item("guess 10"))) == [202])
             let before = try await daemon.content(folder)
             let requests = Self.paths.flatMap { path in
@@ -71,7 +71,7 @@ extension RunningDaemonSuites {
             let other = try await RunningDaemon.answer(
                 Self.request("", Self.item()), of: IPAddress(v4: 0x7f00_0002), from: daemon.api)
             #expect(RunningDaemon.statuses(other) == [202])
-            // Other services are not affected, and keys cannot be guessed.
+            // The API's other services still accept the client, because nobody can guess keys.
             try await daemon.expectAlive()
             try await daemon.expect(200, get: "/v1/dead-tokens", key: RunningDaemon.readerKey)
             #expect(!daemon.log.lines.contains { $0.contains("guess") || $0.contains(RunningDaemon.apiToken) })
@@ -154,7 +154,7 @@ extension RunningDaemon {
         _ request: [UInt8], of client: IPAddress, from endpoint: Endpoint
     ) async throws -> String {
         let received = Mailbox<String>()
-        // The call blocks.
+        // The call blocks, so it has a thread of its own.
         Thread.detachNewThread { received.put(blockingAnswer(request, of: client, from: endpoint)) }
         return try await received.next()
     }

@@ -10,12 +10,12 @@ import Testing
 
 @testable import ProxyDaemon
 
-/// A daemon that serves notifications, with a stand-in for all providers.
+/// A daemon that serves notifications, with one stand-in for all providers.
 struct NotificationDaemon {
     let daemon: RunningDaemon
     let providers: Providers
 
-    /// A token of 32 bytes, and its form in Apple's requests.
+    /// A token of 32 bytes, and the form that it has in Apple's requests.
     static let voip = ("AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=", String(repeating: "01", count: 32))
     static let remote = ("AgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgI=", String(repeating: "02", count: 32))
     /// `google-token` in base64.
@@ -68,7 +68,7 @@ struct NotificationDaemon {
         try #require(status == 200)
     }
 
-    /// Reports an iPhone with both tokens.
+    /// Reports an iPhone with a token for calls and a token for messages.
     func reportPhone() async throws {
         try await report(
             #""selector":"S:1","token_calls":"\#(Self.voip.0)","appid_calls":"com.example.phone.voip","#
@@ -102,7 +102,7 @@ struct NotificationDaemon {
 
     /// Sends a request to the mediator.
     ///
-    /// - Returns: the code in its answer.
+    /// - Returns: the code in the answer.
     func mediate(_ body: String, isForm: Bool = false) async throws -> Int64? {
         let answer = try await send(
             body, to: isForm ? "/pnm2" : "/pnm2/send",
@@ -113,7 +113,7 @@ struct NotificationDaemon {
         return answer.body?["code"]?.integer
     }
 
-    /// Waits for that many pushes. The test's time limit ends the waiting.
+    /// Waits until the provider has received this many pushes. The test's time limit ends the waiting.
     func pushes(_ count: Int) async throws -> [PushRecord] {
         while true {
             let records = await providers.records

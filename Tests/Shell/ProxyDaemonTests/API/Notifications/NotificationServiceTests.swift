@@ -36,7 +36,8 @@ extension RunningDaemonSuites {
                 let lines = bench.daemon.log.lines
                 #expect(
                     lines.contains {
-                        $0.contains("API change") && $0.contains("api-key=sender") && $0.contains("status=202")
+                        $0.contains("an API request made a change") && $0.contains("api-key=sender")
+                            && $0.contains("status=202")
                     })
                 #expect(!lines.contains { $0.contains("planted-text") })
             }
@@ -60,7 +61,7 @@ extension RunningDaemonSuites {
                 let apple = try #require(pushes.first { $0.service == "apns" })
                 #expect(apple.token == NotificationDaemon.remote.1 && apple.isAccepted)
                 #expect(apple.headers["apns-push-type"] == "alert" && apple.headers["apns-id"] == code)
-                // The device's code differs in each run.
+                // The code of the device differs in each run, so the test removes it.
                 #expect(
                     apple.body.replacing(/,"device":"[A-Za-z0-9_-]{32}"/, with: "")
                         == #"{"aps":{"alert":{"title":"Ti","body":"Te"},"sound":"default","badge":1},"id":"\#(code)","#
@@ -83,7 +84,7 @@ extension RunningDaemonSuites {
                     #""selector":"S:3","token_msgs":"\#(NotificationDaemon.google.0)","appid_msgs":"my-project""#)
                 let sent = try await bench.send(#"{"users":["100"],"message":"x"}"#)
                 let code = try #require(sent.body?["code"]?.string)
-                // Two pushes arrive. The third device has no token for the message.
+                // Two pushes arrive. The third device has no token for messages.
                 var metrics: JSONValue?
                 while metrics?["accepted"]?.integer != 2 {
                     let answer = try await bench.get("/api/v1/notifications/\(code)/metrics/")
@@ -96,7 +97,7 @@ extension RunningDaemonSuites {
                 #expect(metrics?["received_by"]?.integer == 0)
                 let devices = try #require(metrics?["devices"]?.array)
                 let device = try #require(devices.first?["device"]?.string)
-                // The app marks it.
+                // The app reports that the push was received and followed.
                 let path = "/api/v1/pushes/\(code)/"
                 for mark in ["received", "follow"] {
                     let answer = try await bench.send(
@@ -107,7 +108,7 @@ extension RunningDaemonSuites {
                 #expect(marked?["received_by"]?.integer == 1)
                 #expect(marked?["followed_by"]?.integer == 1)
 
-                // The same name can also address one device alone.
+                // The id of a device can be the only target of a notification.
                 let one = try await bench.send(
                     #"{"devices":["/api/v1/devices/\#(device)/","https://10darts.com/api/v1/devices/nobodys/"],"message":"y"}"#
                 )
@@ -206,7 +207,7 @@ extension RunningDaemonSuites {
             more(#""\#(name)":"\#(String(repeating: "x", count: length))""#)
         }
 
-        /// A valid request with additional members.
+        /// Returns a valid request with additional members.
         private static func more(_ members: String) -> String { #"{"users":["100"],"message":"x",\#(members)}"# }
 
         private static let bodies: [(String, Int)] = [
@@ -299,7 +300,8 @@ extension RunningDaemonSuites {
                         + #""Message":"hi","Badge":3,"Sound":"default","UserName":"103","UserDisplayName":"Anna","#
                         + #""ContentType":"text/plain","Id":"i1","ThreadId":"t1"}"#)
                 #expect(push.isAccepted)
-                // Without an account, and again now that the device is remembered.
+                // The two requests name no account. The daemon finds the device, and remembers it for the second
+                // request.
                 for _ in 1...2 {
                     #expect(try await bench.mediate(message("NotifyGenericTextMessage", selector: nil)) == 200)
                 }

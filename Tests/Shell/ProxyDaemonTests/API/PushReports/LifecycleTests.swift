@@ -27,7 +27,8 @@ private struct Story {
     static let key = "spd_" + String(repeating: "L", count: 43)
     static let token = "device-token-of-the-phone"
 
-    /// Runs a test with a daemon, by default with a store of its own. `changed` may change the settings.
+    /// Runs a test with a daemon that has a store of its own by default. `changed` may change the settings of the
+    /// daemon.
     static func with(
         _ folder: StoreFolder? = nil, _ changed: @escaping (inout DaemonSettings) -> Void = { _ in },
         _ body: (Story) async throws -> Void
@@ -73,9 +74,9 @@ private struct Story {
         _ = try await outside.message("SIP/2.0 200", of: "r\(user)")
     }
 
-    /// Makes a call that nobody answers, and waits until it is over.
+    /// Makes a call that nobody answers, and waits until it has ended.
     ///
-    /// - Returns: the data of its push.
+    /// - Returns: the data of the call's push.
     func missedCall(_ number: Int, user: String = "100") async throws -> JSONValue {
         let count = await outside.pushes.count
         let local = await outside.local
@@ -176,7 +177,7 @@ extension RunningDaemonSuites {
                         try await story.status(
                             "PATCH \(path)/", push.body, authorization: "Token \(RunningDaemon.readerKey)") == 403)
                 }
-                // It counts once, even though it was reported several times.
+                // The push counts once, although it was reported several times.
                 let statistics = try await story.json("/v1/push-statistics?by=push")
                 let row = try #require(statistics["statistics"]?.array?.first)
                 #expect(
@@ -240,7 +241,7 @@ extension RunningDaemonSuites {
                 #expect(try await story.status("PATCH /api/v1/pushes/\(pushes[1].id)/read/", pushes[1].body) == 200)
                 let push = try await story.missedCall(5)
                 #expect(push.badge == 3)
-                // The push of another user's device, and pushes that do not exist.
+                // The first id is the push of another user's device. The others do not exist.
                 for id in [try await story.push(3).id, UUID().uuidString, "x"] {
                     #expect(try await story.status("PATCH /api/v1/pushes/\(id)/read/", push.body) == 404)
                 }
@@ -258,19 +259,19 @@ extension RunningDaemonSuites {
                 let rows = try await story.json("/v1/push-statistics?by=push")["statistics"]?.array ?? []
                 let first = rows.first { $0["push"]?.string == pushes[1].id }
                 #expect(first?["read"]?.integer == 1)
-                // The last row may not be written yet.
+                // The last row may not have been written yet.
                 #expect(rows.count == 8 || rows.count == 9)
             }
         }
 
-        /// T7: for ids of others, the answer is 404, as for ids that do not exist, and never 403.
+        /// For the id of another user's push, the API answers 404 as for an id that does not exist, and never 403 (T7).
         @Test func `others' pushes and no pushes are answered alike`() async throws {
             try await Story.with { story in
                 try await story.register(1)
                 try await story.register(1, user: "101", token: "another-device-token")
                 let own = try await story.missedCall(1)
                 let other = try await story.missedCall(2, user: "101")
-                // The row of the push is written together with this mark.
+                // The store writes the push together with this report that it was received.
                 #expect(try await story.status("PUT /api/v1/pushes/\(other.id)/received/", other.body) == 200)
                 let unknown = UUID().uuidString.lowercased()
                 var answers: Set<String> = []
@@ -286,7 +287,7 @@ extension RunningDaemonSuites {
                     }
                 }
                 #expect(answers.count == 1)
-                // None of these marks was kept.
+                // The daemon has stored none of these reports.
                 let device = try await story.json("/v1/pushes/\(other.id)")["devices"]?.array?.first
                 #expect(device?["read"]?.bool == false && device?["followed"]?.bool == false)
             }
@@ -315,7 +316,7 @@ extension RunningDaemonSuites {
                 #expect(try other.integer("SELECT count(*) FROM bucket_entry") == 0)
                 #expect(try await story.missedCall(3).badge == 1)
             }
-            // The same after a restart: the forgotten calls count as read.
+            // The result is the same after a restart: the removed calls count as read.
             try await Story.with(folder) { story in
                 let push = try await story.missedCall(4)
                 #expect(push.badge == 2)
@@ -356,7 +357,7 @@ extension RunningDaemonSuites {
                         "GET /v1/pushes/\(name)", authorization: "Bearer \(Story.key)")
                     #expect(status == 404)
                 }
-                // Only the platform's routes accept the platform's authorization schemes.
+                // Only the routes for the platform accept its authorization schemes.
                 #expect(try await story.status("GET /v1/pushes/\(id)", authorization: "Token \(Story.key)") == 401)
             }
         }
@@ -397,7 +398,7 @@ extension RunningDaemonSuites {
             try await Story.with { story in
                 try await story.register(1)
                 let push = try await story.missedCall(1)
-                // The row of the push is written together with this mark.
+                // The store writes the push together with this report that it was received.
                 #expect(try await story.status("PATCH /api/v1/pushes/\(push.id)/received/", push.body) == 200)
                 let now = Int64(Date().timeIntervalSince1970)
                 let today = Date().formatted(.iso8601.year().month().day())

@@ -1,0 +1,41 @@
+import Collections
+import Synchronization
+
+/// Runs operations one after the other, in the order of their arrival. Each operation waits for the store, and depends
+/// on state that the previous operation may change.
+final class OneAtATime: Sendable {
+    private struct State {
+        var isBusy = false
+        /// The operations that wait for their turn. They are few, because the HTTP server limits the number of
+        /// requests.
+        var waiting = Queue<CheckedContinuation<Void, Never>>()
+    }
+
+    private let state = Mutex(State())
+
+    /// Begins an operation: waits until all earlier operations have ended. Call ``leave()`` at the end of the
+    /// operation.
+    func enter() async {
+        await withCheckedContinuation { turn in
+            let isFree = state.withLock { state in
+                guard !state.isBusy else {
+                    state.waiting.append(turn)
+                    return false
+                }
+                state.isBusy = true
+                return true
+            }
+            if isFree { turn.resume() }
+        }
+    }
+
+    /// Ends the operation, so that the next operation can begin.
+    func leave() {
+        let next = state.withLock { state in
+            let next = state.waiting.popFirst()
+            state.isBusy = next != nil
+            return next
+        }
+        next?.resume()
+    }
+}

@@ -1,0 +1,67 @@
+import FoundationEssentials
+import Reactor
+
+/// The state that a running daemon reports by `GET /readyz`.
+package enum DaemonState: Hashable, Sendable {
+    case ready
+    /// It serves, and a part of its work fails, for this reason.
+    case degraded(String)
+    /// It refuses changes, or does not answer, for this reason.
+    case notReady(String)
+}
+
+/// The store's file, as this process sees it.
+package struct StoreFact: Hashable, Sendable {
+    package let path: String
+    package let isThere: Bool
+    /// Whether a lock shows that the store was there before.
+    package let hasLock: Bool
+    /// Whether this process may look into the folder.
+    package let isVisible: Bool
+
+    package init(path: String, isThere: Bool, hasLock: Bool, isVisible: Bool = true) {
+        (self.path, self.isThere, self.hasLock, self.isVisible) = (path, isThere, hasLock, isVisible)
+    }
+
+    init(at path: String) {
+        let files = FileManager.default
+        self.init(
+            path: path, isThere: files.fileExists(atPath: path), hasLock: files.fileExists(atPath: path + ".lock"),
+            isVisible: FileAccess.answer(to: .enter, of: .own, at: DaemonSettings.folder(of: path)) == .allowed)
+    }
+}
+
+/// Findings about the running daemon and its store.
+package enum StateFindings {
+    package static func daemon(at control: String, isThere: Bool, _ state: DaemonState?) -> Finding {
+        guard isThere else {
+            return Finding("daemon", .note, "no daemon answers on \(control)", cure: "systemctl start sippushd")
+        }
+        return switch state {
+        case nil, .ready: Finding("daemon", .ok, "it answers on \(control)")
+        case .degraded(let reason):
+            Finding(
+                "daemon", .note, "a part of its work fails: \(reason)",
+                cure: "Other lines of this report, or sippushd provider list, have the cause.")
+        case .notReady(let reason):
+            Finding(
+                "daemon", .wrong, "it is not ready: \(reason)",
+                cure: "Other lines of this report have the cause. The log says since when: journalctl -u sippushd.")
+        }
+    }
+
+    package static func store(_ fact: StoreFact, hasDaemon: Bool) -> [Finding] {
+        guard fact.isVisible else { return [] }
+        guard !fact.isThere else { return [Finding("store", .ok, "\(fact.path) is there")] }
+        guard fact.hasLock || hasDaemon else { return [] }
+        return [
+            Finding(
+                "store", .wrong,
+                "\(fact.path) is not there, but it was"
+                    + (hasDaemon ? ", and the running daemon stores no change" : ", and the daemon does not start"),
+                cure:
+                    "Mount its disk, correct store in the settings, or restore a backup: docs/Operations.md, Restore. To begin with an empty store, stop the daemon and remove \(fact.path).lock."
+            )
+        ]
+    }
+}
