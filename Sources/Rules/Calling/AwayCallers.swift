@@ -3,7 +3,7 @@ import SIPTransactions
 
 /// Calls of an earlier run whose callers lost their connections when that run ended. When such a caller connects again,
 /// the responses to its calls are sent on the new connection.
-package struct AwayCallers {
+package struct AwayCallers: ~Copyable {
     /// Calls from trusted peers, by the peer's address.
     private var peers: [IPAddress: [ProxiedRequest]] = [:]
 

@@ -163,13 +163,12 @@ package struct Registrar: ~Copyable {
 
     // MARK: Bookkeeping
 
-    /// Notes that a phone has refreshed these bindings, with its User-Agent.
+    /// Notes that a phone has refreshed this binding, with its User-Agent.
     ///
-    /// - Returns: whether these are the first refreshed bindings that wait to be written.
-    package mutating func noteRefreshed(_ devices: some Collection<DeviceID>, saying agent: ByteString) -> Bool {
-        guard !devices.isEmpty else { return false }
+    /// - Returns: whether this is the first refreshed binding that waits to be written.
+    package mutating func noteRefreshed(_ device: DeviceID, saying agent: ByteString) -> Bool {
         let isFirst = refreshedLately.isEmpty
-        refreshedLately.insert(devices, saying: agent)
+        refreshedLately.insert(device, saying: agent)
         return isFirst
     }
 

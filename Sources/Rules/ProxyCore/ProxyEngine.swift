@@ -82,7 +82,7 @@ package final class ProxyEngine {
 
     package var counters: CounterSet { output.counters }
 
-    package var upstreamWatch: UpstreamWatch { network.upstream }
+    package var upstreamWatch: UpstreamWatch { _read { yield network.upstream } }
 
     /// The part that refuses requests while the daemon is overloaded.
     package var admission: Admission { access.admission }

@@ -119,7 +119,9 @@ package struct ProxySettings: Sendable {
     package var unreadAge: Duration = .seconds(604_800)
 
     package init() {}
+}
 
+extension [TrustedPeer] {
     /// Whether a single port of an address is trusted, because phones have the other ports.
-    package func hasOnePort(_ address: IPAddress) -> Bool { trusted.contains { $0.isOnePort(of: address) } }
+    package func haveOnePort(of address: IPAddress) -> Bool { contains { $0.isOnePort(of: address) } }
 }

@@ -8,6 +8,11 @@ package import Timekeeping
 
 /// Keeps the buckets of missed calls, and sends each device its list when it registers again (R19 to R27).
 extension PushLedger {
+    /// Whether the device has missed calls that it was not notified about.
+    package func hasMissedCalls(_ device: DeviceID, of aor: AddressOfRecord) -> Bool {
+        buckets.hasMissedCalls(device, of: aor)
+    }
+
     /// Applies an event to a user's bucket. The changes are written to the journal immediately, and to the store soon.
     package mutating func tellBucket(
         of aor: AddressOfRecord, into actions: inout some PushOrders,

@@ -1,7 +1,6 @@
 package import Addressing
 package import Bytes
 package import Registration
-package import ProxyPolicy
 package import SIPGrammar
 
 /// One of our SIP listeners, with the host and port by which other hosts reach it.
@@ -141,12 +140,6 @@ package struct LocalIdentity: Sendable {
         let host = uri.host.lowercased()
         if domains.contains(host) { return host }
         return hosts.contains(host) ? domains.first : nil
-    }
-
-    /// The domain of the user that a Request-URI names. The upstream's host counts as our first domain too (T9.19).
-    package func home(of uri: SIPURI, _ settings: ProxySettings, upstreamAt places: [Endpoint]) -> ByteString? {
-        if let home = home(of: uri) { return home }
-        return settings.upstreamHosts.name(uri, of: settings.upstream, at: places) ? domains.first : nil
     }
 
     /// The listener from which a request to `remote` is sent, with the transport and the address family of `remote`.

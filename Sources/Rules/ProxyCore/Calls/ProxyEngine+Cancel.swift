@@ -65,7 +65,7 @@ extension ProxyEngine {
             forward(incoming, from: caller, next, on: hop, pass, now: now)
             return
         case .initial(let next) where incoming.request.to.tag == nil:
-            guard let home = identity.home(of: next.requestURI, settings, upstreamAt: network.upstream.places),
+            guard let home = home(of: next.requestURI),
                 let aor = AddressOfRecord(next.requestURI, home: home)
             else { break }
             let caller = caller(of: incoming.request, on: incoming.flow, isTrusted: incoming.isTrusted)

@@ -166,7 +166,7 @@ extension ProxyEngine {
                 requestURI: target.requestURI, via: via(for: client, listener: listener, incoming), maxForwards: 70)
             if CallerIdentity.wantsIDPrivacy(request.frame) { edits.removed = [.pAssertedIdentity] }
             edits.topViaAddition = incoming.viaAddition
-            edits.strip(incoming, settings, realms: identity.realms)
+            edits.strip(incoming, settings.stripped, realms: identity.realms)
             log.info(
                 "a phone is told that its call is over",
                 [

@@ -84,7 +84,7 @@ extension ProxyEngine {
         let side = pass.sender
         switch side.party {
         case .peer: return isPeer(flow)
-        case .upstream: return isPeer(flow) || side.flow.remote.speaks(as: flow.remote, settings)
+        case .upstream: return isPeer(flow) || side.flow.remote.speaks(as: flow.remote, settings.trusted)
         case .phone(let id):
             if isSame(flow, side.flow) || isProved(flow, pass) { return true }
             guard let present = registrar.bindings.flow(of: id) else { return false }
@@ -147,7 +147,7 @@ extension ProxyEngine {
 
     /// Whether the flow's remote endpoint is trusted or is the upstream.
     func isPeer(_ flow: Flow) -> Bool {
-        isTrusted(flow) || network.upstream.isSource(flow.remote, settings)
+        isTrusted(flow) || network.upstream.isSource(flow.remote, of: settings.upstream, settings.trusted)
     }
 
     // MARK: Whose password

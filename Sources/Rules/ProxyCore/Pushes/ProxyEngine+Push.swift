@@ -159,7 +159,7 @@ extension ProxyEngine {
 extension ProxyEngine {
     /// Sends a device that has registered again the list of calls that it missed.
     func reportMissedCalls(to device: DeviceID, of aor: AddressOfRecord, now: Moment) {
-        guard ledger.buckets.hasMissedCalls(device, of: aor),
+        guard ledger.hasMissedCalls(device, of: aor),
             let target = registrar.bindings.forkTarget(device, now: now.instant), let token = target.pushToken,
             !ledger.isPaused(token.provider)
         else { return }

@@ -202,7 +202,8 @@ extension ProxyEngine {
     }
 
     private func noteAccepted(_ incoming: IncomingRequest, toWriteLater rows: some Collection<DeviceID>, now: Moment) {
-        if registrar.noteRefreshed(rows, saying: UserAgent.said(in: incoming.request)) {
+        let agent = UserAgent.said(in: incoming.request)
+        for row in rows where registrar.noteRefreshed(row, saying: agent) {
             _ = output.timers.schedule(.bookkeepingDue, at: now.instant + Self.bookkeepingDelay)
         }
         output.counters.count(.registerAccepted)

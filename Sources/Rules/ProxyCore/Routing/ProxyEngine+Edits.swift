@@ -18,7 +18,7 @@ extension ProxyEngine {
     /// Removes fields that must not leave this daemon: identity fields of an untrusted sender (T9.7), credentials for
     /// our own realms (T9.8), and a display name that has changed since the dialog began (T20.7).
     func strip(_ edits: inout RequestEdits, of incoming: IncomingRequest) {
-        edits.strip(incoming, settings, realms: identity.realms)
+        edits.strip(incoming, settings.stripped, realms: identity.realms)
         edits.fromStart = fromStart(of: incoming.request)
     }
 

@@ -20,7 +20,7 @@ extension ProxyEngine {
     func initialRequestReceived(_ incoming: IncomingRequest, _ next: RouteSet.Next, now: Moment) {
         let request = incoming.request
         let named = deviceNamed(byPURR: next.requestURI)
-        let home = named?.aor.host ?? identity.home(of: next.requestURI, settings, upstreamAt: network.upstream.places)
+        let home = named?.aor.host ?? home(of: next.requestURI)
         guard home != nil || next.requestURI.scheme == .tel else {
             refuse(incoming, .forbidden, because: .foreignDomain, now: now)
             return
@@ -55,6 +55,13 @@ extension ProxyEngine {
         } else {
             deliverToUser(incoming, next, home: home, caller: caller, now: now)
         }
+    }
+
+    /// The domain of the user that a Request-URI names. The upstream's host counts as our first domain too (T9.19).
+    func home(of uri: SIPURI) -> ByteString? {
+        if let home = identity.home(of: uri) { return home }
+        guard settings.upstreamHosts.name(uri, of: settings.upstream, at: network.upstream.places) else { return nil }
+        return identity.domains.first
     }
 
     /// The caller to whose limits the request of an untrusted sender counts, after its password was checked. If the

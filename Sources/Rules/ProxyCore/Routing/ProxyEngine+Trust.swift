@@ -69,13 +69,13 @@ extension ProxyEngine {
     /// The kind of sender of a response that came from another address than its request was sent to: a peer, the
     /// callee, or unknown.
     func sender(on flow: Flow, of client: ClientTransactionID) -> ClientPlaces.Sender {
-        guard isTrusted(flow) || network.upstream.isSource(flow.remote, settings) else {
+        guard isPeer(flow) else {
             return isOfCallee(flow, client) ? .callee : .unknown
         }
         let name = network.upstream.server == .none ? nil : settings.upstream?.host.string.lowercased()
         return .peer(
             ClientPlaces.Peer(
-                hasOnePort: settings.hasOnePort(flow.remote.address),
+                hasOnePort: settings.trusted.haveOnePort(of: flow.remote.address),
                 certified: name == nil ? .none : network.upstream.server,
                 isCertified: name.map { network.flows.names(on: flow)?.contains($0) == true } ?? false))
     }

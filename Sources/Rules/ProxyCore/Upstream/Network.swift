@@ -3,7 +3,7 @@ import ProxyPolicy
 import Routing
 
 /// The engine's knowledge about flows, host names and the upstream.
-struct Network {
+struct Network: ~Copyable {
     var flows: KnownFlows
     /// The host names that are being looked up.
     var lookups = Lookups()

@@ -5,7 +5,7 @@ package import Timekeeping
 
 /// The engine's knowledge about flows: when each flow last showed life, and which host names the peer's certificate
 /// proves.
-package struct KnownFlows {
+package struct KnownFlows: ~Copyable {
     /// The time at which each flow last showed life; `nil` if `call.ring-live-flow-within` is zero.
     private var activity: FlowActivity?
     /// The UDP flows on which keep-alives are expected, with their deadlines.

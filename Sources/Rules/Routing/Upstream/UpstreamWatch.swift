@@ -5,7 +5,7 @@ package import Timekeeping
 
 /// The state of the checks of the upstream and of the daemon's advertised host name. ``UpstreamHealth`` orders probes,
 /// and the engine sends them.
-package struct UpstreamWatch {
+package struct UpstreamWatch: ~Copyable {
     package var health = UpstreamHealth(.off, isUsed: false, now: .distantPast)
     package var ownName = AdvertisedName(isUsed: false, now: .distantPast)
     /// The addresses of the upstream's host name, from the last look-up.
@@ -35,9 +35,15 @@ package struct UpstreamWatch {
 
     /// Whether the source belongs to the upstream: to its address in the settings, or else to an address of its host
     /// name.
-    package func isSource(_ source: Endpoint, _ settings: ProxySettings) -> Bool {
-        if let (_, endpoint) = settings.upstream?.numeric { return endpoint.speaks(as: source, settings) }
-        return places.contains { $0.speaks(as: source, settings) }
+    ///
+    /// - Parameters:
+    ///   - source: the source of a message.
+    ///   - upstream: the setting `upstream`.
+    ///   - trusted: the setting `trusted`.
+    /// - Returns: whether the source is the upstream.
+    package func isSource(_ source: Endpoint, of upstream: NextHop?, _ trusted: [TrustedPeer]) -> Bool {
+        if let (_, endpoint) = upstream?.numeric { return endpoint.speaks(as: source, trusted) }
+        return places.contains { $0.speaks(as: source, trusted) }
     }
 
     private static let limit = 64
@@ -54,7 +60,7 @@ package struct UpstreamWatch {
 extension Endpoint {
     /// Whether a server with this address may send from the port of `source`. The server may use any port, unless only
     /// one port of its address is trusted because phones use the others.
-    package func speaks(as source: Endpoint, _ settings: ProxySettings) -> Bool {
-        speaks(as: source, hasOnePort: settings.hasOnePort(source.address))
+    package func speaks(as source: Endpoint, _ trusted: [TrustedPeer]) -> Bool {
+        speaks(as: source, hasOnePort: trusted.haveOnePort(of: source.address))
     }
 }

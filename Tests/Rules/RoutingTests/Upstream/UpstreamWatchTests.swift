@@ -15,6 +15,15 @@ struct UpstreamWatchTests {
         ResolvedHop(transport: .udp, endpoint: endpoint(last), server: server)
     }
 
+    /// The endpoints that count as the upstream.
+    private func sources(
+        among places: [Endpoint], _ watch: borrowing UpstreamWatch, _ settings: ProxySettings
+    ) -> [Endpoint] {
+        var found: [Endpoint] = []
+        for place in places where watch.isSource(place, of: settings.upstream, settings.trusted) { found.append(place) }
+        return found
+    }
+
     @Test func `addresses of its name add up, each once, and the oldest go beyond 64`() {
         var watch = UpstreamWatch()
         watch.resolved(to: [hop(1), hop(2), hop(1)])
@@ -35,12 +44,12 @@ struct UpstreamWatchTests {
         var watch = UpstreamWatch()
         var settings = ProxySettings()
         settings.upstream = NextHop("sip:pbx.example.net")
-        #expect(!watch.isSource(endpoint(1), settings))
+        let places = [endpoint(1), endpoint(1, 40_000), endpoint(2)]
+        #expect(sources(among: places, watch, settings).isEmpty)
         watch.resolved(to: [hop(1)])
-        #expect(watch.isSource(endpoint(1), settings) && watch.isSource(endpoint(1, 40_000), settings))
-        #expect(!watch.isSource(endpoint(2), settings))
+        #expect(sources(among: places, watch, settings) == [endpoint(1), endpoint(1, 40_000)])
         settings.trusted = [.endpoint(endpoint(1))]
-        #expect(watch.isSource(endpoint(1), settings) && !watch.isSource(endpoint(1, 40_000), settings))
+        #expect(sources(among: places, watch, settings) == [endpoint(1)])
     }
 
     @Test func `an upstream that the settings name by address has that address alone`() {
@@ -48,10 +57,10 @@ struct UpstreamWatchTests {
         var settings = ProxySettings()
         settings.upstream = NextHop("sip:192.0.2.7:5080")
         watch.resolved(to: [hop(1)])
-        #expect(watch.isSource(endpoint(7, 5080), settings) && watch.isSource(endpoint(7, 1), settings))
-        #expect(!watch.isSource(endpoint(1), settings))
+        let places = [endpoint(7, 5080), endpoint(7, 1), endpoint(1)]
+        #expect(sources(among: places, watch, settings) == [endpoint(7, 5080), endpoint(7, 1)])
         settings.trusted = [.endpoint(endpoint(7, 5080))]
-        #expect(!watch.isSource(endpoint(7, 1), settings))
+        #expect(sources(among: places, watch, settings) == [endpoint(7, 5080)])
     }
 
     @Test func `a hop that is this daemon is told once`() {
