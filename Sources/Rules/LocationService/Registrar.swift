@@ -161,6 +161,14 @@ package struct Registrar: ~Copyable {
             number: answers, now: now, to: &out, seal: seal)
     }
 
+    // MARK: Callers
+
+    /// The binding of the phone that sent the request: the phone is registered on the request's flow, as the user that
+    /// the request names as its caller. If the phone moves during the call, its new flow is found by this binding.
+    package func device(calling incoming: IncomingRequest, _ identity: LocalIdentity) -> DeviceID? {
+        identity.callingUser(of: incoming).flatMap { aor in bindings.device(of: aor) { $0 == incoming.flow } }
+    }
+
     // MARK: Bookkeeping
 
     /// Notes that a phone has refreshed this binding, with its User-Agent.

@@ -82,7 +82,7 @@ package final class ProxyEngine {
 
     package var counters: CounterSet { output.counters }
 
-    package var upstreamWatch: UpstreamWatch { _read { yield network.upstream } }
+    package var upstreamState: UpstreamState { _read { yield network.upstream } }
 
     /// The part that refuses requests while the daemon is overloaded.
     package var admission: Admission { access.admission }

@@ -35,7 +35,7 @@ final class AskedContact {
     /// - Returns: `nil` if the contact cannot be stored, so that the request gets 400.
     init?(
         _ address: NameAddress, in request: SIPRequest, _ outbound: OutboundSupport, settings: RegistrarSettings,
-        limits: ExpiryLimits
+        lifetime: ContactLifetime
     ) {
         guard let text = ContactText.canonical(address) else { return nil }
         let flow = RegistrationFlow(address)
@@ -46,7 +46,7 @@ final class AskedContact {
         // The stored contact has no `reg-id` unless outbound flows apply.
         self.text = flow != nil && !counts ? ContactText.withoutFlowNumber(text) : text
         self.triple = triple
-        expires = address.expires ?? request.expires ?? limits.standard
+        expires = lifetime.asked(byContact: address.expires, byRequest: request.expires)
         push = PushParameters(triple, settings: settings)
         label = DeviceLabel(contact: address, sources: settings.labelSources)
     }

@@ -15,7 +15,7 @@ struct ContactRegistration {
     let stored: [StoredContact]
     let enabled: ProviderSet
     let settings: RegistrarSettings
-    let limits: ExpiryLimits
+    let lifetime: ContactLifetime
     let featureCaps: FeatureCaps
     let now: Moment
 
@@ -30,14 +30,14 @@ struct ContactRegistration {
 
     init(
         request: SIPRequest, flow: Flow, stored: [StoredContact], enabled: ProviderSet, settings: RegistrarSettings,
-        limits: ExpiryLimits, featureCaps: FeatureCaps, now: Moment
+        lifetime: ContactLifetime, featureCaps: FeatureCaps, now: Moment
     ) {
         self.request = request
         self.flow = flow
         self.stored = stored
         self.enabled = enabled
         self.settings = settings
-        self.limits = limits
+        self.lifetime = lifetime
         self.featureCaps = featureCaps
         self.now = now
         taken = Array(repeating: false, count: stored.count)
@@ -101,7 +101,8 @@ struct ContactRegistration {
             request.frame.values(of: .path).reduce(0, { $0 + $1.count }) <= Self.longestField
         else { return .rejected(.badRequest, []) }
         for address in request.contacts {
-            guard let contact = AskedContact(address, in: request, outbound, settings: settings, limits: limits) else {
+            guard let contact = AskedContact(address, in: request, outbound, settings: settings, lifetime: lifetime)
+            else {
                 return .rejected(.badRequest, [])
             }
             asked.append(contact)
@@ -113,8 +114,8 @@ struct ContactRegistration {
             return .rejected(.forbidden, [.warning(380, by: aor.host, "SIPS Not Allowed")])
         }
         for contact in asked where !contact.isSignOut {
-            let isPush = contact.token != nil && limits.leastForPush > limits.least && reasonNotToPush(contact) == nil
-            let least = isPush ? limits.leastForPush : limits.least
+            let isPush = contact.token != nil && lifetime.isLongerForPush && reasonNotToPush(contact) == nil
+            let least = lifetime.minimum(isPush: isPush)
             guard contact.expires >= least else {
                 let minimum = AddedField("Min-Expires", ByteString("\(least)"))
                 return .rejected(.intervalTooBrief, [minimum] + (contact.push == .none ? [] : offer(to: nil)))
@@ -209,7 +210,7 @@ struct ContactRegistration {
     // MARK: Changes
 
     private func install(_ contact: AskedContact, as id: DeviceID, in plan: RegisterPlan) {
-        let granted = min(contact.expires, limits.most)
+        let granted = lifetime.granted(contact.expires)
         // A contact keeps the number of a provider that is switched off, and becomes a push contact when the provider
         // is switched on.
         var provider: UInt8 = 0

@@ -12,12 +12,12 @@ package import Timekeeping
 /// field.
 package struct RegisterProcessor: Sendable {
     package let settings: RegistrarSettings
-    private let limits: ExpiryLimits
+    private let lifetime: ContactLifetime
     private let featureCaps: FeatureCaps
 
     package init(settings: RegistrarSettings) {
         self.settings = settings
-        limits = ExpiryLimits(settings)
+        lifetime = ContactLifetime(settings)
         featureCaps = FeatureCaps(settings)
     }
 
@@ -41,7 +41,7 @@ package struct RegisterProcessor: Sendable {
             plan.announcement.echoed = ShortList(stored.lazy.filter { $0.callID == request.callID }.map(\.id))
             var registration = ContactRegistration(
                 request: request, flow: flow, stored: stored, enabled: table.enabled, settings: settings,
-                limits: limits, featureCaps: featureCaps, now: now)
+                lifetime: lifetime, featureCaps: featureCaps, now: now)
             registration.announceAgain(plan)
             plan.facts = [.retransmission]
             return .accepted(plan)
@@ -50,7 +50,8 @@ package struct RegisterProcessor: Sendable {
         if request.contactIsStar { return removeAll(stored, request, plan) }
         if request.contacts.isEmpty { return .accepted(plan) }
         var registration = ContactRegistration(
-            request: request, flow: flow, stored: stored, enabled: table.enabled, settings: settings, limits: limits,
+            request: request, flow: flow, stored: stored, enabled: table.enabled, settings: settings,
+            lifetime: lifetime,
             featureCaps: featureCaps, now: now)
         return registration.decide(plan, firstNewID: table.nextID)
     }
@@ -65,9 +66,9 @@ package struct RegisterProcessor: Sendable {
     private func refresh(
         _ request: SIPRequest, for aor: AddressOfRecord, on flow: Flow, in table: borrowing BindingTable, now: Moment
     ) -> RegisterDecision? {
-        let expires = request.expires ?? limits.standard
+        let expires = lifetime.asked(byContact: nil, byRequest: request.expires)
         guard request.contacts.count == 1, !request.contactIsStar, request.path.isEmpty,
-            expires >= limits.leastForPush, let contact = request.frame.firstValue(of: .contact),
+            expires >= lifetime.minimum(isPush: true), let contact = request.frame.firstValue(of: .contact),
             let first = table.firstSlot(of: aor), !request.frame.contains(.featureCaps)
         else { return nil }
 
@@ -87,7 +88,7 @@ package struct RegisterProcessor: Sendable {
             isPush || binding.provider == 0, table.isInForce(binding, now: now.instant)
         else { return nil }
 
-        let granted = min(expires, limits.most)
+        let granted = lifetime.granted(expires)
         let refresh = ContactRefresh(
             id: binding.id, slot: refreshed, first: first, cseq: request.cseq.number, granted: granted,
             freshUntil: now.instant.adding(seconds: granted), registeredAt: now.date, provider: binding.provider,

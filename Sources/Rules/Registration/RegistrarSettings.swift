@@ -108,39 +108,8 @@ package struct RegistrarSettings: SettingsGroup, Equatable {
 
 extension RegistrarSettings {
     /// The value of Flow-Timer in seconds; `nil` if none is announced.
-    var flowTimerSeconds: UInt32? { flowTimer == .zero ? nil : ExpiryLimits.seconds(flowTimer) }
+    var flowTimerSeconds: UInt32? { flowTimer == .zero ? nil : ContactLifetime.seconds(flowTimer) }
 
     /// The value of `+sip.pnsreg` in seconds; `nil` if none is announced.
-    var refreshSeconds: UInt32? { announcedRefresh == .zero ? nil : ExpiryLimits.seconds(announcedRefresh) }
-}
-
-/// The limits for an expiry in whole seconds, the unit of SIP.
-struct ExpiryLimits: Sendable {
-    let standard, least, most: UInt32
-    /// The minimum expiry of a contact with push parameters, which must not end before its refresh push (RFC 8599
-    /// section 5.6.1.1). An expiry of an hour or more is never refused as too brief (RFC 3261 section 10.3 step 7).
-    let leastForPush: UInt32
-
-    init(_ settings: RegistrarSettings) {
-        standard = Self.seconds(settings.defaultExpiry)
-        least = max(1, Self.seconds(settings.minExpiry))
-        most = Self.seconds(settings.maxExpiry)
-        leastForPush = max(least, min(Self.seconds(settings.refreshPushLead), 3600))
-    }
-
-    static func seconds(_ duration: Duration) -> UInt32 { UInt32(clamping: duration.components.seconds) }
-}
-
-extension Instant {
-    /// Adds seconds without the 128-bit arithmetic of `Duration`, because this method runs for every REGISTER.
-    func adding(seconds: UInt32) -> Instant {
-        let (sum, overflow) = nanoseconds.addingReportingOverflow(Int64(seconds) * 1_000_000_000)
-        return overflow ? .distantFuture : Instant(nanoseconds: sum)
-    }
-
-    /// The whole seconds until a later instant, rounded up.
-    func seconds(until later: Instant) -> Int64 {
-        let difference = later.nanoseconds.subtractingReportingOverflow(nanoseconds).partialValue
-        return difference <= 0 ? 0 : (difference - 1) / 1_000_000_000 + 1
-    }
+    var refreshSeconds: UInt32? { announcedRefresh == .zero ? nil : ContactLifetime.seconds(announcedRefresh) }
 }

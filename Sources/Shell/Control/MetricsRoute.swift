@@ -19,7 +19,7 @@ struct MetricsRoute {
         router.add("GET", "/metrics", scope: .metrics, described: .metrics) { call throws(ServiceProblem) in
             var (figures, servers, reports, providers) = await door.ask(.everything) { engine, _ in
                 (
-                    engine.figures, engine.upstreamWatch.health.servers, engine.pushReports,
+                    engine.figures, engine.upstreamState.health.servers, engine.pushReports,
                     ProviderReport.all(of: engine)
                 )
             }

@@ -72,7 +72,7 @@ extension ProxyEngine {
             guard admitsBesides(incoming, from: caller, now: now) else { return }
             let parties = HeldShares.Parties(caller: caller)
             if !incoming.isTrusted, let upstream = settings.upstream {
-                guard callersBinding(incoming) != nil else { break }
+                guard registrar.device(calling: incoming, identity) != nil else { break }
                 guard let (incoming, call) = startProxying(incoming, to: [nil], parties: parties, now: now) else {
                     return
                 }
@@ -80,7 +80,7 @@ extension ProxyEngine {
                 sendToHop(incoming, edits, for: 0, of: call, to: upstream, now: now)
                 return
             }
-            guard incoming.isTrusted || callersBinding(incoming) != nil,
+            guard incoming.isTrusted || registrar.device(calling: incoming, identity) != nil,
                 let target = registrar.bindings.forkTargets(for: aor, now: now.instant).first(where: {
                     $0.isFresh && !$0.flow.isClosed
                 })

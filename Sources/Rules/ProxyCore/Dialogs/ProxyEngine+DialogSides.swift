@@ -13,47 +13,6 @@ import Timekeeping
 /// Identifies the two sides of a dialog, and checks that a request comes from the side that its tag names (T20.2,
 /// T20.4).
 extension ProxyEngine {
-    // MARK: When the dialog is made
-
-    /// Makes the sealed dialog token for our Record-Route.
-    func dialogToken(_ incoming: IncomingRequest, to flow: Flow, device: DeviceID?, now: Moment) -> [UInt8] {
-        let callee = device.map { DialogSide(.phone($0), on: flow) } ?? DialogSide(.upstream, on: flow)
-        let caller = callersSide(incoming)
-        let (holdsCaller, holdsCallee) = (caller.party.isPhone, callee.party.isPhone)
-        var names: DialogNames?
-        if holdsCaller || holdsCallee {
-            names = DialogNames(
-                of: incoming.request, sip.transactions.branchKey, holdsCaller: holdsCaller, holdsCallee: holdsCallee)
-        }
-        let token = DialogToken(made: now.date, caller: caller, callee: callee, names: names)
-        return functions.seal.seal(
-            token.encoded(in: dialogs.run), incoming.request.callID, incoming.request.from.tag ?? .empty)
-    }
-
-    private func callersSide(_ incoming: IncomingRequest) -> DialogSide {
-        if isTrusted(incoming.flow) { return DialogSide(.peer, on: incoming.flow) }
-        if let binding = callersBinding(incoming) { return DialogSide(.phone(binding), on: incoming.flow) }
-        return DialogSide(.caller(incoming.sender.map { hash(of: $0) } ?? 0), on: incoming.flow)
-    }
-
-    /// The binding of the phone that makes the call. If the phone moves during the call, its new flow is found by this
-    /// binding.
-    func callersBinding(_ incoming: IncomingRequest) -> DeviceID? {
-        identity.callingUser(of: incoming).flatMap { aor in registrar.bindings.device(of: aor) { $0 == incoming.flow } }
-    }
-
-    /// A 48-bit hash of an AOR, which stands for the user in a dialog token. The hash is cryptographic and the token is
-    /// sealed, so nobody can choose a user name with the hash of another user.
-    private func hash(of aor: AddressOfRecord) -> UInt64 {
-        var text = aor.user.array
-        text.append("@")
-        text.append(aor.host)
-        let hash = functions.digest.hash(.sha256, text).prefix(6).reduce(0 as UInt64) { $0 << 8 | UInt64($1) }
-        return max(hash, 1)
-    }
-
-    // MARK: When it is used
-
     /// Whether a request inside a dialog may pass. If the result is false, this method has answered the request: with
     /// 407 if a password can prove the sender, otherwise with 403.
     func admits(_ incoming: IncomingRequest, _ pass: DialogPass, now: Moment) -> Bool {
@@ -293,45 +252,5 @@ extension ProxyEngine {
         if endpoint.port == 5060 || endpoint.port == 5061 { return true }
         if let (_, upstream) = settings.upstream?.numeric, upstream == endpoint { return true }
         return network.upstream.places.contains(endpoint) || settings.trusted.contains(.endpoint(endpoint))
-    }
-}
-
-/// Reads our token in the Route of a request inside a dialog.
-extension ProxyEngine {
-    /// Whether the Route of a request has our dialog token, a forged token or none, and where the request goes next.
-    func route(of request: SIPRequest) -> RouteSet.Kind {
-        RouteSet.preprocess(request, identity: identity) { pass($0, of: request) }
-    }
-
-    /// Opens the token for the request that brings it; `nil` if the token is not ours, or was made for another call.
-    func pass(_ text: ByteString, of request: SIPRequest) -> DialogPass? {
-        // Outside a dialog, the token has no effect, no matter who sends the token (T20.3).
-        guard let toTag = request.to.tag, !toTag.isEmpty else { return nil }
-        let fromTag = request.from.tag ?? .empty
-        if let opened = functions.seal.open(text, request.callID, fromTag) {
-            return pass(opened, isFromCaller: true)
-        }
-        return functions.seal.open(text, request.callID, toTag).flatMap { pass($0, isFromCaller: false) }
-    }
-
-    func pass(_ opened: DialogSeal.Opened, isFromCaller: Bool) -> DialogPass? {
-        DialogToken(opened.plain, in: dialogs.run).map {
-            DialogPass(token: $0, isFromCaller: isFromCaller, digest: opened.digest)
-        }
-    }
-
-    func isAlive(_ pass: DialogPass, now: Moment) -> Bool {
-        now.date <= dialogs.renewals.end(of: pass.digest, made: pass.token.made, lifetime: settings.call.dialogLifetime)
-    }
-
-    /// Extends the life of a dialog: a request in the second half of its life gives the dialog a full new life.
-    func renew(_ pass: DialogPass, now: Moment) {
-        let lifetime = settings.call.dialogLifetime
-        let end = dialogs.renewals.end(of: pass.digest, made: pass.token.made, lifetime: lifetime)
-        let rest = end - now.date
-        guard rest + rest < lifetime else { return }
-        let until = now.date + lifetime
-        dialogs.renewals.renew(pass.digest, until: until, now: now.date)
-        act(.record([.dialogRenewed(pass.digest, until: until)]))
     }
 }

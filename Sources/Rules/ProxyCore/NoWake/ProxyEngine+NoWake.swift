@@ -114,11 +114,6 @@ extension ProxyEngine {
         )
     }
 
-    /// Cancels the forward of a call, if its destination does not ring yet, because a phone has registered.
-    func withdrawForward(of call: ProxiedRequest, now: Moment) {
-        if call.fork.isForwardPending { update(call, now: now) { $0.forwardWithdrawn() } }
-    }
-
     /// Ends a forward whose destination neither rings nor answers in time.
     func forwardTimedOut(_ call: ProxiedRequest, now: Moment) {
         for branch in call.fork.branches.indices where call.fork.branches[branch].isWaiting {

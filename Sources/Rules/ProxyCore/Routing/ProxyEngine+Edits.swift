@@ -43,35 +43,6 @@ extension ProxyEngine {
             if offersReuse { via.append(";alias") }
         }
     }
-
-    /// The Record-Route values to add: one, or two if the sides of the dialog use different listeners. With two values,
-    /// each side reaches this daemon over its own transport.
-    func recordRoutes(
-        _ incoming: IncomingRequest, _ edits: RequestEdits, to flow: Flow, device: DeviceID?, now: Moment
-    ) -> [ByteString] {
-        guard let inbound = identity.listener(incoming.flow.listener), let outbound = identity.listener(flow.listener)
-        else { return [] }
-        let user = dialogToken(incoming, to: flow, device: device, now: now)
-        let isSIPS = edits.requestURI.isSIPS
-        let callee = Self.recordRoute(user, outbound, isSIPS: isSIPS)
-        guard inbound.number != outbound.number else { return [callee] }
-        return [callee, Self.recordRoute(user, inbound, isSIPS: isSIPS && inbound.transport.isSecure)]
-    }
-
-    static func recordRoute(_ user: [UInt8], _ listener: Listener, isSIPS: Bool) -> ByteString {
-        ByteString(capacity: user.count + listener.sentBy.count + 32) { value in
-            value.append(isSIPS ? "<sips:" : "<sip:")
-            value.append(user.span)
-            value.append("@")
-            value.append(listener.sentBy)
-            if listener.transport != .udp {
-                value.append(";transport=")
-                // WebSocket over TLS also has the URI parameter `ws` (RFC 7118).
-                value.append(text: (listener.transport == .wss ? .ws : listener.transport).parameterName)
-            }
-            value.append(";lr>")
-        }
-    }
 }
 
 /// Chooses the hops for requests to devices (rules T9.1 to T9.4). A Contact identifies a device, but does not decide

@@ -69,7 +69,7 @@ extension ProxyEngine {
     /// The kind of sender of a response that came from another address than its request was sent to: a peer, the
     /// callee, or unknown.
     func sender(on flow: Flow, of client: ClientTransactionID) -> ClientPlaces.Sender {
-        guard isPeer(flow) else {
+        guard isTrusted(flow) || network.upstream.isSource(flow.remote, of: settings.upstream, settings.trusted) else {
             return isOfCallee(flow, client) ? .callee : .unknown
         }
         let name = network.upstream.server == .none ? nil : settings.upstream?.host.string.lowercased()

@@ -7,7 +7,7 @@ struct Network: ~Copyable {
     var flows: KnownFlows
     /// The host names that are being looked up.
     var lookups = Lookups()
-    var upstream = UpstreamWatch()
+    var upstream = UpstreamState()
 
     init(_ settings: ProxySettings) { flows = KnownFlows(settings) }
 }

@@ -128,7 +128,8 @@ extension ProxyEngine {
     func deliver(_ branch: Int, of call: ProxiedRequest, to target: ForkTarget, now: Moment) {
         if let request = call.dialogRequest { return deliver(request, of: call, to: target, now: now) }
         guard let userCall = call.userCall, let incoming = revive(call) else { return }
-        withdrawForward(of: call, now: now)
+        // A forward whose destination does not ring yet is cancelled, because the phone has registered.
+        if call.fork.isForwardPending { update(call, now: now) { $0.forwardWithdrawn() } }
         ledger.drop(branch, of: call, now: now, into: &output.actions)
         let isFirst = !call.fork.branches[branch].hasMoved
         if isFirst {

@@ -64,7 +64,7 @@ package final class PushDispatcher {
         /// The server that the token names; `nil` if the app has a server of its own.
         let origin: String?
         let slot: Int
-        var attempt: PushAttempt
+        var attempt: PushRetries
         /// Whether the push has its turn: the queue has released it, and it counts among the parallel requests.
         var hasPlace = false
         let isNotification: Bool
@@ -73,7 +73,7 @@ package final class PushDispatcher {
         var credential: String?
         var pause = DeadlineID.none
 
-        init(_ request: PushRequest, to server: PushServer, at origin: String?, slot: Int, _ attempt: PushAttempt) {
+        init(_ request: PushRequest, to server: PushServer, at origin: String?, slot: Int, _ attempt: PushRetries) {
             self.request = request
             self.server = server
             self.origin = origin
@@ -216,7 +216,7 @@ package final class PushDispatcher {
         let origin = servers.server(of: app).app.origin(of: request.token)
         let entry = Entry(
             request, to: servers.server(of: app, at: origin), at: origin, slot: freeSlots.popLast() ?? slots.count,
-            PushAttempt(
+            PushRetries(
                 pauses: request.pauses, deadline: now.instant + (request.deadline - now.date),
                 answerTimeout: answerTimeout))
         entries[request.id] = entry

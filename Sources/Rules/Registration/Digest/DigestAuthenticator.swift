@@ -137,8 +137,8 @@ package struct DigestAuthenticator: Sendable {
         var isStale = false
         for credentials in all where credentials.realm == realm {
             guard let answer = answer(credentials, to: request) else { continue }
-            guard let nonce = Nonce(credentials.nonce, for: holder, functions), nonce.issued <= now,
-                now - nonce.issued <= settings.nonceLifetime
+            guard let nonce = Nonce(credentials.nonce, for: holder, functions),
+                nonce.isYoung(now: now, lifetime: settings.nonceLifetime)
             else {
                 isStale = true
                 continue

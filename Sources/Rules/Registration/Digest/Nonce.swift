@@ -51,6 +51,9 @@ struct Nonce {
         issued = Instant(nanoseconds: Int64(Self.number(body[5..<10])) * 1_000_000)
     }
 
+    /// Whether the nonce may still be used, and was not made in the future.
+    func isYoung(now: Instant, lifetime: Duration) -> Bool { issued <= now && now - issued <= lifetime }
+
     private static func code(_ body: [UInt8], _ holder: NonceHolder, _ functions: DigestFunctions) -> [UInt8] {
         var text = body
         if case .source(let address) = holder {

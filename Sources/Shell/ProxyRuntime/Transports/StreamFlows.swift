@@ -17,7 +17,7 @@ package final class StreamFlows: @unchecked Sendable {
     private let loop: EventLoop
     private let log: Log
     private(set) weak var shard: ProxyShard?
-    private var sources = FlowSources([])
+    private var sources = OutgoingAddresses([])
     private(set) var connections: [UInt64: FlowConnection] = [:]
     /// For each flow to an address, the number of the connection that serves it. The daemon opened most of these
     /// connections.
@@ -68,7 +68,7 @@ package final class StreamFlows: @unchecked Sendable {
     /// Starts to serve the given listeners. Connections that the daemon opens use the addresses of these listeners.
     package func start(for shard: ProxyShard, listeners: [Listener]) {
         self.shard = shard
-        sources = FlowSources(listeners)
+        sources = OutgoingAddresses(listeners)
         loop.handshakeLimit = HandshakeLimit(
             perSecond: admission.limits.handshakesPerSource,
             isExempt: { [weak self] peer in

@@ -37,9 +37,9 @@ struct UpstreamTests {
     private static func deserted() throws -> EngineBench {
         let bench = bench()
         _ = answer(bench, to: try question(bench.pass(.zero)))
-        #expect(bench.engine.upstreamWatch.health.servers.map(\.state) == [.up])
+        #expect(bench.engine.upstreamState.health.servers.map(\.state) == [.up])
         _ = bench.pass(.seconds(34))
-        #expect(bench.engine.upstreamWatch.health.isAway)
+        #expect(bench.engine.upstreamState.health.isAway)
         return bench
     }
 
@@ -51,7 +51,7 @@ struct UpstreamTests {
         #expect(text.hasPrefix("OPTIONS sip:10.0.0.2:5060 SIP/2.0\r\nVia: SIP/2.0/UDP 10.0.0.1:5060;branch=z9hG4bK"))
         #expect(text.contains("\r\nFrom: <sip:10.0.0.1:5060>;tag=") && text.contains("\r\nCSeq: 1 OPTIONS\r\n"))
         #expect(Self.answer(bench, 403, to: try Self.question(sent)).isEmpty)
-        #expect(bench.engine.upstreamWatch.health.servers.map(\.state) == [.up])
+        #expect(bench.engine.upstreamState.health.servers.map(\.state) == [.up])
     }
 
     @Test func `while it is away a call is refused at once, with instructions, until it answers`() throws {
@@ -84,13 +84,13 @@ struct UpstreamTests {
     @Test func `where OPTIONS were never answered, a call is tried`() throws {
         let bench = Self.bench()
         _ = bench.pass(.seconds(10))
-        #expect(bench.engine.upstreamWatch.health.isAway)
+        #expect(bench.engine.upstreamState.health.isAway)
         let sent = bench.receive(bench.inviteText())
         #expect(story(sent) == ["100 invite > phone", "invite > pbx"])
         #expect(story(bench.pass(.seconds(4))).last == "503 invite > phone")
         let next = try #require(sentRequest(bench.receive(bench.inviteText(callID: "n", branch: "n"))))
         _ = Self.answer(bench, 100, to: next)
-        #expect(!bench.engine.upstreamWatch.health.isAway)
+        #expect(!bench.engine.upstreamState.health.isAway)
         // The daemon repeats the earlier 503, because nobody has acknowledged it.
         #expect(
             !bench.pass(.seconds(20)).texts.contains { $0.hasPrefix("SIP/2.0 503") && $0.contains("Call-ID: n\r\n") })
@@ -131,6 +131,6 @@ struct UpstreamTests {
         _ = bench.pass(.seconds(10))
         bench.change { $0.upstream = NextHop("sip:10.0.0.3:5060") }
         #expect(story(bench.pass(.zero)) == ["options > 10.0.0.3:5060"])
-        #expect(!bench.engine.upstreamWatch.health.isAway)
+        #expect(!bench.engine.upstreamState.health.isAway)
     }
 }

@@ -5,7 +5,7 @@ import Routing
 /// The source addresses of connections that the daemon opens. The daemon opens a connection from the address of the
 /// listener in Via, because a PBX knows the daemon by this address. If a listener is bound to all addresses, the kernel
 /// chooses.
-struct FlowSources {
+struct OutgoingAddresses {
     /// The addresses of the listeners. The index in this array is the listener's number.
     private let addresses: [IPAddress?]
     /// For each listener, the number of the first listener with the same address. Listeners with the same address share

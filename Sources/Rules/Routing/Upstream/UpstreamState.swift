@@ -5,7 +5,7 @@ package import Timekeeping
 
 /// The state of the checks of the upstream and of the daemon's advertised host name. ``UpstreamHealth`` orders probes,
 /// and the engine sends them.
-package struct UpstreamWatch: ~Copyable {
+package struct UpstreamState: ~Copyable {
     package var health = UpstreamHealth(.off, isUsed: false, now: .distantPast)
     package var ownName = AdvertisedName(isUsed: false, now: .distantPast)
     /// The addresses of the upstream's host name, from the last look-up.

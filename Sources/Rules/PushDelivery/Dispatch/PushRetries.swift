@@ -4,7 +4,7 @@ package import Timekeeping
 ///
 /// This type performs no input or output: it reads no clock and sends no requests. The caller reports events to it and
 /// carries out the returned actions.
-package struct PushAttempt: Hashable, Sendable {
+package struct PushRetries: Hashable, Sendable {
     package enum State: Hashable, Sendable {
         /// The push waits for its turn at the provider or for a credential. The next state is `sent` or `ended`.
         case queued
@@ -159,7 +159,7 @@ package struct PushAttempt: Hashable, Sendable {
 
 extension PushRequest {
     /// The pauses for this kind of push.
-    var pauses: PushAttempt.Pauses {
+    var pauses: PushRetries.Pauses {
         switch message {
         case .incomingCall, .silent: .call
         case .missedCalls: .missedCalls
