@@ -247,9 +247,9 @@ package struct UserCallKey: Equatable {
 /// ``WakeDesk`` finds a call by the devices that the call waits for.
 package struct Calls: ~Copyable {
     /// Answered calls that are still in the journal, in case the daemon restarts.
-    package var answered = AnsweredCalls()
+    package private(set) var answered = AnsweredCalls()
     /// Callers whose connections ended with an earlier run of the daemon.
-    package var away = AwayCallers()
+    package private(set) var away = AwayCallers()
     private var calls: [ProxiedRequest?] = []
     private var vacant: [UInt32] = []
     /// The calls by server transaction, until the transaction ends, because a CANCEL names the transaction.
@@ -258,7 +258,7 @@ package struct Calls: ~Copyable {
     package private(set) var shares = HeldShares()
     package private(set) var limits: HeldShares.Limits
     /// Calls that are over, for phones that got a push for them and have not registered yet.
-    package var ended = EndedCalls()
+    package private(set) var ended = EndedCalls()
     private var lastID: UInt64 = 0
     /// The latest calls, which keep their parsed request. Most phones wake within a few seconds, and parsing an INVITE
     /// again costs nearly as much as sending it. But a parsed request takes nearly as much memory as the rest of a
@@ -378,6 +378,48 @@ package struct Calls: ~Copyable {
         calls[Int(call.place)] = nil
         vacant.append(call.place)
     }
+
+    // MARK: Ended calls
+
+    /// Keeps an ended call for phones that got a push for it and have not registered yet.
+    package mutating func keeps(_ call: EndedCall) { ended.append(call) }
+
+    package mutating func dropOldestEnded() -> EndedCall? { ended.dropOldest() }
+
+    // MARK: Callers of an earlier run
+
+    /// Notes that the connection of the caller ended with the earlier run.
+    package mutating func isAway(callerOf call: ProxiedRequest) { away.add(call) }
+
+    /// Removes and returns the calls of a peer that has connected again.
+    package mutating func returned(_ peer: IPAddress) -> [ProxiedRequest] { away.take(of: peer) }
+
+    /// Ends the wait for callers of the earlier run.
+    package mutating func callersGivenUp() { away = AwayCallers() }
+
+    // MARK: Answered calls, which the journal keeps
+
+    /// Notes a 2xx of a phone, see ``AnsweredCalls/note(_:in:now:)``.
+    package mutating func answered(_ call: ProxiedRequest, in dialog: Int, now: Instant) {
+        answered.note(call, in: dialog, now: now)
+    }
+
+    /// Notes that the ACK of a 2xx has passed.
+    package mutating func acknowledged(_ dialog: Int, now: Instant) { answered.acknowledged(dialog, now: now) }
+
+    /// Adds a call that was answered in an earlier run.
+    package mutating func resumeAnswered(_ call: ProxiedRequest, now: Instant) { answered.resume(call, now: now) }
+
+    /// The time for which the caller of this method must set a timer; `nil` if no timer is needed.
+    package mutating func journalTimerWanted() -> Instant? { answered.timerWanted() }
+
+    /// Handles a timer of the journal.
+    ///
+    /// - Returns: whether the timer is the one that was wanted last.
+    package mutating func journalTimerFired(now: Instant) -> Bool { answered.timerFired(now: now) }
+
+    /// Removes and returns a call that the journal need not keep any longer; `nil` if there is none now.
+    package mutating func popAnswered(now: Instant) -> ProxiedRequest? { answered.popDue(now: now) }
 
     // MARK: For operators
 

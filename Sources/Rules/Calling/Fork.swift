@@ -85,7 +85,7 @@ package struct Fork: Sendable {
     private var best = BestResponse()
     /// Whether the request may be forwarded to one further destination if no phone is found. A fork forwards its
     /// request at most once.
-    package var mayForward = false
+    private var mayForward = false
     /// Whether the destination of the forward rings or has answered.
     private var forwardStands = false
     /// The index of the branch to the forward's destination; negative while no forward has begun.
@@ -464,6 +464,9 @@ extension Fork {
 
     /// Whether the request is forwarded as soon as the wait for all phones is over.
     package var forwardsNow: Bool { forwardsAfter(nil) }
+
+    /// Decides whether the request may be forwarded if no phone is found.
+    package mutating func allowsForward(_ isAllowed: Bool) { mayForward = isAllowed }
 
     /// Whether the request is forwarded as soon as the wait for this branch is over; for `nil`, the wait for all
     /// branches.

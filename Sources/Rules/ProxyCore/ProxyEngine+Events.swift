@@ -100,7 +100,7 @@ extension ProxyEngine {
             case .endedCallDue: endedCallDue(now: now)
             case .journalDue: journalDue(now: now)
             case .awayCallersDue:
-                calls.away = AwayCallers()
+                calls.callersGivenUp()
                 wakes.callersGivenUp()
             case .messageDue(let id): messageDue(id, now: now)
             case .refreshWalkDue: refreshWalkDue(now: now)
@@ -127,17 +127,24 @@ extension ProxyEngine {
 
     // MARK: What follows
 
-    /// Handles the outputs of the transactions and the results of deliveries, until no further outputs appear.
+    /// Handles the outputs of the transactions, the results of deliveries, and the forwards that forks want, until no
+    /// further outputs appear.
     func settle(now: Moment) {
         repeat {
             while let output = sip.unsettled.takeOutput() { carryOut(output, now: now) }
-        } while settleDeliveries(now: now)
+        } while settleDeliveries(now: now) || settleForwards(now: now)
     }
 
     private func settleDeliveries(now: Moment) -> Bool {
         let ended = sip.unsettled.takeDeliveries()
         for delivery in ended { deliveryEnded(delivery, now: now) }
         return !ended.isEmpty
+    }
+
+    private func settleForwards(now: Moment) -> Bool {
+        let wanted = sip.unsettled.takeForwards()
+        for call in wanted { forwardWanted(call, now: now) }
+        return !wanted.isEmpty
     }
 
     /// Handles the results of ended pushes, including pushes that end while another result is handled.

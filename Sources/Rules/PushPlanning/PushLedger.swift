@@ -1,4 +1,4 @@
-package import AccessLimits
+import AccessLimits
 package import Addressing
 package import Bytes
 package import Calling
@@ -21,11 +21,11 @@ package struct PushLedger: ~Copyable {
     /// reused.
     private var orders: [PushDispatcher.Action] = []
     package internal(set) var timeline: PushTimeline
-    package var unread: UnreadPushes
-    package var buckets: BucketTable
-    package var limits: PushRates
+    package internal(set) var unread: UnreadPushes
+    package internal(set) var buckets: BucketTable
+    private var limits: PushRates
     /// Limits the number of log lines about callers whose pushes are refused.
-    package var lines = CallerLines()
+    private var lines = CallerLines()
     /// Limits the number of timeline records that each caller may cause (T32.5).
     var recordShares: RecordShares
     /// The devices whose list of missed calls waits for a retry.
@@ -48,6 +48,48 @@ package struct PushLedger: ~Copyable {
         recordShares = RecordShares(settings)
         self.random = random
         self.log = log
+    }
+
+    /// Applies changed settings to the limits.
+    package mutating func settingsChanged(_ settings: ProxySettings) {
+        limits.changed(settings)
+        buckets.settings = settings.sharedBucket
+    }
+
+    // MARK: Limits
+
+    /// Whether this caller may cause one more push, to any device. An admitted push is counted.
+    package mutating func admits(_ caller: Caller, now: Instant) -> Bool { limits.admits(caller, now: now) }
+
+    /// Whether a log line may report that this caller wakes no phone any more.
+    ///
+    /// - Returns: the number of lines that were suppressed since the last one; `nil` if this line is suppressed too.
+    package mutating func tellsOfRefused(_ caller: Caller, now: Instant) -> Int? { lines.admit(caller, now: now) }
+
+    /// Whether the token may get one more test push. An admitted push is counted.
+    package mutating func admitsTest(of token: PushToken, now: Instant) -> Bool {
+        limits.admitsTest(of: token, now: now)
+    }
+
+    /// Whether the device may be woken for anything but a call, see ``PushRates``.
+    package func mayNotify(_ device: DeviceID, for caller: Caller?, now: Instant) -> Bool {
+        limits.mayNotify(device, for: caller, now: now)
+    }
+
+    /// Counts a push to the device for anything but a call.
+    package mutating func notified(_ device: DeviceID, for caller: Caller?, now: Instant) {
+        limits.notified(device, for: caller, now: now)
+    }
+
+    // MARK: Unread pushes
+
+    /// Counts an unread push of the device.
+    ///
+    /// - Returns: the number of the device's unread pushes, for the badge.
+    package mutating func becameUnread(
+        _ code: PushCode, _ matter: UnreadPushes.Matter, by device: DeviceID, at date: UnixTime
+    ) -> Int {
+        unread.asked(code, matter, by: device, at: date)
     }
 
     // MARK: Names

@@ -238,7 +238,7 @@ struct ForkTests {
     private func forwarding() -> Fork {
         var fork = Fork(isInvite: true, branches: (1...2).map { ForkBranch(device: DeviceID(rawValue: $0)) })
         for branch in 0...1 { fork.waits(branch) }
-        fork.mayForward = true
+        fork.allowsForward(true)
         return fork
     }
 

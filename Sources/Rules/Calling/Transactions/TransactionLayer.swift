@@ -6,7 +6,7 @@ package import Timekeeping
 
 /// The SIP transactions, with their owners, their results that were not handled yet, and the tags of responses.
 package struct TransactionLayer: ~Copyable {
-    package var transactions: TransactionTable
+    package private(set) var transactions: TransactionTable
     /// The owners of client transactions.
     package var legs = ClientLegs()
     /// The results of transactions that the engine has not handled yet.
@@ -20,8 +20,41 @@ package struct TransactionLayer: ~Copyable {
         tags = Tags(key: tagKey)
     }
 
+    package mutating func ringLimitChanged(_ limit: Duration) { transactions.timers.ringLimit = limit }
+
+    // MARK: Server transactions
+
     package mutating func requestReceived(_ request: SIPRequest, now: Instant) -> RequestMatch {
         transactions.requestReceived(request, now: now, into: &unsettled.outputs)
+    }
+
+    /// Gives a new request its server transaction; `nil` if no transaction is free.
+    package mutating func begin(
+        _ key: TransactionKey, for request: SIPRequest, cancelling invite: ServerTransactionID?, respondOn flow: Flow,
+        now: Instant
+    ) -> ServerTransactionID? {
+        transactions.begin(key, for: request, cancelling: invite, respondOn: flow, now: now)
+    }
+
+    /// Continues the server transaction of an INVITE of an earlier run; `nil` if no transaction is free.
+    package mutating func resume(_ request: SIPRequest, respondOn flow: Flow, now: Instant) -> ServerTransactionID? {
+        transactions.resume(request, respondOn: flow, now: now)
+    }
+
+    // MARK: Client transactions
+
+    /// Reserves a client transaction; `nil` if none is free.
+    package mutating func makeClientTransaction() -> ClientTransactionID? { transactions.makeClientTransaction() }
+
+    /// Gives back a client transaction that sends nothing.
+    package mutating func discard(_ client: ClientTransactionID) { transactions.discard(client) }
+
+    /// Notes that the connection of the transaction has ended.
+    package mutating func connectionEnded(of client: ClientTransactionID) { transactions.connectionEnded(of: client) }
+
+    /// Notes that the phone gets another request on another flow, and may answer the earlier request there.
+    package mutating func calledAnew(_ client: ClientTransactionID, by flow: Flow) {
+        transactions.calledAnew(client, by: flow)
     }
 
     package mutating func responseReceived(

@@ -51,7 +51,7 @@ extension ProxyEngine {
         let ended = EndedCall(
             userCall: userCall, request: request, source: call.source, until: now.instant + Self.afterEndTime,
             reasons: reasons, rings: rings)
-        calls.ended.append(ended)
+        calls.keeps(ended)
         wakes.waits(ended)
         for device in reasons.keys {
             if let target = registrar.bindings.forkTarget(device, now: now.instant) { watch(target) }
@@ -71,7 +71,7 @@ extension ProxyEngine {
     }
 
     func dropOldestEnded() {
-        if let ended = calls.ended.dropOldest() { wakes.noLongerWaits(ended) }
+        if let ended = calls.dropOldestEnded() { wakes.noLongerWaits(ended) }
     }
 
     /// Ends the wait for a phone that has not registered. The phone has no INVITE, so a CANCEL cannot notify it. An end
@@ -158,7 +158,7 @@ extension ProxyEngine {
                 continue
             }
             guard let listener = identity.listener(for: flow), let request = reread(ended.request),
-                let client = sip.transactions.makeClientTransaction()
+                let client = sip.makeClientTransaction()
             else { continue }
             let incoming = IncomingRequest(
                 request, on: ended.source, isTrusted: isTrusted(ended.source))
@@ -237,10 +237,10 @@ extension ProxyEngine {
     /// Answers a 2xx that came before the CANCEL was effective. No caller is left, so the daemon sends ACK and BYE
     /// itself. A repeated 2xx gets only an ACK, because the ACK before it was lost.
     func hangUp(_ answered: AnsweredINVITE, _ answer: SIPResponse, now: Moment) {
-        guard let ack = sip.transactions.makeClientTransaction() else { return }
+        guard let ack = sip.makeClientTransaction() else { return }
         act(.send(request(.ack, in: answered, answer, as: ack), on: answered.flow))
-        sip.transactions.discard(ack)
-        guard answered.isNew(answer.to.tag ?? .empty), let bye = sip.transactions.makeClientTransaction() else {
+        sip.discard(ack)
+        guard answered.isNew(answer.to.tag ?? .empty), let bye = sip.makeClientTransaction() else {
             return
         }
         let bytes = request(.bye, in: answered, answer, as: bye)

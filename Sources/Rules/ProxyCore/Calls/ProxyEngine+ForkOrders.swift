@@ -54,7 +54,7 @@ extension ProxyEngine {
         case .cancel(let client, let reason):
             let reasons = reason.fields(callerReasons: call.callerReasons)
             withTransactions { $0.cancel(client, reasons: reasons, now: now.instant, into: &$1) }
-        case .forward: forward(call, now: now)
+        case .forward: sip.unsettled.append(forwardOf: call)
         case .stopWaiting(let branch): stoppedWaiting(branch, of: call, now: now)
         case .hangUp(let response, let branch, let client): hangUp(branch, of: call, by: client, response, now: now)
         }
@@ -231,30 +231,30 @@ extension ProxyEngine {
     func journalAnswer(_ response: SIPResponse, of call: ProxiedRequest, now: Moment) {
         guard call.journalling != .off else { return }
         let dialog = AnsweredCalls.dialogKey(response.callID, response.to.tag, response.cseq.number)
-        calls.answered.note(call, in: dialog, now: now.instant)
+        calls.answered(call, in: dialog, now: now.instant)
         armJournal()
     }
 
     /// Notes that the ACK of a 2xx was sent to the phone, so that the journal can drop the call earlier.
     func journalACK(_ request: SIPRequest, now: Moment) {
         guard !calls.answered.isEmpty else { return }
-        calls.answered.acknowledged(
+        calls.acknowledged(
             AnsweredCalls.dialogKey(request.callID, request.to.tag, request.cseq.number), now: now.instant)
     }
 
     /// Keeps a call that was answered in an earlier run in the journal.
     func keepAnswered(_ call: ProxiedRequest, now: Moment) {
-        calls.answered.resume(call, now: now.instant)
+        calls.resumeAnswered(call, now: now.instant)
         armJournal()
     }
 
     private func armJournal() {
-        if let end = calls.answered.timerWanted() { _ = output.timers.schedule(.journalDue, at: end) }
+        if let end = calls.journalTimerWanted() { _ = output.timers.schedule(.journalDue, at: end) }
     }
 
     func journalDue(now: Moment) {
-        guard calls.answered.timerFired(now: now.instant) else { return }
-        while let call = calls.answered.popDue(now: now.instant) { journalOver(call) }
+        guard calls.journalTimerFired(now: now.instant) else { return }
+        while let call = calls.popAnswered(now: now.instant) { journalOver(call) }
         armJournal()
     }
 

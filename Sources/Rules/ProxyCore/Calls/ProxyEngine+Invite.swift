@@ -191,8 +191,8 @@ extension ProxyEngine {
     /// own callers.
     func admitsPushes(of caller: Caller, from incoming: IncomingRequest, now: Moment) -> Bool {
         guard settings.call.pushesPerCaller > 0, !caller.isTrusted else { return true }
-        guard !ledger.limits.admits(caller, now: now.instant) else { return true }
-        if let suppressed = ledger.lines.admit(caller, now: now.instant) {
+        guard !ledger.admits(caller, now: now.instant) else { return true }
+        if let suppressed = ledger.tellsOfRefused(caller, now: now.instant) {
             log.warning(
                 "a caller makes too many calls, so the daemon wakes no phone for the call",
                 [

@@ -36,7 +36,7 @@ extension ProxyEngine {
         let incoming = IncomingRequest(request, on: stored.source.closed, isTrusted: stored.isTrusted)
             .proved(by: stored.sender)
         guard
-            let server = sip.transactions.resume(
+            let server = sip.resume(
                 request, respondOn: wayBack(to: incoming), now: now.instant)
         else { return false }
         let userCall = stored.userCall.map { self.offer($0, of: stored, request, now: now) }
@@ -45,7 +45,7 @@ extension ProxyEngine {
             if let phone = phone(of: incoming) {
                 wakes.waits(callerOf: call, for: phone)
             } else if call.isTrusted {
-                calls.away.add(call)
+                calls.isAway(callerOf: call)
             }
             lookUpCaller(of: call, incoming)
         }
@@ -249,7 +249,7 @@ extension ProxyEngine {
         self.sent(index, of: call, as: client, on: sent.flow)
         ledger.invited(call.fork.branches[index], now: now)
         if case .silent = resumption {
-            sip.transactions.connectionEnded(of: client)
+            sip.connectionEnded(of: client)
             call.fork.recalled(index)
         } else if case .cancelled(let reason)? = branch.end {
             withTransactions {

@@ -74,10 +74,10 @@ extension ProxyEngine {
             let flow = dialogHop(pass, next, now: now), !identity.isOurs(flow.transport, flow.remote),
             request.uri.scheme != .sips || incoming.flow.transport.isSecure && flow.transport.isSecure,
             let listener = identity.listener(flow.listener),
-            let number = sip.transactions.makeClientTransaction()
+            let number = sip.makeClientTransaction()
         else { return }
         // The transaction id makes the Via unique. No transaction begins with this id.
-        defer { sip.transactions.discard(number) }
+        defer { sip.discard(number) }
         var edits = RequestEdits(
             requestURI: withoutGRUU(next, pass, now: now).requestURI.text,
             via: via(for: number, listener: listener, incoming),
@@ -226,7 +226,7 @@ extension ProxyEngine {
             leg.call.fork.branches[leg.branch].isUnderWay(by: client),
             registrar.bindings.isPush(request.device)
         else { return false }
-        sip.transactions.connectionEnded(of: client)
+        sip.connectionEnded(of: client)
         leg.call.fork.recalled(leg.branch)
         if let target = registrar.bindings.forkTarget(request.device, now: now.instant), hop(to: target).isOpen {
             deliver(request, of: leg.call, to: target, now: now)
@@ -271,7 +271,7 @@ extension ProxyEngine {
                 [.aor: .described(aor), .device: .described(target.id)])
             return
         }
-        ledger.limits.notified(target.id, for: request.caller, now: now.instant)
+        ledger.notified(target.id, for: request.caller, now: now.instant)
         var notification = PushNotification(expiresAt: now.date + settings.call.ringTimeout)
         notification.isSilent = true
         notification.destinationType = ByteString("dialog")

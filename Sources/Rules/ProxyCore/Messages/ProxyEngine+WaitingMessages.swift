@@ -54,7 +54,7 @@ extension ProxyEngine {
             let token = target.pushToken, message.recipient(device) != nil, wakes.takesWake(device)
         else { return }
         guard mayNotify(device, for: message.caller, now: now),
-            message.caller.isTrusted || ledger.limits.admits(message.caller, now: now.instant),
+            message.caller.isTrusted || ledger.admits(message.caller, now: now.instant),
             let request = functions.reread(message.request)
         else {
             wakes.wakeFailed(device)
@@ -63,7 +63,7 @@ extension ProxyEngine {
                 [.aor: .described(message.aor), .device: .described(device)])
             return
         }
-        ledger.limits.notified(device, for: message.caller, now: now.instant)
+        ledger.notified(device, for: message.caller, now: now.instant)
         let isKept = message.mayBeStored || message.keeping != .passing
         let words = MessageWords.notification(
             of: request, settings.messages, until: isKept ? message.expiresAt : now.date + settings.messages.wait)

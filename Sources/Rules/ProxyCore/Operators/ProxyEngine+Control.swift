@@ -101,10 +101,9 @@ extension ProxyEngine {
         if isUpstreamChanged { watchUpstream(since: .distantPast) }
         access.admission.limit = changed.limits.queueing
         access.sources.registers.changed(changed.limits)
-        sip.transactions.timers.ringLimit = changed.call.ringLimit
+        sip.ringLimitChanged(changed.call.ringLimit)
         calls.limitsChanged(HeldShares.Limits(changed))
-        ledger.limits.changed(changed)
-        ledger.buckets.settings = changed.sharedBucket
+        ledger.settingsChanged(changed)
         if !changed.call.noWake.learns { wakes.records.forgetAll() }
     }
 

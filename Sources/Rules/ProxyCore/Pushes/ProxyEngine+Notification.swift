@@ -85,7 +85,7 @@ extension ProxyEngine {
         }
         guard pushes.count <= ledger.dispatcher.notificationRoom else { throw .noRoom }
         for push in pushes {
-            ledger.limits.notified(push.target.id, for: nil, now: now.instant)
+            ledger.notified(push.target.id, for: nil, now: now.instant)
             notify(notification, receipt.code, by: push.token, push.target, of: push.aor, now: now)
         }
         for (target, aor, omission) in omissions {
@@ -113,7 +113,7 @@ extension ProxyEngine {
     /// Whether the limits allow a push to a device for something other than a call. For an application server, `caller`
     /// is `nil`.
     func mayNotify(_ device: DeviceID, for caller: Caller?, now: Moment) -> Bool {
-        ledger.limits.mayNotify(device, for: caller, now: now.instant)
+        ledger.mayNotify(device, for: caller, now: now.instant)
     }
 
     func request(
@@ -139,7 +139,7 @@ extension ProxyEngine {
         let device = target.id
         let badge =
             notification.isInBadge
-            ? ledger.unread.asked(code, .other, by: device, at: now.date) : ledger.unread.count(of: device)
+            ? ledger.becameUnread(code, .other, by: device, at: now.date) : ledger.unread.count(of: device)
         let push = request(notification, code, id, to: token, of: target, badge: badge, now: now)
         ledger.send(push, now: now, into: &output.actions)
         return id

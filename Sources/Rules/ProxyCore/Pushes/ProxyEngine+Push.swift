@@ -140,7 +140,7 @@ extension ProxyEngine {
     /// sent, after all bindings are restored.
     package func restoreUnread(_ code: PushCode, _ matter: UnreadPushes.Matter, of device: DeviceID, at date: UnixTime)
     {
-        if isKnown(device) { _ = ledger.unread.asked(code, matter, by: device, at: date) }
+        if isKnown(device) { _ = ledger.becameUnread(code, matter, by: device, at: date) }
     }
 
     /// Writes the open timeline records, and the contacts that were refreshed lately. The shell calls this method when
@@ -264,7 +264,7 @@ extension ProxyEngine {
             let token = target.pushToken, let aor = registrar.bindings.binding(binding)?.aor,
             !ledger.isPaused(token.provider), mayNotify(device, for: nil, now: now)
         else { return }
-        ledger.limits.notified(device, for: nil, now: now.instant)
+        ledger.notified(device, for: nil, now: now.instant)
         output.counters.count(.refreshPush)
         log.debug(
             "a push asks the phone to refresh its registration", [.aor: .described(aor), .device: .described(device)])

@@ -116,7 +116,7 @@ extension ProxyEngine {
     ) -> IncomingRequest? {
         guard incoming.server == nil, let key = incoming.key else { return incoming }
         guard
-            let server = sip.transactions.begin(
+            let server = sip.begin(
                 key, for: incoming.request, cancelling: invite, respondOn: incoming.responseFlow, now: now.instant)
         else {
             output.counters.count(.rejectedOverload)

@@ -124,7 +124,7 @@ extension ProxyEngine {
             branchFailed(branch, of: call, with: .temporarilyUnavailable, now: now)
             return
         }
-        guard let listener = identity.listener(for: wished), let client = sip.transactions.makeClientTransaction()
+        guard let listener = identity.listener(for: wished), let client = sip.makeClientTransaction()
         else {
             branchFailed(branch, of: call, with: .serviceUnavailable, now: now)
             return
@@ -149,7 +149,7 @@ extension ProxyEngine {
         if mayUseTCP, outgoing.bytes.count > Self.longestDatagram,
             let hops = hops(insteadOf: flow, alternatives, now: now)
         {
-            sip.transactions.discard(client)
+            sip.discard(client)
             transmit(incoming, given, for: branch, of: call, to: hops, device: device, now: now)
             return
         }
@@ -244,7 +244,7 @@ extension ProxyEngine {
         _ question: Question, at target: ByteString, as host: ByteString, contact: ByteString? = nil, on flow: Flow,
         by listener: Listener, now: Moment
     ) -> Bool {
-        guard let client = sip.transactions.makeClientTransaction() else { return false }
+        guard let client = sip.makeClientTransaction() else { return false }
         let request = QuestionRequest(
             target: target, host: host, contact: contact, via: via(for: client, listener: listener, loopHash: 0),
             number: functions.random())

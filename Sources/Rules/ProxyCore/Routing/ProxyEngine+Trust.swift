@@ -100,7 +100,7 @@ extension ProxyEngine {
     func sent(_ branch: Int, of call: ProxiedRequest, as client: ClientTransactionID, on flow: Flow) {
         call.fork.sent(branch, as: client, on: flow)
         guard call.fork.branches[branch].hasMoved else { return }
-        for former in call.fork.branches[branch].former { sip.transactions.calledAnew(former, by: flow) }
+        for former in call.fork.branches[branch].former { sip.calledAnew(former, by: flow) }
     }
 
     private func name(of method: Method) -> String {

@@ -123,7 +123,7 @@ extension ProxyEngine {
     /// Moves the responses to a trusted peer's calls to the connection that the peer has just opened.
     func peerReturned(_ incoming: IncomingRequest) {
         guard incoming.isTrusted else { return }
-        for call in calls.away.take(of: incoming.flow.remote.address) { callerReturned(call, on: incoming.flow) }
+        for call in calls.returned(incoming.flow.remote.address) { callerReturned(call, on: incoming.flow) }
     }
 
     /// Looks up the host name in the Via of a trusted peer that called over TLS (RFC 3261 section 18.2.2, RFC 3263

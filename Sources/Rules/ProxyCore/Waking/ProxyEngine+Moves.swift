@@ -105,13 +105,13 @@ extension ProxyEngine {
         guard leg.call.fork.acceptsBranches else { return isCancelledLater(client, leg, now: now) }
         // The call has continued on another flow, so only a late 2xx to this transaction counts.
         if leg.isFormer(client) {
-            sip.transactions.connectionEnded(of: client)
+            sip.connectionEnded(of: client)
             takeBackAlone(client, of: leg, now: now)
             return true
         }
         let branch = leg.call.fork.branches[leg.branch]
         guard branch.client == client, let target = target(of: leg, now: now) else { return false }
-        sip.transactions.connectionEnded(of: client)
+        sip.connectionEnded(of: client)
         if goesOn(by: client, leg, now: now) { return true }
         leg.call.fork.recalled(leg.branch)
         // A phone without push parameters may accept connections at the address of its Contact (T9.2). The phone may
@@ -126,7 +126,7 @@ extension ProxyEngine {
     private func isCancelledLater(_ client: ClientTransactionID, _ leg: BranchLeg, now: Moment) -> Bool {
         guard case .cancelled(client, _) = leg.call.fork.branches[leg.branch].state, target(of: leg, now: now) != nil
         else { return false }
-        sip.transactions.connectionEnded(of: client)
+        sip.connectionEnded(of: client)
         update(leg.call, now: now) { $0.abandoned(leg.branch) }
         return true
     }
