@@ -176,6 +176,12 @@ extension Caller {
         self.init(hash: hash.value, isTrusted: false)
     }
 
+    /// Creates the caller to whom a request without a password counts: the caller that a trusted peer names, or else
+    /// the sender's address.
+    package init(of request: SIPRequest, on flow: Flow, isTrusted: Bool) {
+        self = isTrusted ? Caller(namedIn: request, by: flow.remote.address) : Caller(flow.remote.address)
+    }
+
     /// Creates the caller that a trusted peer names in P-Asserted-Identity, or else in From. An anonymous caller counts
     /// as the trusted peer itself.
     package init(namedIn request: SIPRequest, by peer: IPAddress) {

@@ -44,12 +44,16 @@ extension ProxyEngine {
             noteReuse(incoming)
             if !calls.away.isEmpty { peerReturned(incoming) }
         }
-        switch sip.requestReceived(request, now: now.instant) {
+        // A request of a trusted peer gets its transaction immediately. A request of any other sender gets a transaction
+        // only when it will be served, so that a challenge or another refusal needs no state (T4.2).
+        let isUnderPressure = access.admission.isUnderPressure
+        let (match, server) = sip.requestReceived(
+            request, beginningOn: incoming.isTrusted && !isUnderPressure ? incoming.responseFlow : nil,
+            now: now.instant)
+        switch match {
         case .new(let key):
-            let incoming = incoming.unmatched(key)
-            if !access.admission.isUnderPressure || !isRefusedForLoad(incoming, now: now) {
-                dispatch(incoming, now: now)
-            }
+            let incoming = incoming.unmatched(key, server)
+            if !isUnderPressure || !isRefusedForLoad(incoming, now: now) { dispatch(incoming, now: now) }
         case .cancel(let key, let invite): cancelReceived(incoming.unmatched(key), of: invite, now: now)
         case .endToEndACK: ackReceived(incoming, now: now)
         case .unanswered(let server):
@@ -171,11 +175,11 @@ extension ProxyEngine {
         }
     }
 
-    /// Handles a new request. A request of a trusted peer gets its transaction immediately. A request of any other
-    /// sender gets a transaction only when it will be served, so that a challenge or another refusal needs no state
-    /// (T4.2).
+    /// Handles a new request. A trusted peer's request has no transaction yet if the daemon is under pressure, or if no
+    /// transaction was free.
     func dispatch(_ incoming: IncomingRequest, now: Moment) {
-        guard let incoming = incoming.isTrusted ? startTransaction(incoming, now: now) : incoming else { return }
+        let needsTransaction = incoming.isTrusted && incoming.server == nil
+        guard let incoming = needsTransaction ? startTransaction(incoming, now: now) : incoming else { return }
         let request = incoming.request
         let isRegister = request.method == .register && identity.home(of: request.uri) != nil
         let isQuestion = isQuestionToUs(request)
@@ -195,6 +199,13 @@ extension ProxyEngine {
         case .initial(let next): initialRequestReceived(incoming, next, now: now)
         case .forged: refuse(incoming, .forbidden, because: .forgedRoute, now: now)
         }
+    }
+
+    /// Whether an OPTIONS is for this daemon: the OPTIONS names this daemon, or its Max-Forwards is 0 (RFC 3261
+    /// sections 11 and 16.3 item 3).
+    private func isQuestionToUs(_ request: SIPRequest) -> Bool {
+        guard request.method == .options else { return false }
+        return request.maxForwards == 0 || request.uri.user == nil && identity.isUs(request.uri)
     }
 
     // MARK: The network

@@ -35,9 +35,11 @@ package struct IncomingRequest {
                 remote: request.responseEndpoint(source: flow.remote))
     }
 
-    package func unmatched(_ key: TransactionKey) -> IncomingRequest {
+    /// A copy of a new request, with the key of its transaction, and with the transaction if it has begun.
+    package func unmatched(_ key: TransactionKey, _ server: ServerTransactionID? = nil) -> IncomingRequest {
         var unmatched = self
         unmatched.key = key
+        unmatched.server = server
         return unmatched
     }
 

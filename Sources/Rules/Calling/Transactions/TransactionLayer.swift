@@ -24,8 +24,20 @@ package struct TransactionLayer: ~Copyable {
 
     // MARK: Server transactions
 
-    package mutating func requestReceived(_ request: SIPRequest, now: Instant) -> RequestMatch {
-        transactions.requestReceived(request, now: now, into: &unsettled.outputs)
+    /// Finds the transaction of a request.
+    ///
+    /// - Parameters:
+    ///   - request: the request.
+    ///   - flow: the flow for responses if a new request other than CANCEL gets its transaction immediately; `nil` if it
+    ///     may get one later by ``begin(_:for:cancelling:respondOn:now:)``.
+    ///   - now: the time.
+    /// - Returns: the match, and the transaction that a new request got.
+    package mutating func requestReceived(
+        _ request: SIPRequest, beginningOn flow: Flow?, now: Instant
+    ) -> (RequestMatch, ServerTransactionID?) {
+        let match = transactions.requestReceived(request, now: now, into: &unsettled.outputs)
+        guard case .new(let key) = match, let flow else { return (match, nil) }
+        return (match, transactions.begin(key, for: request, respondOn: flow, now: now))
     }
 
     /// Gives a new request its server transaction; `nil` if no transaction is free.
@@ -67,6 +79,15 @@ package struct TransactionLayer: ~Copyable {
         transactions.deadlineReached(now: now, into: &unsettled.outputs)
     }
 
+    /// Sends a response, unless its transaction delays or drops it. `send` gets the messages to send.
+    package mutating func respond(
+        _ server: ServerTransactionID, _ status: Status, _ bytes: [UInt8], now: Instant,
+        sending send: ([UInt8], Flow) -> Void
+    ) {
+        transactions.respond(server, status: status, bytes: bytes, now: now, into: &unsettled.latest)
+        passOn(sending: send)
+    }
+
     /// Changes the transactions, and collects the results.
     ///
     /// - Parameters:
@@ -76,6 +97,10 @@ package struct TransactionLayer: ~Copyable {
         _ body: (inout TransactionTable, inout [TransactionOutput]) -> Void, sending send: ([UInt8], Flow) -> Void
     ) {
         body(&transactions, &unsettled.latest)
+        passOn(sending: send)
+    }
+
+    private mutating func passOn(sending send: ([UInt8], Flow) -> Void) {
         unsettled.latest.reverse()
         while let output = unsettled.latest.popLast() {
             if case .send(let bytes, let flow) = output {

@@ -68,7 +68,7 @@ extension ProxyEngine {
             guard let home = home(of: next.requestURI),
                 let aor = AddressOfRecord(next.requestURI, home: home)
             else { break }
-            let caller = caller(of: incoming.request, on: incoming.flow, isTrusted: incoming.isTrusted)
+            let caller = Caller(of: incoming.request, on: incoming.flow, isTrusted: incoming.isTrusted)
             guard admitsBesides(incoming, from: caller, now: now) else { return }
             let parties = HeldShares.Parties(caller: caller)
             if !incoming.isTrusted, let upstream = settings.upstream {

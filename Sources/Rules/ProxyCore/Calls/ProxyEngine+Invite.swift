@@ -181,12 +181,6 @@ extension ProxyEngine {
         return false
     }
 
-    /// The caller to whom a request without a password counts: the caller that a trusted peer names, or else the
-    /// sender's address.
-    func caller(of request: SIPRequest, on flow: Flow, isTrusted: Bool) -> Caller {
-        isTrusted ? Caller(namedIn: request, by: flow.remote.address) : Caller(flow.remote.address)
-    }
-
     /// Whether this caller may wake phones now (T11.2). Trusted peers have no limit on pushes here: a PBX limits its
     /// own callers.
     func admitsPushes(of caller: Caller, from incoming: IncomingRequest, now: Moment) -> Bool {

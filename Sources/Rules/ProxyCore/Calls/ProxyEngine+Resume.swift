@@ -69,7 +69,7 @@ extension ProxyEngine {
 
     private func caller(of stored: StoredCall, _ request: SIPRequest) -> Caller {
         if !stored.isTrusted, let user = stored.sender { return Caller(user: user) }
-        return caller(of: request, on: stored.source, isTrusted: stored.isTrusted)
+        return Caller(of: request, on: stored.source, isTrusted: stored.isTrusted)
     }
 
     /// The flow for responses until the caller connects again. For a trusted peer, the daemon opens a connection to the

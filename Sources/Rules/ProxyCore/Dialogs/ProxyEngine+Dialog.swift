@@ -54,7 +54,7 @@ extension ProxyEngine {
         if case .phone(let device) = pass.sender.party, let aor = registrar.bindings.binding(device)?.aor {
             return Caller(user: aor)
         }
-        return caller(of: incoming.request, on: incoming.flow, isTrusted: incoming.isTrusted || pass.isFromPeer)
+        return Caller(of: incoming.request, on: incoming.flow, isTrusted: incoming.isTrusted || pass.isFromPeer)
     }
 
     /// Why a phone may not send this request inside its dialog; `nil` if it may.

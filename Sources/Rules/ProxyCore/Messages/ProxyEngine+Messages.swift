@@ -204,7 +204,7 @@ extension ProxyEngine {
     private func caller(of row: StoredMessage, _ request: SIPRequest) -> Caller {
         guard !isTrusted(row.source), let user = AddressOfRecord(uriText: ByteString("sip:\(row.sender)")),
             row.sender.contains(UInt8(ascii: "@"))
-        else { return caller(of: request, on: row.source, isTrusted: isTrusted(row.source)) }
+        else { return Caller(of: request, on: row.source, isTrusted: isTrusted(row.source)) }
         return Caller(user: user)
     }
 }

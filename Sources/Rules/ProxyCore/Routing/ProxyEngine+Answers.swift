@@ -46,7 +46,7 @@ extension ProxyEngine {
 
     func respond(_ server: ServerTransactionID, _ status: Status, _ bytes: [UInt8], now: Moment) {
         output.counters.count(Counter(status))
-        withTransactions { $0.respond(server, status: status, bytes: bytes, now: now.instant, into: &$1) }
+        sip.respond(server, status, bytes, now: now.instant) { act(.send($0, on: $1)) }
     }
 
     /// Sends a final response without a transaction. No timer resends the response, and each copy of the request gets
@@ -87,7 +87,7 @@ extension ProxyEngine {
     }
 
     private func hold(_ trying: [UInt8], for server: ServerTransactionID, now: Moment) {
-        withTransactions { $0.respond(server, status: .trying, bytes: trying, now: now.instant, into: &$1) }
+        sip.respond(server, .trying, trying, now: now.instant) { act(.send($0, on: $1)) }
     }
 
     // MARK: Fields
@@ -293,13 +293,6 @@ extension ProxyEngine {
             return false
         }
         return true
-    }
-
-    /// Whether an OPTIONS is for this daemon: the OPTIONS names this daemon, or its Max-Forwards is 0 (RFC 3261
-    /// sections 11 and 16.3 item 3).
-    func isQuestionToUs(_ request: SIPRequest) -> Bool {
-        guard request.method == .options else { return false }
-        return request.maxForwards == 0 || request.uri.user == nil && identity.isUs(request.uri)
     }
 }
 

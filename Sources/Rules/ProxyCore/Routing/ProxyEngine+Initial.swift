@@ -44,7 +44,7 @@ extension ProxyEngine {
                 refuse(incoming, .temporarilyUnavailable, because: .notSecure, fields: [sipsNotAllowed], now: now)
                 return
             }
-            let caller = caller(of: request, on: incoming.flow, isTrusted: true)
+            let caller = Caller(of: request, on: incoming.flow, isTrusted: true)
             deliverToUser(incoming, next, home: home, caller: caller, now: now)
             return
         }
@@ -68,7 +68,7 @@ extension ProxyEngine {
     /// result is `nil`, this method has answered the request with 407, 403 or 503.
     private func authenticateSender(_ incoming: inout IncomingRequest, now: Moment) -> Caller? {
         guard settings.authenticates else {
-            return caller(of: incoming.request, on: incoming.flow, isTrusted: false)
+            return Caller(of: incoming.request, on: incoming.flow, isTrusted: false)
         }
         let from = incoming.request.from.uri
         guard let home = identity.home(of: from) ?? preferredHome(incoming) ?? identity.domains.first else {
