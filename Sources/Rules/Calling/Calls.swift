@@ -1,6 +1,7 @@
 package import Addressing
 package import Bytes
 package import Collections
+package import ProxyPolicy
 package import PushDelivery
 package import Registration
 package import Routing
@@ -292,6 +293,46 @@ package struct Calls: ~Copyable {
 
     private func place(of key: UserCallKey) -> UInt32? {
         userCalls.find(hash: key.hash) { calls[Int($0)]?.userCall?.key == key }
+    }
+
+    // MARK: Limits (T11.3)
+
+    /// Why a request cannot be held.
+    package enum Refusal: Hashable, Sendable {
+        /// The same INVITE arrived before, because a proxy forked it (RFC 3261 section 8.2.2.2).
+        case offeredBefore
+        /// The number of INVITEs to users has reached `limits.calls`.
+        case tooManyCalls
+        /// The held requests have no room for this request.
+        case noRoom(HeldShares.Refusal)
+    }
+
+    /// Decides whether an INVITE to a user may be held.
+    ///
+    /// - Parameters:
+    ///   - key: the key of the INVITE.
+    ///   - size: the number of bytes of the INVITE.
+    ///   - parties: its caller and its callee.
+    ///   - settings: the limits.
+    ///   - drop: gets the ended calls that were forgotten to make room.
+    /// - Returns: why the INVITE cannot be held; `nil` if it can.
+    package mutating func refusal(
+        of key: UserCallKey, size: Int, for parties: HeldShares.Parties, _ settings: LimitSettings,
+        dropping drop: (EndedCall) -> Void
+    ) -> Refusal? {
+        if isOffered(key) { return .offeredBefore }
+        if offered >= settings.calls { return .tooManyCalls }
+        return refusal(of: size, isInvite: true, for: parties, settings, dropping: drop).map { .noRoom($0) }
+    }
+
+    /// Decides whether a request may be held until its final response, by the total limits and by the shares of its
+    /// caller and callee. To make room, the oldest ended calls are forgotten.
+    package mutating func refusal(
+        of size: Int, isInvite: Bool, for parties: HeldShares.Parties, _ settings: LimitSettings,
+        dropping drop: (EndedCall) -> Void
+    ) -> HeldShares.Refusal? {
+        while bytes + size > settings.heldBytes, let oldest = ended.dropOldest() { drop(oldest) }
+        return shares.refusal(of: size, isInvite: isInvite, for: parties, limits)
     }
 
     // MARK: Beginning and end

@@ -65,11 +65,6 @@ extension ProxyEngine {
         if let end = calls.ended.nextEnd { _ = output.timers.schedule(.endedCallDue, at: end) }
     }
 
-    /// Forgets ended calls, the oldest first, until a new request of the given size has room.
-    func makeRoom(for size: Int) {
-        while calls.bytes + size > settings.limits.heldBytes, !calls.ended.isEmpty { dropOldestEnded() }
-    }
-
     func dropOldestEnded() {
         if let ended = calls.dropOldestEnded() { wakes.noLongerWaits(ended) }
     }

@@ -13,6 +13,7 @@ import SIPGrammar
 import SIPTransactions
 import Telemetry
 import Timekeeping
+import Waking
 
 /// Offers an INVITE to one of our users: each device of the user gets the INVITE or a push.
 extension ProxyEngine {
@@ -27,20 +28,12 @@ extension ProxyEngine {
         // The key copies its texts, so that a stored call does not keep the whole message in memory.
         let key = UserCallKey(aor: aor, callID: request.callID, fromTag: request.from.tag ?? .empty)
         let aor = key.aor
-        guard !calls.isOffered(key) else {
-            // The same INVITE arrived twice, because a proxy forked it (RFC 3261 section 8.2.2.2). The devices are
-            // being called already.
-            refuse(incoming, .loopDetected, because: .loop, now: now)
-            return
-        }
         guard !comesBack(incoming, to: aor) else { return refuse(incoming, .loopDetected, because: .loop, now: now) }
-        guard calls.offered < settings.limits.calls else {
-            refuse(
-                incoming, .serviceUnavailable, because: .tooManyCalls,
-                fields: [Self.retryAfter(seconds: 5)], now: now)
-            return
+        let parties = HeldShares.Parties(caller: sender, callee: aor.shareNumber)
+        let refusal = calls.refusal(of: key, size: request.frame.bytes.count, for: parties, settings.limits) {
+            wakes.noLongerWaits($0)
         }
-        guard admits(incoming, from: sender, to: aor, now: now) else { return }
+        if let refusal { return refuse(incoming, by: refusal, now: now) }
         guard let incoming = startTransaction(incoming, now: now), let server = incoming.server else { return }
         sendTrying(incoming, now: now)
         let targets = !network.flows.watchesActivity ? targets : targets.map { liveWay(to: $0, now: now) }
@@ -52,7 +45,7 @@ extension ProxyEngine {
             caller: sender, mayPush: woken.isEmpty || admitsPushes(of: sender, from: incoming, now: now))
         let call = calls.begin(
             incoming, server, branches: targets.map { ForkBranch(device: $0.id) }, purpose: .userCall(userCall),
-            parties: HeldShares.Parties(caller: sender, callee: aor.shareNumber))
+            parties: parties)
         call.journalBegan()
         output.counters.count(.call)
         log.info(
@@ -153,19 +146,29 @@ extension ProxyEngine {
     {
         let isInvite = incoming.request.method == .invite
         let size = incoming.request.frame.bytes.count
-        makeRoom(for: size)
         let parties = HeldShares.Parties(caller: caller, callee: callee?.shareNumber)
-        let (status, refusal): (Status, Refusal)
-        switch calls.shares.refusal(of: size, isInvite: isInvite, for: parties, calls.limits) {
-        case nil: return true
-        case .proxyFull: (status, refusal) = (.serviceUnavailable, .noRoom)
-        case .callerFull: (status, refusal) = (.serviceUnavailable, .callerLimit)
-        case .calleeFull: (status, refusal) = (isInvite ? .busyHere : .temporarilyUnavailable, .calleeLimit)
+        let refusal = calls.refusal(of: size, isInvite: isInvite, for: parties, settings.limits) {
+            wakes.noLongerWaits($0)
         }
-        output.counters.count(.shareUsedUp)
-        let fields = status == .serviceUnavailable ? [Self.retryAfter(seconds: 5)] : []
-        refuse(incoming, status, because: refusal, fields: fields, now: now)
+        guard let refusal else { return true }
+        refuse(incoming, by: .noRoom(refusal), now: now)
         return false
+    }
+
+    /// Refuses a request that cannot be held.
+    private func refuse(_ incoming: IncomingRequest, by refusal: Calls.Refusal, now: Moment) {
+        let (status, cause): (Status, Refusal) =
+            switch refusal {
+            case .offeredBefore: (.loopDetected, .loop)
+            case .tooManyCalls: (.serviceUnavailable, .tooManyCalls)
+            case .noRoom(.proxyFull): (.serviceUnavailable, .noRoom)
+            case .noRoom(.callerFull): (.serviceUnavailable, .callerLimit)
+            case .noRoom(.calleeFull) where incoming.request.method == .invite: (.busyHere, .calleeLimit)
+            case .noRoom(.calleeFull): (.temporarilyUnavailable, .calleeLimit)
+            }
+        if case .noRoom = refusal { output.counters.count(.shareUsedUp) }
+        let fields = status == .serviceUnavailable ? [Self.retryAfter(seconds: 5)] : []
+        refuse(incoming, status, because: cause, fields: fields, now: now)
     }
 
     /// Whether the sender's share has room for a request that starts no call, such as a request inside a dialog. If the
