@@ -368,7 +368,6 @@ package struct Calls: ~Copyable {
         lastID &+= 1
         let place = vacant.popLast() ?? UInt32(truncatingIfNeeded: calls.count)
         let call = ProxiedRequest(ForkID(lastID), at: place, incoming, server, fork, purpose: purpose)
-        call.claim = shares.take(call.share, for: parties)
         if Int(place) == calls.count { calls.append(call) } else { calls[Int(place)] = call }
         if let server { byServer[server] = call }
         if let userCall = call.userCall {
@@ -377,6 +376,7 @@ package struct Calls: ~Copyable {
         } else {
             call.request.compact()
         }
+        call.claim = shares.take(call.share, for: parties)
         return call
     }
 

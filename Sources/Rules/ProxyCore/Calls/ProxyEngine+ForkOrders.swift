@@ -270,23 +270,8 @@ extension ProxyEngine {
     }
 }
 
-/// Sets the timers of a call: for its wait for a device, and for the first response to its INVITE.
+/// Sets the timer for the first response to a request.
 extension ProxyEngine {
-    /// Starts the timer that ends a call's wait for devices. The ring timeout is counted from the INVITE, whose Expires
-    /// may shorten it. If a phone is lost after the ring timeout, the call still waits ten seconds for it.
-    func armHold(of call: ProxiedRequest, now: Moment) {
-        guard call.deadline == .none, let userCall = call.userCall else { return }
-        let end = userCall.holdUntil > now.instant ? userCall.holdUntil : now.instant + Self.returnTime
-        call.waits(until: output.timers.schedule(.holdDeadline(place: call.place), at: end))
-    }
-
-    static let returnTime: Duration = .seconds(10)
-
-    func holdTime(of request: SIPRequest) -> Duration {
-        guard let expires = request.expires else { return settings.call.ringTimeout }
-        return min(settings.call.ringTimeout, .seconds(Int64(expires)))
-    }
-
     /// How long the engine waits for a first response. After this time, the flow counts as dead, or the phone as
     /// asleep.
     static let patience: Duration = .seconds(3)

@@ -77,7 +77,7 @@ extension ProxyEngine {
         _ incoming: IncomingRequest, _ caller: CallerIdentity, now: Moment
     ) {
         guard !call.isForgotten else { return }
-        list(branch, of: call)
+        list(branch, of: call, watching: treatment == .ring ? nil : target)
         if treatment != .ring, userCall.mayPush, let token = target.pushToken {
             ledger.wake(target, token, for: branch, of: call, userCall, caller, now: now, into: &output.actions)
         } else {
@@ -85,7 +85,6 @@ extension ProxyEngine {
             ledger.began(branch, of: call, userCall, target.id, omission, app: app, now: now)
             if omission == .callerLimit { call.saw(.pushLimited) }
         }
-        if treatment != .ring { watch(target) }
         if treatment == .wake {
             call.fork.waits(branch)
             call.saw(.held)

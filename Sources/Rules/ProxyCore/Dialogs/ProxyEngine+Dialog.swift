@@ -244,8 +244,7 @@ extension ProxyEngine {
             return branchFailed(0, of: call, with: .temporarilyUnavailable, now: now)
         }
         call.fork.waits(0)
-        list(0, of: call)
-        watch(target)
+        list(0, of: call, watching: target)
         if call.deadline == .none {
             let time = call.fork.isInvite ? settings.call.ringTimeout : settings.messages.wait
             let end = min(request.waitsUntil ?? .distantFuture, now.instant + time)

@@ -107,11 +107,29 @@ extension ProxyEngine {
         if isWatched(target) { wakes.watch(target.flow, of: target.id) }
     }
 
-    /// Lists the call in ``WakeDesk`` under the branch's device, so that the device's next REGISTER finds the call.
-    func list(_ branch: Int, of call: ProxiedRequest) {
-        guard let device = call.fork.branches[branch].device else { return }
-        call.fork.wasListed(branch)
-        wakes.waits(call, for: device)
+    /// Lists the call in ``WakeDesk`` under the branch's device, so that the device's next REGISTER finds the call. With
+    /// a target, the next sign of life on its flow finds the call too.
+    func list(_ branch: Int, of call: ProxiedRequest, watching target: ForkTarget? = nil) {
+        if let device = call.fork.branches[branch].device {
+            call.fork.wasListed(branch)
+            wakes.waits(call, for: device)
+        }
+        if let target, isWatched(target) { wakes.watch(target.flow, of: target.id) }
+    }
+
+    /// Starts the timer that ends a call's wait for devices. The ring timeout is counted from the INVITE, whose Expires
+    /// may shorten it. If a phone is lost after the ring timeout, the call still waits ten seconds for it.
+    func armHold(of call: ProxiedRequest, now: Moment) {
+        guard call.deadline == .none, let userCall = call.userCall else { return }
+        let end = userCall.holdUntil > now.instant ? userCall.holdUntil : now.instant + Self.returnTime
+        call.waits(until: output.timers.schedule(.holdDeadline(place: call.place), at: end))
+    }
+
+    static let returnTime: Duration = .seconds(10)
+
+    func holdTime(of request: SIPRequest) -> Duration {
+        guard let expires = request.expires else { return settings.call.ringTimeout }
+        return min(settings.call.ringTimeout, .seconds(Int64(expires)))
     }
 
     /// Whether a sign of life on the flow can come only from this device.
