@@ -139,6 +139,9 @@ let package = Package(
             "SIPTransactions", on: .rules,
             ["SIPGrammar", "Bytes", "Addressing", "Collections", "Timekeeping", "Telemetry"]),
         module(
+            "UpstreamRegistration", on: .rules,
+            ["Registration", "SIPGrammar", "Bytes", "Addressing", "Collections", "Timekeeping"]),
+        module(
             "ProxyPolicy", on: .rules,
             [
                 "PushDelivery", "Registration", "SIPTransactions", "SIPGrammar", "Bytes", "Addressing", "Timekeeping",
@@ -437,6 +440,12 @@ let package = Package(
             [
                 "TestSupport", "sippushd", "ProxyDaemon", "Control", "PushDelivery", "Settings", "Bytes", "Addressing",
                 "Timekeeping",
+            ]),
+        tests(
+            "UpstreamRegistrationTests", on: .rules,
+            [
+                "TestSupport", "UpstreamRegistration", "Registration", "Crypto", "SIPMessage", "SIPGrammar", "Bytes",
+                "Addressing", "Timekeeping",
             ]),
         tests("WebSocketTests", on: .outside, ["WebSocket"]),
         tests("TelemetryTests", on: .values, ["TestSupport", "Telemetry", "Bytes", "Timekeeping"]),
