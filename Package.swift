@@ -165,7 +165,8 @@ let package = Package(
         module(
             "Calling", on: .rules,
             [
-                "PushDelivery", "Registration", "Routing", "SIPDialogs", "ProxyPolicy", "SIPTransactions", "SIPGrammar",
+                "UpstreamRegistration", "PushDelivery", "Registration", "Routing", "SIPDialogs", "ProxyPolicy",
+                "SIPTransactions", "SIPGrammar",
                 "Bytes", "Addressing", "Collections", "Timekeeping",
             ]),
         module(
@@ -192,6 +193,7 @@ let package = Package(
         module(
             "ProxyCore", on: .rules,
             [
+                "UpstreamRegistration",
                 "Calling", "Waking", "Messaging", "PushPlanning", "LocationService", "ProxyPolicy", "AccessLimits",
                 "SIPDialogs", "Routing", "PushDelivery", "Registration", "SIPTransactions", "SIPGrammar", "Bytes",
                 "Addressing", "Collections", "Timekeeping", "Telemetry", "Settings",
@@ -230,6 +232,7 @@ let package = Package(
         module(
             "Control", on: .shell,
             [
+                "UpstreamRegistration",
                 "HTTPServices", "ProxyRuntime", "Persistence", "PushSending", "ProxyCore", "PushPlanning", "Messaging",
                 "Calling", "Routing", "PushDelivery", "Registration", "HTTPServer", "Reactor", "Crypto", "JSON",
                 "SIPGrammar", "Bytes", "Addressing", "Collections", "Timekeeping", "Telemetry",
@@ -338,6 +341,7 @@ let package = Package(
         tests(
             "ProxyCoreTests", on: .rules,
             [
+                "UpstreamRegistration",
                 "ProxyCore", "Messaging", "LocationService", "PushPlanning", "Calling", "Routing", "SIPDialogs",
                 "AccessLimits", "ProxyPolicy", "Crypto", "TestSupport", "PushDelivery", "Registration",
                 "SIPTransactions", "SIPMessage", "SIPGrammar", "Bytes", "Addressing", "Collections", "Telemetry",

@@ -34,6 +34,8 @@ package enum ProxyAction: Sendable {
     case refresh([StoredBinding])
     /// Write these records into the timeline, unless too many records already wait to be written.
     case trace([TimelineChange])
+    /// Write this ceiling of the CSeq of our REGISTERs, then call ``ProxyEngine/registerCeilingStored(_:now:)``.
+    case storeRegisterCeiling(UInt32)
     /// Send the result to the HTTP client that reported a device or asked to remove devices.
     case reported(ReportTicket, ReportResult)
     /// Send a push to its provider. Report the result to ``ProxyEngine/pushHappened(_:now:)``.

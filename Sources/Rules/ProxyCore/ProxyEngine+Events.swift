@@ -14,6 +14,7 @@ package import SIPGrammar
 import SIPTransactions
 import Telemetry
 package import Timekeeping
+import UpstreamRegistration
 import Waking
 
 /// The entry points that the shell calls, and the order in which an event is processed.
@@ -33,6 +34,7 @@ extension ProxyEngine {
         restoreMessages(now: now)
         armRefreshPushes(now: now)
         watchUpstream(since: now.instant)
+        findUpstreamUsers(now: now)
         noteUnfitContacts()
         settle(now: now)
     }
@@ -115,6 +117,7 @@ extension ProxyEngine {
             settle(now: now)
         }
         upstreamDue(now: now)
+        upstreamUsersDue(now: now)
         settle(now: now)
         ledger.timePassed(now: now, into: &output.actions)
         settlePushes(now: now)
@@ -206,6 +209,7 @@ extension ProxyEngine {
         case .caller(let call)?: callerFound(call, at: hops)
         case .upstream?: upstreamFound(hops, now: now)
         case .ownName?: ownNameFound(hops, now: now)
+        case .pbx(let number)?: pbxFound(hops, number, now: now)
         case nil: break
         }
         settle(now: now)
@@ -236,6 +240,22 @@ extension ProxyEngine {
         case .messages: messageCommitted(ticket, succeeded: succeeded, now: now)
         }
         settle(now: now)
+    }
+
+    /// The store has the ceiling of ``ProxyAction/storeRegisterCeiling(_:)``.
+    package func registerCeilingStored(_ ceiling: UInt32, now: Moment) {
+        changeUpstreamUsers(now: now) { $0.ceilingStored(ceiling, now: $1, into: &$2) }
+        settle(now: now)
+    }
+
+    /// An operator orders another try for the users of a domain, or for one of them.
+    ///
+    /// - Returns: false if the domain is not registered at a PBX.
+    package func upstreamRetryOrdered(_ domain: ByteString, user: ByteString?, now: Moment) -> Bool {
+        guard let upstream = upstreamUsers.agent.upstream(of: domain) else { return false }
+        changeUpstreamUsers(now: now) { $0.retryOrdered(upstream, user: user, now: $1, into: &$2) }
+        settle(now: now)
+        return true
     }
 
     // MARK: Providers
@@ -304,6 +324,7 @@ extension ProxyEngine {
     package func providerSwitched(_ provider: PushProvider, to state: ProviderState, now: Moment) {
         switchProvider(provider, to: state, now: now)
         settlePushes(now: now)
+        if state == .on { findUpstreamUsers(now: now) }
         settle(now: now)
     }
 

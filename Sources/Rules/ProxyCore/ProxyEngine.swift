@@ -41,6 +41,8 @@ package final class ProxyEngine {
     var sip: TransactionLayer
 
     var calls: Calls
+    /// Users who are kept registered at a PBX.
+    package internal(set) var upstreamUsers: UpstreamUsers
     /// The calls, messages and lists of missed calls that wait for devices.
     var wakes = WakeDesk()
     /// The requests other than INVITE that wait for a phone.
@@ -65,6 +67,7 @@ package final class ProxyEngine {
             enabled: settings.configuredProviders.subtracting(stored.disabledProviders), startedAt: date)
         access = AccessControl(settings, functions.digest)
         network = Network(settings)
+        upstreamUsers = UpstreamUsers(settings, functions, ceiling: stored.registerCeiling)
         let branchKey = BranchKey(functions.random(), functions.random())
         ledger = PushLedger(
             settings, restoring: stored.bucketEntries, random: functions.random, deviceCode: functions.deviceCode,
@@ -104,7 +107,7 @@ package final class ProxyEngine {
     package var nextDeadline: Instant? {
         earlier(
             earlier(earlier(sip.transactions.nextDeadline, output.timers.nextDeadline), network.upstream.nextDeadline),
-            earlier(registrar.bindings.nextExpiry, ledger.nextDeadline))
+            earlier(earlier(registrar.bindings.nextExpiry, ledger.nextDeadline), upstreamUsers.nextDeadline))
     }
 
     // MARK: Inside

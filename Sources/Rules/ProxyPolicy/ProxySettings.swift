@@ -90,6 +90,8 @@ package struct ProxySettings: Sendable {
     package var upstreamHosts = UpstreamHosts.ofUpstream
     /// How the daemon checks the upstream.
     package var upstreamCheck = UpstreamCheckSettings.off
+    /// The domains, in lower case, whose users the daemon keeps registered at a PBX.
+    package var upstreamRegistrations: [ByteString: UpstreamRegistrationSettings] = [:]
     /// Whether phones must authenticate by digest.
     package var authenticates = true
     package var digest = DigestSettings()

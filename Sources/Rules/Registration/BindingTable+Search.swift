@@ -86,3 +86,15 @@ extension Span<UInt8> {
         return false
     }
 }
+
+extension BindingTable {
+    /// When a device of the user that can be woken has last registered; `nil` if the user has no such device.
+    package func lastSign(ofWakeable aor: AddressOfRecord) -> UnixTime? {
+        var last: UnixTime?
+        forEachSlot(of: aor) { slot in
+            guard enabled.contains(number: self[slot].provider) else { return }
+            last = max(last ?? self[slot].registeredAt, self[slot].registeredAt)
+        }
+        return last
+    }
+}

@@ -8,6 +8,9 @@ package enum Question {
     case phone
     /// The OPTIONS asks the upstream's server at this address whether it is up.
     case upstream(Endpoint)
+    /// Whether the server at this endpoint answers, of the PBX with this number in the list of
+    /// `ProxySettings.upstreamRegistrations`.
+    case pbx(Int, Endpoint)
     /// The OPTIONS is sent to this address of the daemon's advertised host name, to see whether it reaches this daemon.
     case ourselves(Endpoint)
 }

@@ -210,6 +210,7 @@ extension UpstreamAgent {
         let place = Int(slot)
         let upstream = Int(records[place].upstream)
         counts.count(.refused)
+        if case .status(let code) = reason { records[place].status = code }
         forgetChallenge(slot)
         unschedule(slot)
         records[place].line = .none

@@ -8,7 +8,7 @@ package import Timekeeping
 /// Each user who has a device that can be woken has one binding at the PBX, whose contact is a token and this daemon.
 /// The agent refreshes the binding after 50 to 80 percent of the granted time. It gives orders, and gets the results.
 /// It knows no password: the orders name the challenge that must be answered.
-package struct UpstreamAgent: Sendable {
+package struct UpstreamAgent {
     var stands: [UpstreamStand]
     var records: [UserRecord] = []
     var slabs = ByteSlabs()
@@ -56,14 +56,15 @@ package struct UpstreamAgent: Sendable {
         slot(of: user).map { status(at: $0) }
     }
 
-    /// The users of an upstream, a page at a time.
-    package func users(of upstream: UpstreamNumber, from start: Int, limit: Int) -> (page: [UpstreamStatus], next: Int?)
-    {
+    /// The users of an upstream, or of all, a page at a time.
+    package func users(of upstream: UpstreamNumber?, from start: Int, limit: Int) -> (
+        page: [UpstreamStatus], next: Int?
+    ) {
         var page: [UpstreamStatus] = []
         var place = max(0, start)
         while place < records.count, page.count < limit {
             let record = records[place]
-            if record.upstream == upstream.rawValue, !record.marks.contains(.isVacant) {
+            if upstream.map({ record.upstream == $0.rawValue }) ?? true, !record.marks.contains(.isVacant) {
                 page.append(status(at: UInt32(place)))
             }
             place += 1
@@ -228,6 +229,17 @@ package struct UpstreamStatus: Sendable {
 package struct UpstreamCounts: Sendable {
     package enum Result: Int, Hashable, Sendable, CaseIterable {
         case registered, refreshed, ended, challenged, refused, unknownUser, tooBrief, serverFailed, noAnswer, other
+
+        /// The value of the label in the metrics.
+        package var name: String {
+            switch self {
+            case .unknownUser: "unknown-user"
+            case .tooBrief: "too-brief"
+            case .serverFailed: "server-failed"
+            case .noAnswer: "no-answer"
+            case .registered, .refreshed, .ended, .challenged, .refused, .other: "\(self)"
+            }
+        }
     }
 
     /// The number of users in each state, by the state's number.

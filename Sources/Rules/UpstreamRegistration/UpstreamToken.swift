@@ -72,13 +72,13 @@ package struct UpstreamToken: Hashable, Sendable {
 }
 
 /// Functions that the agent needs, but must not contain.
-package struct AgentFunctions: Sendable {
+package struct AgentFunctions {
     /// A code of at least 16 bytes that depends on a secret of the store: HMAC with SHA-256. It is the same in every run.
-    package let code: @Sendable ([UInt8]) -> [UInt8]
+    package let code: ([UInt8]) -> [UInt8]
     /// A random number.
-    package let random: @Sendable () -> UInt64
+    package let random: () -> UInt64
 
-    package init(code: @escaping @Sendable ([UInt8]) -> [UInt8], random: @escaping @Sendable () -> UInt64) {
+    package init(code: @escaping ([UInt8]) -> [UInt8], random: @escaping () -> UInt64) {
         self.code = code
         self.random = random
     }

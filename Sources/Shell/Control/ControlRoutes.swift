@@ -42,6 +42,7 @@ struct ControlRoutes {
             try await endCall(call)
         }
         registerProviders(in: &router)
+        registerUpstreamUsers(in: &router)
     }
 
     // MARK: Calls

@@ -111,9 +111,15 @@ package final class Daemon: @unchecked Sendable {
             settings: settings.api, domains: settings.domains,
             keepsTimeline: settings.push.timeline.maximumRecords > 0, store: store, loop: loop, log: log)
         dialogKeys = try await DialogKeys(store: store, log: log, now: loop.moment.date)
+        var upstreamCode: (@Sendable ([UInt8]) -> [UInt8])?
+        if !settings.registerUpstream.isEmpty {
+            upstreamCode = try await UpstreamCode.make(store: store, now: loop.moment.date)
+        }
         let engine = try await Self.makeEngine(
             settings, push, listeners: bound.listeners, store: store,
-            functions: try EngineFunctions.make(seal: dialogKeys.sealer) { [services] in services.deviceCode(of: $0) },
+            functions: try EngineFunctions.make(
+                seal: dialogKeys.sealer, deviceCode: { [services] in services.deviceCode(of: $0) },
+                upstreamCode: upstreamCode),
             log: log, now: loop.moment)
         let resolver = try HopResolver(loop: loop, spoken: Set(bound.listeners.map(\.transport)), tls: tls.setup)
         shard = ProxyShard(

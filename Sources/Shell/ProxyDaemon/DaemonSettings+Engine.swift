@@ -28,6 +28,9 @@ extension DaemonSettings {
         engine.upstream = upstream
         engine.upstreamHosts = upstreamHosts.map { .listed($0.map { ByteString($0.lowercased()) }) } ?? .ofUpstream
         engine.upstreamCheck = upstreamCheck
+        engine.upstreamRegistrations = Dictionary(
+            registerUpstream.map { (ByteString($0.key.lowercased()), $0.value) },
+            uniquingKeysWith: { first, _ in first })
         engine.authenticates = auth == .digest
         engine.digest = digest
         engine.registrar = registrar

@@ -60,6 +60,7 @@ package struct DaemonSettings: SettingsGroup {
     package var upstream: NextHop?
     package var upstreamHosts: [String]?
     package var upstreamCheck = UpstreamCheckSettings()
+    package var registerUpstream: [String: UpstreamRegistrationSettings] = [:]
     package var call = CallSettings()
     package var registrar = RegistrarSettings()
     package var digest = DigestSettings()
@@ -120,6 +121,10 @@ package struct DaemonSettings: SettingsGroup {
             "Hosts that the daemon treats as the first domain when a phone calls them. List the hosts that the PBX writes into From, because a phone that calls back dials that host. Default: the host of upstream and its addresses. []: no hosts."
         ).taken(.atOnce),
         .group("upstream-check", \.upstreamCheck, "How the daemon checks whether the upstream answers.").taken(.atOnce),
+        .named(
+            "register-upstream", \.registerUpstream, exampleName: "example.net", example: .example,
+            "Domains whose users the daemon keeps registered at a PBX, also while their phones sleep. The PBX needs no change. The daemon needs each user's password, with the PBX's realm in digest.realm. The name of each group is one of domains."
+        ),
         .group("tls", \.tls, "TLS for SIP.").taken(.atOnce),
         .group("websocket", \.webSocket, "SIP over WebSocket, for browsers."),
         .group("call", \.call, "Calls.").taken(.atOnce),
@@ -157,6 +162,22 @@ package struct DaemonSettings: SettingsGroup {
         }
         if webSocket.apiPath != nil, api.listen.isEmpty {
             found.append(SettingComplaint("expected an address under api.listen for api-path", key: "websocket"))
+        }
+        for (domain, group) in registerUpstream.sorted(by: { $0.key < $1.key }) {
+            if !domains.contains(where: { $0.lowercased() == domain.lowercased() }) {
+                found.append(
+                    SettingComplaint("expected one of domains, found \"\(domain)\"", key: "register-upstream"))
+            }
+            if let (_, place) = group.upstream?.numeric, !trusted.contains(where: { $0.matches(place) }) {
+                found.append(
+                    SettingComplaint(
+                        "expected \(place.address) under trusted, so that calls of this PBX reach the users",
+                        key: "register-upstream"))
+            }
+        }
+        if !registerUpstream.isEmpty, auth == .off {
+            found.append(
+                SettingComplaint("expected auth: digest, since the PBX asks for the users' passwords", key: "auth"))
         }
         if listen.isEmpty { found.append(SettingComplaint("at least one address is needed", key: "listen")) }
         if upstream == nil, call.noWake.forwards {

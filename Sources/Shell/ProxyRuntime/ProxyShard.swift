@@ -244,6 +244,7 @@ package actor ProxyShard: LoopActor {
         case commits([CommitResult])
         case push(PushDispatcher.Event)
         case resolved(ResolutionTicket, [ResolvedHop])
+        case registerCeiling(UInt32)
     }
 
     private func arrived(_ arrival: Arrival) {
@@ -262,6 +263,7 @@ package actor ProxyShard: LoopActor {
             }
         case .push(let event): engine.pushHappened(event, now: loop.moment)
         case .resolved(let ticket, let hops): engine.resolved(ticket, to: hops, now: loop.moment)
+        case .registerCeiling(let ceiling): engine.registerCeilingStored(ceiling, now: loop.moment)
         }
     }
 
@@ -416,6 +418,7 @@ package actor ProxyShard: LoopActor {
         case .testPushEnded(let ticket, let record): ended(ticket, record)
         case .reported(let ticket, let result): reporters.removeValue(forKey: ticket)?.resume(returning: result)
         case .resolve(let hop, let ticket): resolve(hop, ticket)
+        case .storeRegisterCeiling(let ceiling): store(ceiling)
         }
     }
 
@@ -436,6 +439,13 @@ package actor ProxyShard: LoopActor {
     private func commit(_ changes: [EngineChange], _ ticket: CommitTicket) {
         if !load.isWaiting { load.ordered(ticket, now: loop.now) }
         services.store.commit(changes, ticket)
+    }
+
+    private func store(_ ceiling: UInt32) {
+        services.store.commit([RegisterCeiling.change(ceiling)]) { [weak self] result in
+            guard result.isStored else { return }
+            self?.onLoop { $0.arrived(.registerCeiling(ceiling)) }
+        }
     }
 
     private func resolve(_ hop: NextHop, _ ticket: ResolutionTicket) {

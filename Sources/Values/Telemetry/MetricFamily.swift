@@ -17,7 +17,7 @@ package struct MetricFamily: Hashable, Sendable {
 
     /// The names of metric labels. The code fixes the names; the values of labels may come from outside.
     package enum StaticName: String, Hashable, Sendable {
-        case provider, app, outcome, version, server, file
+        case provider, app, outcome, version, server, file, state, result
     }
 
     package let name: String

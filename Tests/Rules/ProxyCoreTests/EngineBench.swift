@@ -242,6 +242,7 @@ func story(_ actions: [ProxyAction]) -> [String] {
             }
         case .reported(let ticket, let result): return "report \(ticket.number) \(result)"
         case .resolve: return "resolve"
+        case .storeRegisterCeiling: return "ceiling"
         }
     }
 }

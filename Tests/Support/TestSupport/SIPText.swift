@@ -79,9 +79,9 @@ package enum SIPText {
     }
 
     /// A response of the device that received `request`.
-    package static func response(_ status: Status, to request: SIPRequest, tag: String, contact: String? = nil)
-        -> [UInt8]
-    {
+    package static func response(
+        _ status: Status, to request: SIPRequest, tag: String, contact: String? = nil, extra: [String] = []
+    ) -> [UInt8] {
         var rows = ["SIP/2.0 \(status.code) \(status.reasonPhrase)"]
         rows += request.frame.values(of: .via).map { "Via: \($0)" }
         rows += request.frame.values(of: .recordRoute).map { "Record-Route: \($0)" }
@@ -93,7 +93,7 @@ package enum SIPText {
             "CSeq: \(request.frame.firstValue(of: .cseq)?.string ?? "")",
         ]
         if let contact { rows.append("Contact: <\(contact)>") }
-        return bytes(rows)
+        return bytes(rows + extra)
     }
 
     /// Reads a request as the daemon does; the result is `nil` if the request is invalid.

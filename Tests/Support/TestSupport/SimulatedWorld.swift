@@ -262,6 +262,7 @@ package final class SimulatedWorld {
         case .flowProved, .expectLife, .reuse: break
         case .resolve(_, let ticket):
             engine.resolved(ticket, to: [], now: now)
+        case .storeRegisterCeiling: break
         }
     }
 

@@ -42,6 +42,7 @@ extension ProxyEngine {
         }
         guard admits(incoming, from: sender, to: aor, now: now) else { return }
         guard let incoming = startTransaction(incoming, now: now), let server = incoming.server else { return }
+        upstreamUsers.called(aor, now: now)
         sendTrying(incoming, now: now)
         let targets = !network.flows.watchesActivity ? targets : targets.map { liveWay(to: $0, now: now) }
         let woken = targets.compactMap { treatment(of: $0, now: now) == .ring ? nil : $0.id }

@@ -20,6 +20,7 @@ extension ProxyEngine {
         case .farewell(let farewell)?: farewellAnswered(farewell, response, of: client, now: now)
         case .answered(let answered)?: if response.status.isSuccess { hangUp(answered, response, now: now) }
         case .question(let question)?: questionAnswered(question, response, of: client, now: now)
+        case .registration(let number)?: registrationAnswered(number, response, of: client, now: now)
         case nil: break
         }
     }
@@ -121,6 +122,7 @@ extension ProxyEngine {
         case .farewell?: farewellEnded(client, now: now)
         case .answered?: break
         case .question?: questionFailed(client, wasSent: status == .requestTimeout, now: now)
+        case .registration(let number)?: registrationFailed(number, client, now: now)
         case nil: break
         }
     }
@@ -155,6 +157,9 @@ extension ProxyEngine {
         case .upstream(let place):
             if response.status.isFinal { _ = sip.legs.endQuestion(client) }
             upstreamAnswered(at: place, now: now)
+        case .pbx(let number, let place):
+            if response.status.isFinal { _ = sip.legs.endQuestion(client) }
+            pbxAnswered(number, at: place, isProbe: true, now: now)
         case .ourselves:
             if response.status.isFinal { _ = sip.legs.endQuestion(client) }
             ownNameAnswered()
@@ -165,6 +170,7 @@ extension ProxyEngine {
     func questionFailed(_ client: ClientTransactionID, wasSent: Bool, now: Moment) {
         switch sip.legs.endQuestion(client) {
         case .upstream(let place)?: upstreamIsSilent(at: place, wasSent: wasSent, now: now)
+        case .pbx(let number, let place)?: pbxIsSilent(number, at: place, wasSent: wasSent, now: now)
         case .ourselves(let place)?: ownNameFailed(at: place)
         case .phone?, nil: break
         }

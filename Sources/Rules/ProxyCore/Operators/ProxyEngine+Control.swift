@@ -86,9 +86,15 @@ extension ProxyEngine {
     package var enabledProviders: Set<PushProvider> { registrar.enabledProviders }
 
     /// Adds a user to the directory. The caller of this method must persist the user first.
-    package func userAdded(_ user: DigestUser) { registrar.users.add(user) }
+    package func userAdded(_ user: DigestUser, now: Moment) {
+        registrar.users.add(user)
+        notePassword(of: user.name, realm: user.realm, now: now)
+    }
 
-    package func userRemoved(name: ByteString, realm: ByteString) { registrar.users.remove(name: name, realm: realm) }
+    package func userRemoved(name: ByteString, realm: ByteString, now: Moment) {
+        let removed = registrar.users.remove(name: name, realm: realm)
+        if let removed { upstreamUserRemoved(removed, now: now) }
+    }
 
     /// Applies changed settings that may change at run time. The caller of this method has checked that no other
     /// setting has changed.

@@ -161,6 +161,7 @@ extension ProxyEngine {
             for device in plan.removed { deviceRemoved(device, of: aor, now: now) }
             act(.reported(ticket, .done(plan.persist.count)))
         }
+        if !plan.refreshed.isEmpty { noteUpstreamUser(aor, signed: now.date, now: now) }
     }
 
     /// Answers a REGISTER, and only then releases the held calls (R17, A11).
@@ -199,6 +200,7 @@ extension ProxyEngine {
             }
         }
         bindingReturned(refresh.id, of: aor, isPush: true, now: now)
+        noteUpstreamUser(aor, signed: now.date, now: now)
     }
 
     private func noteAccepted(_ incoming: IncomingRequest, toWriteLater rows: some Collection<DeviceID>, now: Moment) {

@@ -20,7 +20,10 @@ extension ProxyEngine {
     func initialRequestReceived(_ incoming: IncomingRequest, _ next: RouteSet.Next, now: Moment) {
         let request = incoming.request
         let named = deviceNamed(byPURR: next.requestURI)
-        let home = named?.aor.host ?? identity.home(of: next.requestURI, settings, upstreamAt: network.upstream.places)
+        let called = userCalled(byTokenIn: next.requestURI, incoming)
+        let home =
+            called?.host ?? named?.aor.host
+            ?? identity.home(of: next.requestURI, settings, upstreamAt: network.upstream.places)
         guard home != nil || next.requestURI.scheme == .tel else {
             refuse(incoming, .forbidden, because: .foreignDomain, now: now)
             return
@@ -28,6 +31,11 @@ extension ProxyEngine {
         if request.to.tag != nil {
             // The request has a To tag, but its dialog did not begin through this daemon.
             refuse(incoming, .callDoesNotExist, now: now)
+            return
+        }
+        if called != nil, request.method == .options {
+            // A PBX asks whether the contact is there. The daemon is, and the phone must not be woken for that.
+            refuse(incoming, .ok, fields: Self.capabilities, now: now)
             return
         }
         if let breach = RequestRules.outsideDialogs(request.method, fromTrusted: incoming.isTrusted) {
@@ -45,7 +53,7 @@ extension ProxyEngine {
                 return
             }
             let caller = caller(of: request, on: incoming.flow, isTrusted: true)
-            deliverToUser(incoming, next, home: home, caller: caller, now: now)
+            deliverToUser(incoming, next, home: home, called: called, caller: caller, now: now)
             return
         }
         var incoming = incoming
@@ -147,7 +155,8 @@ extension ProxyEngine {
     // MARK: To our users
 
     private func deliverToUser(
-        _ incoming: IncomingRequest, _ next: RouteSet.Next, home: ByteString?, caller: Caller, now: Moment
+        _ incoming: IncomingRequest, _ next: RouteSet.Next, home: ByteString?, called: AddressOfRecord? = nil,
+        caller: Caller, now: Moment
     ) {
         func refuse(_ status: Status, because refusal: Refusal, fields: [AddedField] = []) {
             self.refuse(incoming, status, because: refusal, fields: fields, now: now)
@@ -155,7 +164,7 @@ extension ProxyEngine {
         guard let home = home ?? identity.domains.first else { return refuse(.notFound, because: .unknownUser) }
         let aor: AddressOfRecord
         var only: DeviceID?
-        switch addressee(next.requestURI, home: home) {
+        switch called.map({ .user($0) }) ?? addressee(next.requestURI, home: home) {
         case .nobody: return refuse(.notFound, because: .unknownUser)
         case .user(let user): aor = user
         case .device(nil, let user) where isKnown(user):

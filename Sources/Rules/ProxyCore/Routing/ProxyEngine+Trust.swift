@@ -90,7 +90,7 @@ extension ProxyEngine {
                     ?? leg.call.fork.branches[leg.branch].addressee.flatMap { registrar.bindings.binding($0)?.aor }
             case .farewell(let farewell)?: farewell.userCall.aor
             case .answered(let answered)?: answered.callee
-            case .question?, nil: nil
+            case .question?, .registration?, nil: nil
             }
         return aor.map { registrar.bindings.device(of: $0, where: { isSame(flow, $0) }) != nil } ?? false
     }

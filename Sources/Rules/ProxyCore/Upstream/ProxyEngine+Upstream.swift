@@ -141,7 +141,7 @@ extension ProxyEngine {
     /// Sends an OPTIONS to a hop.
     ///
     /// - Returns: false if no listener can send to the hop, or the transaction table is full.
-    private func ask(_ question: Question, _ hop: ResolvedHop, as name: ByteString, now: Moment) -> Bool {
+    func ask(_ question: Question, _ hop: ResolvedHop, as name: ByteString, now: Moment) -> Bool {
         guard let listener = identity.listener(for: hop.transport, to: hop.endpoint.address, preferring: nil) else {
             return false
         }

@@ -93,6 +93,7 @@ extension ProxyEngine {
             ledger.ended(branch, of: call, cause, now: now, into: &output.actions)
             branchFailed(branch, of: call, with: .temporarilyUnavailable, now: now)
         }
+        noteUpstreamUser(aor, now: now)
     }
 
     /// Gives a device a new id, because the binding with the old id was removed and another binding of the device

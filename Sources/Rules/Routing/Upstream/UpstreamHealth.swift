@@ -30,7 +30,7 @@ package struct UpstreamHealth: Sendable {
         fileprivate var lastHeard: Instant?
         /// Whether the server has answered any OPTIONS since the daemon started. If the value is false, calls are still
         /// sent to the server while it counts as down.
-        fileprivate var answersProbes = false
+        package fileprivate(set) var answersProbes = false
         /// Whether an OPTIONS to the server is pending.
         fileprivate var isAsked = false
         /// The time at which the last OPTIONS was sent. If no response comes within `patience`, the server counts as
