@@ -140,7 +140,7 @@ let package = Package(
             ["SIPGrammar", "Bytes", "Addressing", "Collections", "Timekeeping", "Telemetry"]),
         module(
             "UpstreamRegistration", on: .rules,
-            ["Registration", "SIPGrammar", "Bytes", "Addressing", "Collections", "Timekeeping"]),
+            ["Registration", "SIPGrammar", "Bytes", "Addressing", "Collections", "Timekeeping", "Telemetry"]),
         module(
             "ProxyPolicy", on: .rules,
             [
@@ -232,9 +232,9 @@ let package = Package(
         module(
             "Control", on: .shell,
             [
-                "UpstreamRegistration",
                 "HTTPServices", "ProxyRuntime", "Persistence", "PushSending", "ProxyCore", "PushPlanning", "Messaging",
-                "Calling", "Routing", "PushDelivery", "Registration", "HTTPServer", "Reactor", "Crypto", "JSON",
+                "Calling", "Routing", "ProxyPolicy", "UpstreamRegistration", "Settings", "PushDelivery", "Registration",
+                "HTTPServer", "Reactor", "Crypto", "JSON",
                 "SIPGrammar", "Bytes", "Addressing", "Collections", "Timekeeping", "Telemetry",
             ]),
         module(
@@ -271,7 +271,8 @@ let package = Package(
         support(
             "TestSupport",
             [
-                "ProxyCore", "LocationService", "PushPlanning", "Messaging", "Calling", "Routing", "SIPDialogs",
+                "ProxyCore", "UpstreamRegistration", "LocationService", "PushPlanning", "Messaging", "Calling",
+                "Routing", "SIPDialogs",
                 "ProxyPolicy", "PushDelivery", "Registration", "SIPTransactions", "Storage", "Crypto", "Compression",
                 "SIPMessage", "SIPGrammar", "Bytes", "Addressing", "Telemetry", "Timekeeping",
             ]),
@@ -379,7 +380,8 @@ let package = Package(
         tests(
             "ControlTests", on: .shell,
             [
-                "Control", "HTTPServices", "ProxyRuntime", "Persistence", "PushSending", "StoreTesting",
+                "Control", "UpstreamRegistration", "HTTPServices", "ProxyRuntime", "Persistence", "PushSending",
+                "StoreTesting",
                 "ProviderTesting", "LoopTesting", "TestSupport", "ProxyCore", "Routing", "ProxyPolicy", "PushDelivery",
                 "Registration", "HTTP1Connections", "HTTPClient", "HTTPServer", "Reactor", "Storage", "Crypto",
                 "SIPMessage", "SIPGrammar", "Bytes", "Addressing", "Timekeeping", "Telemetry", "JSON",
@@ -449,7 +451,7 @@ let package = Package(
             "UpstreamRegistrationTests", on: .rules,
             [
                 "TestSupport", "UpstreamRegistration", "Registration", "Crypto", "SIPMessage", "SIPGrammar", "Bytes",
-                "Addressing", "Timekeeping",
+                "Addressing", "Timekeeping", "Telemetry",
             ]),
         tests("WebSocketTests", on: .outside, ["WebSocket"]),
         tests("TelemetryTests", on: .values, ["TestSupport", "Telemetry", "Bytes", "Timekeeping"]),

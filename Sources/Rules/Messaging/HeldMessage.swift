@@ -109,6 +109,10 @@ package final class HeldMessage {
     package let wakes: Bool
     /// Whether the message may be written to the store.
     package let mayBeStored: Bool
+    /// The event package of a NOTIFY; `nil` for other requests. Only the latest NOTIFY of each event waits.
+    package let event: ByteString?
+    /// Whether the request is a NOTIFY of a PBX without a subscription.
+    package var isNotice: Bool { event != nil && mayBeStored }
 
     package internal(set) var request: ByteString
     package internal(set) var keeping: Keeping
@@ -138,6 +142,7 @@ package final class HeldMessage {
         self.mayBeStored = mayBeStored
         self.expiresAt = expiresAt
         self.holdUntil = holdUntil
+        event = MessageWords.event(of: request)
         key = MessageKey(request, from: sender)
         self.request = request.frame.bytes.compacted()
         receivedAt = now
@@ -152,7 +157,8 @@ package final class HeldMessage {
         self.caller = caller
         source = row.source
         server = nil
-        wakes = MessageWords.wakesPhones(request)
+        event = MessageWords.event(of: request)
+        wakes = event == nil ? MessageWords.wakesPhones(request) : MessageWords.isUrgent(request)
         mayBeStored = true
         expiresAt = row.expiresAt
         holdUntil = now.instant

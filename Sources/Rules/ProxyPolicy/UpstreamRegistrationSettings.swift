@@ -6,6 +6,7 @@ package struct UpstreamRegistrationSettings: SettingsGroup, Hashable {
     package var expires: Duration = .seconds(3600)
     package var rate = 50
     package var keepFor: Duration = .seconds(30 * 86_400)
+    package var path = false
 
     package init() {}
 
@@ -20,11 +21,15 @@ package struct UpstreamRegistrationSettings: SettingsGroup, Hashable {
         ),
         .integer(
             "rate", in: 1...10_000, \.rate,
-            "The maximum number of users a second whose registration begins. Each needs one REGISTER, or two if the PBX challenges it. Users who were called within the last week come first."
+            "The maximum number of REGISTERs a second that the daemon sends to the PBX. Users who were called within the last week come first."
         ),
         .duration(
             "keep-for", in: .seconds(3600) ... .seconds(366 * 86_400), \.keepFor,
             "How long the daemon keeps a user registered after a phone of the user has registered here for the last time."
+        ),
+        .bool(
+            "path", \.path,
+            "Send Supported: path and a Path to the daemon with each registration (RFC 3327). Only for a PBX that reaches its users by Path."
         ),
     ]
 

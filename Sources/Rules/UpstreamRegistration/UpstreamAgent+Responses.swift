@@ -1,5 +1,6 @@
 import Bytes
 package import SIPGrammar
+import Telemetry
 package import Timekeeping
 
 // Responses of the PBX.
@@ -99,15 +100,18 @@ extension UpstreamAgent {
         if granted < UpstreamDomain.shortestGrant, stands[upstream].watch.isNewsOfShortGrant() {
             orders.append(.tell(.grantTooShort(UpstreamNumber(records[place].upstream), granted)))
         }
-        if records[place].answers == 0, records[place].kept.count == 0, stands[upstream].watch.isNewsOfUnchallenged() {
+        if records[place].answers == 0, records[place].kept.count == 0,
+            !records[place].marks.contains(.sharesNonce), stands[upstream].watch.isNewsOfUnchallenged()
+        {
             orders.append(.tell(.unchallenged(UpstreamNumber(records[place].upstream))))
         }
         let seconds = Int64(min(max(granted, UpstreamDomain.shortestGrant), stand.expires))
         let wasBound = records[place].state == .refreshing
         let after = now.date - UnixTime(seconds: Int64(records[place].since))
         counts.count(wasBound ? .refreshed : .registered)
-        if wasBound { counts.refreshLag += max(.zero, now.instant - records[place].planned) }
+        if wasBound { counts.refreshLag.add(max(.zero, now.instant - records[place].planned)) }
         records[place].marks.remove(.mayBeBound)
+        records[place].marks.insert(.isProven)
         records[place].failures = 0
         startRound(slot)
         records[place].boundUntil = now.instant + .seconds(seconds)
@@ -170,7 +174,9 @@ extension UpstreamAgent {
         into orders: inout [UpstreamOrder]
     ) {
         let place = Int(slot)
-        let realm = stands[Int(records[place].upstream)].setup.realm
+        let upstream = Int(records[place].upstream)
+        let realm = stands[upstream].setup.realm
+        if records[place].marks.contains(.sharesNonce) { stands[upstream].shared.refused(now: now.instant) }
         guard
             let (challenge, algorithm) = ChallengeAnswer.strongest(
                 of: response.challenges, realm: realm, records[place].algorithms)
@@ -178,8 +184,10 @@ extension UpstreamAgent {
             let other = response.challenges.first {
                 $0.realm != realm && !response.challenges.contains { $0.realm == realm }
             }
+            if let other { stands[upstream].askedRealm = other.realm.compacted() }
             return refuse(slot, other.map { .realm($0.realm.compacted()) } ?? .algorithm, now: now, into: &orders)
         }
+        if stands[upstream].askedRealm != realm { stands[upstream].askedRealm = realm }
         // The first answer of a round may have used an old nonce. After an answer to a new nonce, only a PBX that says
         // "stale" gets another one, up to a limit.
         if records[place].answers > 0 {
@@ -193,7 +201,9 @@ extension UpstreamAgent {
         counts.count(.challenged)
         records[place].answers += 1
         let isForProxy = response.status.code == 407
-        keep(challenge, KeptForm(challenge, algorithm, isForProxy: isForProxy), for: slot)
+        let form = KeptForm(challenge, algorithm, isForProxy: isForProxy)
+        keep(challenge, form, for: slot)
+        stands[upstream].shared.given(challenge, form, by: records[place].server, now: now.instant)
         guard records[place].kept.count > 0 else {
             // A nonce that cannot be stored cannot be answered.
             return refusedForNow(slot, pending, response.status.code, now: now, into: &orders)
@@ -211,6 +221,8 @@ extension UpstreamAgent {
         let upstream = Int(records[place].upstream)
         counts.count(.refused)
         if case .status(let code) = reason { records[place].status = code }
+        records[place].refusal = reason.kind
+        records[place].marks.remove(.isProven)
         forgetChallenge(slot)
         unschedule(slot)
         records[place].line = .none
@@ -329,5 +341,16 @@ extension UpstreamAgent {
         _ = stands[upstream].watch.queryIsUseless(now: now.instant)
         orders.append(.tell(.answersNoQuery(UpstreamNumber(records[Int(slot)].upstream))))
         scheduleNext(slot)
+    }
+}
+
+extension UpstreamRefusal {
+    fileprivate var kind: UserRecord.Refusal {
+        switch self {
+        case .status: .status
+        case .realm: .realm
+        case .algorithm: .algorithm
+        case .noPassword: .noPassword
+        }
     }
 }

@@ -114,6 +114,7 @@ extension UpstreamAgent {
     /// All users of the upstream register again, one after the other.
     mutating func registerAll(_ upstream: Int, _ sign: LossSign, now: Moment, into orders: inout [UpstreamOrder]) {
         var count = 0
+        stands[upstream].shared.forget()
         for place in records.indices where Int(records[place].upstream) == upstream {
             let slot = UInt32(place)
             let state = records[place].state
@@ -124,6 +125,8 @@ extension UpstreamAgent {
                 records[place].boundUntil = .distantPast
             }
             count += 1
+            // A PBX that has restarted no longer knows its nonces.
+            if records[place].pending == .nothing { forgetChallenge(slot) }
             guard state != .ending else {
                 if records[place].pending == .nothing { enqueue(slot, now: now) }
                 continue

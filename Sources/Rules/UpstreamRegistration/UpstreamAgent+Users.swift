@@ -20,7 +20,10 @@ extension UpstreamAgent {
         records[place].fingerprint = user.fingerprint
         records[place].algorithms = user.algorithms
         records[place].marks.insert(.isWakeable)
-        if isNews { forgetChallenge(slot) }
+        if isNews {
+            forgetChallenge(slot)
+            records[place].marks.remove(.isProven)
+        }
         // New credentials matter for a registered user at the next refresh only.
         guard !wasWakeable || records[place].state != .registered else { return }
         begin(slot, now: now, into: &orders)
@@ -175,7 +178,6 @@ extension UpstreamAgent {
             guard let server = stands[upstream].server(now: now.instant, after: records[Int(slot)].tried) else {
                 continue
             }
-            stands[upstream].tookTurn(now: now.instant)
             stands[upstream].watch.began(now: now.instant)
             let purpose: UserRecord.Pending = records[Int(slot)].state == .ending ? .end : .bind
             send(slot, purpose, to: server, now: now, into: &orders)
@@ -208,6 +210,7 @@ extension UpstreamAgent {
         records[place].server = server
         if pending == .bind { records[place].marks.insert(.mayBeBound) }
         schedule(slot, at: now.instant + Self.patience)
+        stands[upstream].tookTurn(now: now.instant)
         counts.sent &+= 1
         let user = user(at: slot)
         orders.append(
@@ -217,15 +220,18 @@ extension UpstreamAgent {
                     token: records[place].token,
                     callID: functions.callID(
                         of: user.name, at: setup.domain, upstream: setup.name),
-                    cseq: cseq, purpose: pending.purpose(expires), answer: answer(slot, realm: setup.realm))))
+                    hasPath: setup.hasPath, cseq: cseq, purpose: pending.purpose(expires),
+                    answer: answer(slot, realm: setup.realm, now: now))))
     }
 
     /// How long an answer may take.
     private static let patience: Duration = .seconds(10)
 
-    private mutating func answer(_ slot: UInt32, realm: ByteString) -> ChallengeAnswer? {
+    private mutating func answer(_ slot: UInt32, realm: ByteString, now: Moment) -> ChallengeAnswer? {
         let record = records[Int(slot)]
-        guard record.kept.count > 0,
+        records[Int(slot)].marks.remove(.sharesNonce)
+        guard record.kept.count > 0 else { return sharedAnswer(slot, now: now) }
+        guard
             let challenge = slabs.withBytes(
                 record.kept, { KeptChallenge.challenge($0, record.keptForm, realm: realm) })
         else { return nil }
@@ -233,6 +239,19 @@ extension UpstreamAgent {
         return ChallengeAnswer(
             challenge: challenge, algorithm: record.keptForm.algorithm,
             isForProxy: record.keptForm.contains(.isForProxy), count: record.nonceCount &+ 1,
+            cnonce: functions.random())
+    }
+
+    private mutating func sharedAnswer(_ slot: UInt32, now: Moment) -> ChallengeAnswer? {
+        let record = records[Int(slot)]
+        // A wrong password with a shared nonce would count twice at the PBX.
+        guard record.pending == .bind, record.marks.contains(.isProven),
+            let (challenge, form, count) = stands[Int(record.upstream)].shared.use(
+                record.algorithms, at: record.server, now: now.instant)
+        else { return nil }
+        records[Int(slot)].marks.insert(.sharesNonce)
+        return ChallengeAnswer(
+            challenge: challenge, algorithm: form.algorithm, isForProxy: form.contains(.isForProxy), count: count,
             cnonce: functions.random())
     }
 

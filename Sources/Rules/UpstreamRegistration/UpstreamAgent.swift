@@ -1,6 +1,7 @@
 package import Bytes
 import Collections
 import SIPGrammar
+package import Telemetry
 package import Timekeeping
 
 /// Keeps users registered at the PBX that owns them, whatever their phones do (RFC 3261 section 10.2).
@@ -34,7 +35,7 @@ package struct UpstreamAgent {
 
     /// The upstream of a domain, which must be in lower case.
     package func upstream(of domain: ByteString) -> UpstreamNumber? {
-        stands.firstIndex { $0.setup.domain == domain }.map { UpstreamNumber(UInt16($0)) }
+        stands.firstIndex { $0.setup.domain == domain && !$0.isRetired }.map { UpstreamNumber(UInt16($0)) }
     }
 
     package func domain(_ upstream: UpstreamNumber) -> UpstreamDomain? {
@@ -45,7 +46,10 @@ package struct UpstreamAgent {
     package func user(called text: ByteString) -> UpstreamUser? {
         let token = UpstreamToken(text)
         let sought = token ?? Self.nobody
-        let slot = byToken.find(hash: sought.tableHash) { records[Int($0)].token.isSame(as: sought) }
+        let slot = byToken.find(hash: sought.tableHash) { slot in
+            let record = records[Int(slot)]
+            return record.token.isSame(as: sought) && !stands[Int(record.upstream)].isRetired
+        }
         guard token != nil, let slot else { return nil }
         return user(at: slot)
     }
@@ -76,7 +80,46 @@ package struct UpstreamAgent {
         let record = records[Int(slot)]
         return UpstreamStatus(
             user: user(at: slot), state: record.state, since: UnixTime(seconds: Int64(record.since)),
-            status: record.status, boundUntil: record.boundUntil, token: record.token)
+            status: record.status, refusal: record.state == .refused ? refusal(of: record) : nil,
+            boundUntil: record.boundUntil,
+            token: record.token)
+    }
+
+    private func refusal(of record: UserRecord) -> UpstreamRefusal? {
+        switch record.refusal {
+        case .none: return nil
+        case .status: return .status(record.status)
+        case .realm: return .realm(stands[Int(record.upstream)].askedRealm ?? .empty)
+        case .algorithm: return .algorithm
+        case .noPassword: return .noPassword
+        }
+    }
+
+    /// The realm in which the PBX last asked for a password; `nil` if it has not asked yet.
+    package func askedRealm(of upstream: UpstreamNumber) -> ByteString? {
+        stands.indices.contains(upstream.index) ? stands[upstream.index].askedRealm : nil
+    }
+
+    /// For each state, the number of the upstream's users.
+    package func states(of upstream: UpstreamNumber) -> [UpstreamState: Int] {
+        var states: [UpstreamState: Int] = [:]
+        for record in records where record.upstream == upstream.rawValue && !record.marks.contains(.isVacant) {
+            states[record.state, default: 0] += 1
+        }
+        return states
+    }
+
+    /// The first users of an upstream whom the PBX refuses.
+    package func refused(of upstream: UpstreamNumber, limit: Int) -> [UpstreamStatus] {
+        var found: [UpstreamStatus] = []
+        for place in records.indices where found.count < limit {
+            let record = records[place]
+            guard record.upstream == upstream.rawValue, record.state == .refused || record.state == .absent,
+                !record.marks.contains(.isVacant)
+            else { continue }
+            found.append(status(at: UInt32(place)))
+        }
+        return found
     }
 
     /// When ``due(now:into:)`` must be called next.
@@ -219,10 +262,35 @@ package struct UpstreamStatus: Sendable {
     package let since: UnixTime
     /// The last final status; 0 if no answer came.
     package let status: UInt16
+    /// Why the user is ``UpstreamState/refused``.
+    package let refusal: UpstreamRefusal?
     /// Until when the PBX knows the user, as far as this run knows.
     package let boundUntil: Instant
     /// The token, which is never shown.
     package let token: UpstreamToken
+
+    /// Why the PBX does not know the user, as a part of a sentence whose subject is the PBX; `nil` if it does.
+    package var words: String? {
+        switch state {
+        case .registered, .refreshing: nil
+        case .refused: refusal?.words ?? "it refused the user"
+        case .absent: "it has no such user (\(status))"
+        case .ending: "no phone of the user can be woken, so the daemon ends the registration"
+        case .registering where status == 0: "it has not answered"
+        case .registering where status < 300: "it accepted the REGISTER, but does not list the contact"
+        case .registering: "its last answer was \(status)"
+        }
+    }
+
+    /// The cure for ``words``.
+    package var advice: String? {
+        switch state {
+        case .registered, .refreshing, .ending: nil
+        case .refused: refusal?.advice
+        case .absent: "add the user there, then run sippushd upstream retry"
+        case .registering: "the daemon tries again by itself; the log and sippushd doctor tell whether the PBX answers"
+        }
+    }
 }
 
 /// The figures of the agent.
@@ -247,8 +315,10 @@ package struct UpstreamCounts: Sendable {
     package internal(set) var results = [UInt64](repeating: 0, count: Result.allCases.count)
     /// The number of REGISTERs that were sent.
     package internal(set) var sent: UInt64 = 0
-    /// How long after they were due the refreshes were accepted, all together.
-    package internal(set) var refreshLag: Duration = .zero
+    /// How long after they were due refreshes were accepted.
+    package internal(set) var refreshLag = Histogram()
+
+    package init() {}
 
     package subscript(state: UpstreamState) -> Int { states[Int(state.rawValue)] }
     package subscript(result: Result) -> UInt64 { results[result.rawValue] }

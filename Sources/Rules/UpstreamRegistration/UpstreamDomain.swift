@@ -18,14 +18,16 @@ package struct UpstreamDomain: Hashable, Sendable {
     package let realm: ByteString
     /// The time that is asked for, in seconds.
     package let expires: UInt32
-    /// The maximum number of users a second whose registration begins.
+    /// The maximum number of REGISTERs a second.
     package let rate: Int
     /// How long a user is kept registered after the last sign of life of a phone.
     package let keepFor: Duration
+    /// Whether REGISTERs have a Path to this daemon (RFC 3327).
+    package let hasPath: Bool
 
     package init(
         domain: ByteString, name: ByteString, realm: ByteString, expires: UInt32 = 3600, rate: Int = 50,
-        keepFor: Duration = .seconds(30 * 86_400)
+        keepFor: Duration = .seconds(30 * 86_400), hasPath: Bool = false
     ) {
         self.domain = domain
         self.name = name
@@ -33,6 +35,7 @@ package struct UpstreamDomain: Hashable, Sendable {
         self.expires = min(max(expires, Self.shortestGrant), Self.longestGrant)
         self.rate = max(1, rate)
         self.keepFor = keepFor
+        self.hasPath = hasPath
     }
 
     /// A grant below this is treated as this long. Else a PBX that grants a second would get a REGISTER each second.

@@ -34,6 +34,8 @@ package struct RegisterOrder: Sendable {
     package let server: UpstreamServer
     package let token: UpstreamToken
     package let callID: ByteString
+    /// Whether the REGISTER has a Path to this daemon.
+    package let hasPath: Bool
     package let cseq: UInt32
     package let purpose: Purpose
     /// The challenge that the credentials answer; `nil` if no nonce is known.
@@ -60,6 +62,26 @@ package enum UpstreamRefusal: Hashable, Sendable {
     case algorithm
     /// The daemon has no HA1 of the user.
     case noPassword
+
+    /// The refusal as a part of a sentence whose subject is the PBX.
+    package var words: String {
+        switch self {
+        case .status(let status): "it refused the password (\(status))"
+        case .realm(let realm): "it asks for a password in the realm \(realm)"
+        case .algorithm: "it asks for a digest algorithm that the stored password has not"
+        case .noPassword: "the daemon has no password of the user"
+        }
+    }
+
+    /// The cure.
+    package var advice: String {
+        switch self {
+        case .status: "set the PBX's password with sippushd user passwd; nothing is sent for the user until then"
+        case .realm: "set digest.realm to this realm, and set the passwords again"
+        case .algorithm: "let the PBX offer MD5 or SHA-256, or set the password again with sippushd user passwd"
+        case .noPassword: "add the user with sippushd user add and the PBX's password"
+        }
+    }
 }
 
 /// Why a user is no longer kept registered.
@@ -70,6 +92,8 @@ package enum UpstreamEnd: UInt8, Hashable, Sendable {
     case noSignOfLife
     /// The user was removed.
     case userRemoved
+    /// The settings no longer name the domain, or name another PBX for it.
+    case domainRemoved
 }
 
 /// News for the log and for operators. None has a token or a nonce.

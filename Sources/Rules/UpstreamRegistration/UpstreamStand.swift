@@ -1,9 +1,15 @@
+import Bytes
 import Collections
 import Timekeeping
 
 /// The state of one upstream: its servers, and the users who wait for their turn.
 struct UpstreamStand: Sendable {
-    let setup: UpstreamDomain
+    private(set) var setup: UpstreamDomain
+    /// Whether the settings no longer name the domain. The users of such a stand are signed out.
+    var isRetired = false
+    /// The realm of the last challenge.
+    var askedRealm: ByteString?
+    var shared = SharedNonce()
     /// At most eight servers. A place is given to another server only if the look-up no longer names the first.
     private(set) var servers: [ServerBreaker] = []
     /// The places of the listed servers, in their order.
@@ -22,6 +28,11 @@ struct UpstreamStand: Sendable {
     private static let credit: Duration = .milliseconds(20)
 
     init(setup: UpstreamDomain) {
+        self.setup = setup
+        expires = setup.expires
+    }
+
+    mutating func change(_ setup: UpstreamDomain) {
         self.setup = setup
         expires = setup.expires
     }
@@ -91,6 +102,7 @@ struct UpstreamStand: Sendable {
         }
     }
 
+    /// A REGISTER is sent. The next user begins when the rate of the setting allows another one.
     mutating func tookTurn(now: Instant) {
         nextTurn = max(nextTurn, now + (.zero - Self.credit)) + .seconds(1) / setup.rate
     }

@@ -53,6 +53,10 @@ struct UserRecord: Sendable {
     var algorithms: DigestAlgorithms
     var keptForm = KeptForm(rawValue: 0)
     var end = UpstreamEnd.noDevice
+    var refusal = Refusal.none
+
+    /// The kind of the last ``UpstreamRefusal``.
+    enum Refusal: UInt8 { case none, status, realm, algorithm, noPassword }
 
     struct Marks: OptionSet, Sendable {
         let rawValue: UInt8
@@ -66,6 +70,10 @@ struct UserRecord: Sendable {
         static let raised = Marks(rawValue: 8)
         /// The place of the record is free.
         static let isVacant = Marks(rawValue: 16)
+        /// The pending request answers the challenge of another user.
+        static let sharesNonce = Marks(rawValue: 32)
+        /// The PBX has accepted the present password in this run.
+        static let isProven = Marks(rawValue: 64)
     }
 
     enum Pending: UInt8 { case nothing, bind, end, query }

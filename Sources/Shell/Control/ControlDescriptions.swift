@@ -24,6 +24,29 @@ extension RouteDescription {
         "removeUser", "Remove a user", detail: "Registered devices stay until they are removed."
     ).user().done("It is stored.").problem(404, noUser).notStored()
 
+    // MARK: Users at a PBX
+
+    static let upstreamDomains = RouteDescription(
+        "listUpstreamDomains", "Domains whose users are kept registered at a PBX, and the state of each PBX"
+    ).answer(200, "All of them", [UpstreamDomainReport].self)
+
+    static let upstreamUsers = RouteDescription(
+        "listUpstreamUsers", "Users who are kept registered at a PBX",
+        detail: "A page may be short or empty although another one follows. Continue while the answer has a `next`."
+    ).page(.number(0...Int64.max)).query("domain", "Only users of this domain.", .text(1...255))
+        .answer(200, "A page of users", UpstreamUserPage.self)
+
+    static let upstreamUser = RouteDescription("getUpstreamUser", "Whether the PBX knows a user, and why not").user()
+        .answer(200, "The user's state", UpstreamUserReport.self).problem(404, noUpstreamUser)
+
+    static let upstreamRetry = RouteDescription(
+        "retryUpstream", "Register a user, or all users of a domain, at the PBX again",
+        detail: "Also tries users whose password the PBX has refused."
+    ).path("name", "`user@domain`, or a domain.").done("The users are registered one after the other.")
+        .problem(404, noUpstreamUser)
+
+    private static let noUpstreamUser = "No such user or domain is kept registered at a PBX."
+
     // MARK: Devices and missed calls
 
     static let devices = RouteDescription(

@@ -1,16 +1,26 @@
 import Bytes
 import HTTPServer
-import HTTPServices
+package import HTTPServices
 import ProxyCore
+import ProxyPolicy
 import ProxyRuntime
 import Registration
+import Routing
+import Settings
 import Timekeeping
 import UpstreamRegistration
 
 /// Users who are kept registered at a PBX: lists, one user, and the order to try again.
 extension ControlRoutes {
     func registerUpstreamUsers(in router: inout ServiceRouter) {
-        router.add("GET", "/v1/upstream", scope: .admin) { call throws(ServiceProblem) in
+        router.add("GET", "/v1/upstream-domains", scope: .admin, described: .upstreamDomains) { call in
+            call.answer(
+                await door.ask(.everything) { engine, now in
+                    UpstreamDomainReport.all(of: engine.upstreamUsers, now: now)
+                }
+            )
+        }
+        router.add("GET", "/v1/upstream", scope: .admin, described: .upstreamUsers) { call throws(ServiceProblem) in
             let start = call.request.query("after").flatMap { Int($0) } ?? 0
             let limit = try call.pageLimit()
             let domain = call.request.query("domain").map { ByteString($0.lowercased()) }
@@ -19,7 +29,7 @@ extension ControlRoutes {
             }
             call.answer(page)
         }
-        router.add("GET", "/v1/upstream/{}", scope: .admin) { call throws(ServiceProblem) in
+        router.add("GET", "/v1/upstream/{}", scope: .admin, described: .upstreamUser) { call throws(ServiceProblem) in
             let name = call.parameter()
             let report = await door.ask(.everything) { engine, now in
                 Self.upstreamAOR(name).flatMap { engine.upstreamUsers.user($0) }
@@ -29,7 +39,8 @@ extension ControlRoutes {
             guard let report else { throw ServiceProblem(404, "no user \(name) is kept registered at a PBX") }
             call.answer(report)
         }
-        router.add("POST", "/v1/upstream/{}/retry", scope: .admin) { call throws(ServiceProblem) in
+        router.add("POST", "/v1/upstream/{}/retry", scope: .admin, described: .upstreamRetry) {
+            call throws(ServiceProblem) in
             let name = call.parameter()
             call.changes(name)
             let isDone = await door.ask(.everything) { engine, now in
@@ -65,7 +76,16 @@ extension ControlRoutes {
 }
 
 /// One user at a PBX, without the token.
-package struct UpstreamUserReport: Codable, Sendable {
+package struct UpstreamUserReport: Codable, Sendable, DescribedBody {
+    package static let schemaName: String? = "UpstreamUser"
+    package static let notes: [String: JSONSchema] = [
+        "since": .words("When the state began, in Unix seconds."),
+        "status": .words("The last final status of the PBX; 0 if no answer came."),
+        "remaining": .words("For how many more seconds the PBX knows the user; 0 if it does not."),
+        "reason": .words("Why the PBX does not know the user. Missing if it does."),
+        "advice": .words("The cure for `reason`."),
+    ]
+
     package let aor: String
     package let state: String
     /// When the state began, in Unix seconds.
@@ -74,17 +94,98 @@ package struct UpstreamUserReport: Codable, Sendable {
     package let status: Int
     /// For how many more seconds the PBX knows the user; 0 if it does not.
     package let remaining: Int64
+    /// Why the PBX does not know the user; `nil` if it does.
+    package let reason: String?
+    package let advice: String?
+
+    package init(
+        aor: String, state: String, since: Int64, status: Int, remaining: Int64, reason: String?, advice: String?
+    ) {
+        self.aor = aor
+        self.state = state
+        self.since = since
+        self.status = status
+        self.remaining = remaining
+        self.reason = reason
+        self.advice = advice
+    }
 
     init(_ status: UpstreamStatus, _ users: UpstreamUsers, now: Moment) {
         aor = users.aor(of: status.user)?.description ?? status.user.description
         state = status.state.name
         since = status.since.seconds
         self.status = Int(status.status)
+        reason = status.words
+        advice = status.advice
         remaining = status.boundUntil > now.instant ? (status.boundUntil - now.instant).components.seconds : 0
     }
 }
 
-package struct UpstreamUserPage: Codable, Sendable {
+package struct UpstreamUserPage: Codable, Sendable, DescribedBody {
+    package static let schemaName: String? = "UpstreamUserPage"
+    package static let notes: [String: JSONSchema] = [
+        "next": .words("The `after` of the next page. Missing on the last page.")
+    ]
+
     package let users: [UpstreamUserReport]
     package let next: Int?
+}
+
+/// A domain whose users are kept registered at a PBX.
+package struct UpstreamDomainReport: Codable, Sendable, DescribedBody {
+    package static let schemaName: String? = "UpstreamDomain"
+    package static let notes: [String: JSONSchema] = [
+        "isUp": .words("Whether a server of the PBX answers OPTIONS. Missing before the first answer."),
+        "realm": .words("The realm of the users' passwords here."),
+        "askedRealm": .words("The realm in which the PBX asks for passwords. Missing before the first challenge."),
+        "credence": .words(
+            "Whether the PBX asks phones for passwords: `unknown`, `asks`, or `takes-our-word`. In the last case the daemon asks phones itself."
+        ),
+        "refused": .words("The number of users whom the PBX refuses or does not have."),
+        "examples": .words("The first ten of these users."),
+    ]
+
+    package let domain: String
+    package let pbx: String
+    package let isUp: Bool?
+    package let realm: String
+    package let askedRealm: String?
+    package let credence: String
+    package let registered: Int
+    package let waiting: Int
+    package let refused: Int
+    package let examples: [UpstreamUserReport]
+
+    package init(
+        domain: String, pbx: String, isUp: Bool?, realm: String, askedRealm: String?, credence: String,
+        registered: Int, waiting: Int, refused: Int, examples: [UpstreamUserReport]
+    ) {
+        self.domain = domain
+        self.pbx = pbx
+        self.isUp = isUp
+        self.realm = realm
+        self.askedRealm = askedRealm
+        self.credence = credence
+        self.registered = registered
+        self.waiting = waiting
+        self.refused = refused
+        self.examples = examples
+    }
+
+    static func all(of users: UpstreamUsers, now: Moment) -> [UpstreamDomainReport] {
+        users.numbers.map { number in
+            let (pbx, upstream) = (users.pbxs[number], UpstreamNumber(UInt16(clamping: number)))
+            let states = users.agent.states(of: upstream)
+            func count(_ counted: UpstreamState...) -> Int { counted.reduce(0) { $0 + states[$1, default: 0] } }
+            let heard = pbx.health.servers.filter { $0.state != .unknown }
+            return UpstreamDomainReport(
+                domain: pbx.domain.string, pbx: NextHop.settingType.print(pbx.upstream),
+                isUp: heard.isEmpty ? nil : heard.contains { $0.state == .up },
+                realm: users.agent.domain(upstream)?.realm.string ?? "",
+                askedRealm: users.agent.askedRealm(of: upstream)?.string, credence: pbx.credence.rawValue,
+                registered: count(.registered, .refreshing), waiting: count(.registering),
+                refused: count(.refused, .absent),
+                examples: users.agent.refused(of: upstream, limit: 10).map { UpstreamUserReport($0, users, now: now) })
+        }
+    }
 }

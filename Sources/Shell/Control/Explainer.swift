@@ -10,6 +10,7 @@ import PushPlanning
 import Registration
 import Routing
 import Timekeeping
+import UpstreamRegistration
 
 /// Explains why a phone was woken or not, from the engine's current state and the store's records.
 ///
@@ -88,6 +89,8 @@ final class Explainer: Sendable {
             report.missedCalls = engine.buckets.entries(of: aor).count(where: \.isOver)
             report.messages = engine.waitingMessages(of: aor).count
             report.contacts = contacts(of: aor, engine, now: now)
+            report.pbx = engine.upstreamUsers.user(aor).flatMap { engine.upstreamUsers.agent.status(of: $0) }
+                .map { UpstreamUserReport($0, engine.upstreamUsers, now: now) }
         }
         return report
     }

@@ -20,16 +20,16 @@ struct MetricsRoute {
         router.add("GET", "/metrics", scope: .metrics, described: .metrics) { call throws(ServiceProblem) in
             var (figures, servers, reports, providers, users) = await door.ask(.everything) { engine, _ in
                 (
-                    engine.figures, engine.upstreamWatch.health.servers, engine.pushReports,
+                    engine.figures, engine.upstreamWatch.health.servers + engine.pbxServers, engine.pushReports,
                     ProviderReport.all(of: engine),
-                    engine.upstreamUsers.isEmpty ? nil : engine.upstreamUsers.agent.counts
+                    engine.upstreamUsers.agent.counts
                 )
             }
             let families =
                 MetricFamily.pushes(reports) + [.paused(providers)] + [
                     .upstream(servers), .build, .certificates(certificates()),
                 ]
-                + MetricFamily.process() + (users.map { MetricFamily.upstreamUsers($0) } ?? [])
+                + MetricFamily.process() + MetricFamily.upstreamUsers(users)
             figures.merge(self.figures())
             call.answer(
                 HTTPResponse(
@@ -61,8 +61,8 @@ extension MetricFamily {
             "sippushd_upstream_register_total", .counter, "Answers of PBXs to REGISTERs of the daemon, by result.")
         for result in UpstreamCounts.Result.allCases { results.add(counts[result], [.result: result.name]) }
         var lag = MetricFamily(
-            "sippushd_upstream_refresh_lag_seconds_total", .counter,
-            "How long after they were due registrations at a PBX were renewed, all together.")
+            "sippushd_upstream_refresh_lag_seconds", .histogram,
+            "Time from the due time of a refresh at a PBX to the PBX's 200.")
         lag.add(counts.refreshLag)
         return [bindings, results, lag]
     }

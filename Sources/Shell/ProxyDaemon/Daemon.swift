@@ -111,10 +111,8 @@ package final class Daemon: @unchecked Sendable {
             settings: settings.api, domains: settings.domains,
             keepsTimeline: settings.push.timeline.maximumRecords > 0, store: store, loop: loop, log: log)
         dialogKeys = try await DialogKeys(store: store, log: log, now: loop.moment.date)
-        var upstreamCode: (@Sendable ([UInt8]) -> [UInt8])?
-        if !settings.registerUpstream.isEmpty {
-            upstreamCode = try await UpstreamCode.make(store: store, now: loop.moment.date)
-        }
+        // A reload may add the first domain of `register-upstream`.
+        let upstreamCode = try await UpstreamCode.make(store: store, now: loop.moment.date)
         let engine = try await Self.makeEngine(
             settings, push, listeners: bound.listeners, store: store,
             functions: try EngineFunctions.make(
@@ -287,7 +285,7 @@ package final class Daemon: @unchecked Sendable {
         let engineSettings = settings.engineSettings(with: push)
         let keys = push.setup.credentials
         await door.ask(.everything) { engine, now in
-            engine.settingsChanged(engineSettings)
+            engine.settingsChanged(engineSettings, now: now)
             engine.credentialsChanged(keys, now: now)
         }
         reloadTLS()

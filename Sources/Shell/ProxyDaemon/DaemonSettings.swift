@@ -124,7 +124,7 @@ package struct DaemonSettings: SettingsGroup {
         .named(
             "register-upstream", \.registerUpstream, exampleName: "example.net", example: .example,
             "Domains whose users the daemon keeps registered at a PBX, also while their phones sleep. The PBX needs no change. The daemon needs each user's password, with the PBX's realm in digest.realm. The name of each group is one of domains."
-        ),
+        ).taken(.atOnce),
         .group("tls", \.tls, "TLS for SIP.").taken(.atOnce),
         .group("websocket", \.webSocket, "SIP over WebSocket, for browsers."),
         .group("call", \.call, "Calls.").taken(.atOnce),

@@ -53,18 +53,7 @@ extension UpstreamUserReport {
     /// The state as a sentence.
     var meaning: String {
         let time = timeText(since)
-        switch state {
-        case "registered", "refreshing": return "The PBX knows the user since \(time)."
-        case "refused":
-            return status == 0
-                ? "Not known at the PBX since \(time): the daemon has no password that the PBX asks for."
-                : "Not known at the PBX since \(time): it refused the password (\(status))."
-        case "absent": return "Not known at the PBX since \(time): it has no such user (\(status))."
-        case "ending": return "The daemon ends the registration: the user has no device that can be woken."
-        default:
-            return status == 0
-                ? "Not known at the PBX since \(time): it did not answer yet."
-                : "Not known at the PBX since \(time): its last answer was \(status)."
-        }
+        guard let reason else { return "known at the PBX since \(time)" }
+        return "not known at the PBX since \(time): \(reason)" + (advice.map { "\n  => \($0)" } ?? "")
     }
 }

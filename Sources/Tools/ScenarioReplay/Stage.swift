@@ -264,7 +264,8 @@ extension Stage {
                 endpoint: "http://\(plain)"
             """
         do throws(SettingsError) {
-            return try YAMLNode.read(Array(usual.utf8), file: "usual.yaml").overlaid(with: scenario.daemon).yaml
+            let text = try YAMLNode.read(Array(usual.utf8), file: "usual.yaml").overlaid(with: scenario.daemon).yaml
+            return places.reduce(text) { $0.replacing("%\($1.key)%", with: "\($1.value)") }
         } catch {
             throw ReplayError("\(error)")
         }

@@ -57,7 +57,7 @@ final class EngineBench {
     func change(_ change: (inout ProxySettings) -> Void) {
         var settings = engine.settings
         change(&settings)
-        engine.settingsChanged(settings)
+        engine.settingsChanged(settings, now: now)
     }
 
     static func udp(_ remote: Endpoint) -> Flow { Flow(transport: .udp, listener: 0, connection: 0, remote: remote) }

@@ -36,6 +36,16 @@ struct RandomDayTests {
         #expect(ends.count { $0 == 200 } > 2 && ends.contains(486) && ends.contains(487), "\(ends)")
     }
 
+    @Test(arguments: [12, 28, 44, 60] as [UInt64])
+    func `on some days the PBX owns the users, loses their registrations, and calls their tokens`(seed: UInt64) {
+        let world = SimulatedWorld(seed: seed)
+        world.run()
+        #expect(world.plan.registersAtPBX && world.violations.isEmpty, "\(world.violations.prefix(5))")
+        #expect(world.registrations.accepted > 50)
+        // Only the restarts of the PBX leave a user without a contact for a while.
+        #expect(world.calls.count > 120 && world.registrations.voicemails < 80, "\(world.registrations.voicemails)")
+    }
+
     @Test func `some calls of a day with references are for one phone`() {
         let world = SimulatedWorld(seed: 2)
         world.run()

@@ -219,7 +219,7 @@ struct AgentAbuseTests {
 
     @Test func `a PBX that comes back after an hour gets users at the limit, those with calls first`() {
         var world = AgentWorld(users: 3000, expires: 600)
-        world.advance(by: .seconds(120))
+        world.advance(by: .seconds(150))
         #expect(world.agent.counts[.registered] == 3000)
         world.pbx.behaviour.isSilent = true
         world.advance(by: .seconds(3600))
@@ -237,6 +237,17 @@ struct AgentAbuseTests {
         let firsts = Set(begun.prefix(60))
         #expect(firsts.allSatisfy { Int($0.dropFirst()).map { $0 >= 2900 } ?? false })
         #expect((0..<3000).allSatisfy { world.live("u\($0)") == 1 })
+    }
+
+    @Test func `each REGISTER counts to the rate, also the answers to challenges`() {
+        var world = AgentWorld(users: 400, rate: 20)
+        world.advance(by: .seconds(60))
+        let times = world.pbx.sendTimes
+        #expect(times.count >= 800)
+        for (index, time) in times.enumerated() {
+            let within = times[index...].prefix { $0 - time < .seconds(5) }.count
+            #expect(within <= 5 * 20 + 5)
+        }
     }
 
     @Test func `no more users a second begin than the setting says`() {

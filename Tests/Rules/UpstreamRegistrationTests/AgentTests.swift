@@ -3,6 +3,7 @@ import Bytes
 import Crypto
 import Registration
 import SIPGrammar
+import Telemetry
 import TestSupport
 import Testing
 import Timekeeping
@@ -60,7 +61,7 @@ struct AgentTests {
             $0 > Instant(nanoseconds: 635_000_000_000) && $0 < Instant(nanoseconds: 665_000_000_000)
         }
         #expect(middle > 5 && middle < 45)
-        #expect(world.agent.counts.refreshLag < .seconds(20))
+        #expect(world.agent.counts.refreshLag.sum < .seconds(20))
     }
 
     @Test func `a kept nonce is used again while it is good`() {
@@ -216,6 +217,54 @@ struct AgentTests {
         world.advance(by: .seconds(30 + 2))
         #expect((0..<1000).count { world.live("u\($0)") == 1 } >= 999)
         #expect(world.events.contains { if case .registersAgain(_, _, .contactMissing) = $0 { true } else { false } })
+    }
+
+    @Test func `users whose PBX lost its nonces need one REGISTER each, unless the PBX binds nonces to users`() {
+        for bindsNonces in [false, true] {
+            var world = AgentWorld(users: 200)
+            world.advance(by: .seconds(30))
+            world.pbx.behaviour.bindsNonces = bindsNonces
+            world.pbx.restartEmpty()
+            let before = world.pbx.received
+            world.advance(by: .seconds(20))
+            let sent = world.pbx.received - before
+            #expect((0..<200).allSatisfy { world.live("u\($0)") == 1 })
+            #expect(bindsNonces ? sent > 380 && sent < 450 : sent < 260, "\(sent)")
+            #expect(world.pbx.wrongPasswords.isEmpty)
+        }
+    }
+
+    @Test func `a user whose password was never accepted answers no challenge of another user`() {
+        var world = AgentWorld(users: 50)
+        world.advance(by: .seconds(30))
+        world.pbx.passwords["eve"] = "right"
+        world.add("eve", password: "wrong")
+        world.advance(by: .seconds(60))
+        #expect(world.pbx.wrongPasswords["eve"] == 1)
+    }
+
+    @Test func `a domain that is removed is signed out, and one that comes back is registered`() {
+        var world = AgentWorld(users: 20)
+        world.advance(by: .seconds(30))
+        world.perform { $0.domainRemoved(AgentWorld.upstream, now: $1, into: &$2) }
+        #expect(world.agent.upstream(of: ByteString("pbx.test")) == nil)
+        world.advance(by: .seconds(10))
+        #expect((0..<20).allSatisfy { world.live("u\($0)") == 0 })
+        #expect(world.agent.counts.states.allSatisfy { $0 == 0 })
+        #expect(world.agent.nextDeadline == nil)
+    }
+
+    @Test func `the time and the rate of a domain change without a new token`() throws {
+        var world = AgentWorld(users: 3)
+        world.advance(by: .seconds(30))
+        let token = try #require(world.status("u0")?.token)
+        let changed = UpstreamDomain(
+            domain: world.domain.domain, name: world.domain.name, realm: world.domain.realm, expires: 120, rate: 1)
+        world.perform { agent, now, _ in agent.domainChanged(AgentWorld.upstream, to: changed, now: now) }
+        world.advance(by: .seconds(3600))
+        #expect(world.pbx.lastExpires == 120)
+        #expect(world.status("u0")?.token == token)
+        #expect(world.live("u0") == 1)
     }
 
     @Test func `a PBX that lists nothing in queries is queried no more for an hour`() {

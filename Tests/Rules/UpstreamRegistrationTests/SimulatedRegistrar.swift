@@ -38,6 +38,8 @@ struct SimulatedRegistrar {
         var status: UInt16?
         var rows: [String] = []
         var isSilent = false
+        /// Whether a nonce is good for the user only who got it.
+        var bindsNonces = false
     }
 
     var behaviour = Behaviour()
@@ -50,6 +52,7 @@ struct SimulatedRegistrar {
     private(set) var lastExpires: UInt32?
     private(set) var usedAlgorithms: [String] = []
     private var nonces: [String: Instant] = [:]
+    private var owners: [String: String] = [:]
     private var counts: [String: UInt32] = [:]
     private var nextNonce = 1
 
@@ -120,6 +123,9 @@ struct SimulatedRegistrar {
             return challenge(request, stale: false, now: now)
         }
         let nonce = credentials.nonce.string
+        guard !behaviour.bindsNonces || owners[nonce] == user else {
+            return challenge(request, stale: behaviour.marksStale, now: now)
+        }
         guard !behaviour.alwaysStale, let issued = nonces[nonce], now - issued <= behaviour.nonceLife else {
             return challenge(request, stale: behaviour.marksStale, now: now)
         }
@@ -154,6 +160,7 @@ struct SimulatedRegistrar {
         let nonce = "n\(nextNonce)-0123456789abcdef0123456789abcdef"
         if nonces.count > 4000 { nonces = nonces.filter { now - $0.value <= behaviour.nonceLife } }
         nonces[nonce] = now
+        owners[nonce] = request.to.uri.user?.percentDecoded().string
         let rows = behaviour.algorithms.map { algorithm in
             "WWW-Authenticate: Digest realm=\"\(behaviour.realm)\", nonce=\"\(nonce)\", opaque=\"o\\\"p\""
                 + (algorithm == .md5 ? "" : ", algorithm=\(algorithm.rawValue)")

@@ -50,6 +50,23 @@ struct ExplanationTests {
         #expect(Explanation(report).lines.first == "Now the store cannot be written: the disk is full")
     }
 
+    @Test func `that the PBX does not know the user is told first, also if no call ever came`() {
+        var report = report()
+        func line(_ state: String, _ reason: String?) -> String? {
+            report.pbx = UpstreamUserReport(
+                aor: "bob@example.net", state: state, since: 1_795_255_923, status: 403, remaining: 0, reason: reason,
+                advice: "do it")
+            return Explanation(report).lines.first
+        }
+        #expect(
+            line("refused", "it refused the password (403)")
+                == "not known at the PBX since 2026-11-21T10:12:03Z: it refused the password (403)")
+        #expect(Explanation(report).lines.dropFirst().first == "  => do it")
+        #expect(line("registered", nil)?.hasPrefix("bob@example.net has") == true)
+        report.isUser = false
+        #expect(line("refused", "x")?.contains("PBX") != true)
+    }
+
     @Test func `a REGISTER whose token no app takes has the cure of the settings`() {
         func advice(_ reason: String) -> String? {
             lines(

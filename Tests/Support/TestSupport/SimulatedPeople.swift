@@ -110,6 +110,8 @@ package struct SimulatedCall {
     /// The only phone that the call addresses, and its Contact that the caller knows; `nil` if the call addresses all
     /// phones of the user.
     let target: (phone: Int, uri: String)?
+    /// The contact of the user at the PBX, if the daemon keeps the user registered there.
+    var contact: String?
     var invite: SIPRequest?
     var sawProvisional = false
     var gaveUp = false

@@ -192,6 +192,7 @@ extension SimulatedWorld {
             }
         }
         checkOutgoing()
+        checkRegistrations()
         let held = engine.heldCalls
         if !held.isEmpty { violate("\(held.count) calls are still held in the evening") }
     }

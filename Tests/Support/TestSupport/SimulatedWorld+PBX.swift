@@ -17,6 +17,15 @@ extension SimulatedWorld {
                 caller: "c\(number)", user: user, callID: "call\(number)", startedAt: now.instant,
                 target: phoneToCall(of: user)))
         let index = calls.count - 1
+        if plan.registersAtPBX {
+            // Without a contact, the PBX's voicemail takes the call.
+            guard let contact = registrations.contact(of: user, now: now.instant) else {
+                calls.removeLast()
+                registrations.voicemails += 1
+                return
+            }
+            calls[index].contact = contact
+        }
         // The phones that get a push are determined when the INVITE arrives, so they are recorded then.
         sendInvite(index, attempt: 0)
         let patience = random.chance(0.4) ? random.milliseconds(500...12_000) : longestHold + .seconds(15)
@@ -34,7 +43,7 @@ extension SimulatedWorld {
         let call = calls[index]
         var bytes = SIPText.invite(
             to: call.user, from: call.caller, at: Self.pbx, callID: call.callID, branch: "pbx\(call.caller)")
-        if let uri = call.target?.uri {
+        if let uri = call.target?.uri ?? call.contact {
             bytes = Array(String(decoding: bytes, as: UTF8.self).replacing(/^INVITE [^ ]+/, with: "INVITE \(uri)").utf8)
         }
         if calls[index].invite == nil, case .request(let request) = reader.read(bytes) { calls[index].invite = request }
@@ -42,7 +51,7 @@ extension SimulatedWorld {
         at(.milliseconds(500 << attempt)) { $0.sendInvite(index, attempt: attempt + 1) }
     }
 
-    private var pbxFlow: Flow { Flow(transport: .udp, listener: 0, connection: 0, remote: Self.pbx) }
+    var pbxFlow: Flow { Flow(transport: .udp, listener: 0, connection: 0, remote: Self.pbx) }
 
     private func callerGivesUp(_ index: Int) {
         guard calls[index].finals.isEmpty, calls[index].sawProvisional, let invite = calls[index].invite else { return }
@@ -70,7 +79,9 @@ extension SimulatedWorld {
             let invite = calls[index].invite
         else {
             guard case .request(let request) = message else { return }
-            if request.callID.string.hasPrefix("out") {
+            if request.method == .register || request.method == .options {
+                registrarIsAsked(request)
+            } else if request.callID.string.hasPrefix("out") {
                 pbxIsAsked(request)
             } else if request.method == .bye {
                 deliver(SIPText.response(200, to: request, tag: "pbx"), on: pbxFlow)

@@ -54,6 +54,10 @@ package final class SimulatedWorld {
         package var answeredElsewhere = 0.2
         /// The number of calls that phones make through the PBX.
         package var outgoing = 0
+        /// Whether the PBX owns the users, and the daemon keeps them registered there. The PBX then calls their tokens.
+        package var registersAtPBX = false
+        /// How many times the PBX loses its registrations.
+        package var pbxRestarts = 0
 
         package init() {}
     }
@@ -69,6 +73,7 @@ package final class SimulatedWorld {
     private let story: ((String) -> Void)?
     let reader = SimulatedReader()
     private(set) var disk = SimulatedDisk()
+    package internal(set) var registrations = SimulatedRegistrations()
     var timeline = SimulatedTimeline()
     private var agenda = Agenda()
     private var engineTimer: Instant?
@@ -101,7 +106,8 @@ package final class SimulatedWorld {
     ///     On every fourth day, phones whose flow shows life are called immediately, and get a push in parallel. On
     ///     every eighth day, phones have two flows, and no datagram is lost. On another eighth of the days, phones have
     ///     `pn-purr` values in their Contacts, and some calls use these values. On a third of the days, the network is
-    ///     interrupted and the disk is full repeatedly. On three of eight days, phones make calls through the PBX.
+    ///     interrupted and the disk is full repeatedly. On three of eight days, phones make calls through the PBX. On a
+    ///     sixteenth of the days, the PBX owns the users.
     ///   - story: called with a line for each message between the daemon and the others.
     package init(seed: UInt64, story: ((String) -> Void)? = nil) {
         self.seed = seed
@@ -111,6 +117,7 @@ package final class SimulatedWorld {
         if seed % 2 == 1 { plan.crashes = 12 }
         if seed % 4 == 1 || seed % 8 == 6 { plan.outgoing = 100 }
         if seed % 8 == 6 { (plan.partitions, plan.fullDisks) = (40, 12) }
+        if seed % 16 == 12 { (plan.registersAtPBX, plan.pbxRestarts, plan.crashes) = (true, 6, 6) }
         if seed % 8 == 5 {
             plan.flows = 2
             // If the REGISTER of one flow were lost, that flow would appear to be at the phone's old address.
@@ -131,12 +138,22 @@ package final class SimulatedWorld {
     }
 
     private static func engine(
-        _ stored: StoredState, _ seed: UInt64, _ plan: Plan, startedAt date: UnixTime
+        _ stored: StoredState, _ seed: UInt64, _ plan: Plan, ceiling: UInt32 = 0, startedAt date: UnixTime
     ) -> ProxyEngine {
-        EngineFixture.engine(stored, seed: seed &+ 1, startedAt: date) {
+        var stored = stored
+        if plan.registersAtPBX {
+            stored.users = SimulatedRegistrations.users(plan.users)
+            stored.registerCeiling = ceiling
+        }
+        return EngineFixture.engine(stored, seed: seed &+ 1, startedAt: date) {
             if plan.ringsLiveFlows { $0.call.ringLiveFlowWithin = .seconds(300) }
             $0.registrar.announcesPURR = plan.announcesPURR
             if plan.outgoing > 0 { $0.upstream = NextHop("sip:\(Self.pbx)") }
+            if plan.registersAtPBX {
+                var group = UpstreamRegistrationSettings()
+                group.upstream = NextHop("sip:\(Self.pbx)")
+                $0.upstreamRegistrations = [ByteString("example.net"): group]
+            }
         }
     }
 
@@ -161,6 +178,9 @@ package final class SimulatedWorld {
         }
         for _ in 0..<plan.partitions {
             at(random.milliseconds(30_000...Int64(start / .milliseconds(1)))) { $0.networkBreaks() }
+        }
+        for _ in 0..<plan.pbxRestarts {
+            at(random.milliseconds(30_000...Int64(start / .milliseconds(1)))) { $0.pbxRestarts() }
         }
         for _ in 0..<plan.fullDisks {
             at(random.milliseconds(30_000...Int64(start / .milliseconds(1)))) { $0.diskFills() }
@@ -262,7 +282,7 @@ package final class SimulatedWorld {
         case .flowProved, .expectLife, .reuse: break
         case .resolve(_, let ticket):
             engine.resolved(ticket, to: [], now: now)
-        case .storeRegisterCeiling: break
+        case .storeRegisterCeiling(let ceiling): store(ceiling)
         }
     }
 
@@ -300,7 +320,9 @@ package final class SimulatedWorld {
         disk.dropQueue()
         timeline.crashed()
         // The seed of the next engine is different, like the random numbers of another run.
-        engine = Self.engine(disk.restored(), seed &+ UInt64(generation) << 32, plan, startedAt: now.date)
+        engine = Self.engine(
+            disk.restored(), seed &+ UInt64(generation) << 32, plan,
+            ceiling: registrations.ceiling, startedAt: now.date)
         for row in disk.bindings.values.sorted(by: { $0.id < $1.id }) { _ = engine.restore(row, now: now) }
         for call in disk.calls.values.sorted(by: { $0.id < $1.id }) { engine.restore(call, now: now) }
         engine.restored(now: now)

@@ -66,7 +66,8 @@ extension ProxyEngine {
             return
         case .initial(let next) where incoming.request.to.tag == nil:
             guard let home = identity.home(of: next.requestURI, settings, upstreamAt: network.upstream.places),
-                let aor = AddressOfRecord(next.requestURI, home: home)
+                let aor = userCalled(byTokenIn: next.requestURI, incoming)
+                    ?? AddressOfRecord(next.requestURI, home: home)
             else { break }
             let caller = caller(of: incoming.request, on: incoming.flow, isTrusted: incoming.isTrusted)
             guard admitsBesides(incoming, from: caller, now: now) else { return }

@@ -34,6 +34,7 @@ extension ProxyEngine {
         guard received.status != .trying else { return }
         if let outgoing = leg.call.outgoing { noteRinging(outgoing, now: now) }
         noteReturned(leg, received.status, now: now)
+        noteAcceptance(received.status, of: leg)
         let response = stripped(received, of: leg)
         // The topmost Via is this proxy's own, so a response must have a second one (RFC 3261 section 16.7 item 3). But
         // some phones answer a cancelled INVITE with the Via of the proxy's CANCEL only. This final response counts,
@@ -58,7 +59,7 @@ extension ProxyEngine {
             return
         } else if response.status == .flowFailed, flowFailed(client, leg, now: now) {
             return
-        } else if response.challengesOnly(in: identity.realms) {
+        } else if response.challengesOnly(in: identity.realms), !pbxChallenges(leg) {
             noteUnanswerable(response, of: leg, now: now)
             update(leg.call, now: now) { $0.failed(leg.branch, with: .badGateway, response: nil) }
         } else {

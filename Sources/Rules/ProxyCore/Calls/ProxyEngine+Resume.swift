@@ -276,7 +276,7 @@ extension ProxyEngine {
         } else if CallerIdentity.wantsIDPrivacy(incoming.request.frame) {
             edits.removed = [.pAssertedIdentity]
         }
-        strip(&edits, of: incoming)
+        strip(&edits, of: incoming, to: sent.flow.remote)
         if incoming.request.makesDialog {
             edits.recordRoutes = recordRoutes(incoming, edits, to: sent.flow, device: branch.addressee, now: now)
         }

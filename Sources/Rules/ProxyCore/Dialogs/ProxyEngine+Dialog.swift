@@ -84,7 +84,7 @@ extension ProxyEngine {
             maxForwards: (request.maxForwards ?? 71) - 1)
         edits.routes = next.rows
         edits.topViaAddition = incoming.viaAddition
-        strip(&edits, of: incoming)
+        strip(&edits, of: incoming, to: flow.remote)
         act(.send(request.forwarded(edits).bytes, on: flow))
         journalACK(request, now: now)
     }

@@ -22,8 +22,12 @@ import Waking
 /// phone's response, or 480 before its transaction times out (RFC 4320), or 202 when the message is stored.
 extension ProxyEngine {
     /// Handles a request for one of our users.
+    ///
+    /// A notice is a NOTIFY of a PBX without a subscription. It is stored for phones that sleep, whatever the settings
+    /// say about messages.
     func messageReceived(
-        _ incoming: IncomingRequest, to aor: AddressOfRecord, _ targets: [ForkTarget], caller: Caller, now: Moment
+        _ incoming: IncomingRequest, to aor: AddressOfRecord, _ targets: [ForkTarget], caller: Caller,
+        isNotice: Bool = false, now: Moment
     ) {
         let request = incoming.request
         let aor = aor.compacted()
@@ -47,10 +51,12 @@ extension ProxyEngine {
         let message = HeldMessage(
             id: messages.newID(), aor: aor, request, sender: account, caller: caller,
             source: incoming.flow, server: server, recipients: recipients.map(\.id),
-            wakes: MessageWords.wakesPhones(request),
+            wakes: isNotice
+                ? MessageWords.isUrgent(request) || settings.messages.wakes(for: .notify)
+                : MessageWords.wakesPhones(request),
             // A `sips:` request is not stored, because the phone may return on a flow without TLS.
-            mayBeStored: settings.messages.store && request.method == .message && request.uri.scheme != .sips
-                && life > .zero && recipients.contains { $0.canBeWoken },
+            mayBeStored: (settings.messages.store && request.method == .message || isNotice)
+                && request.uri.scheme != .sips && life > .zero && recipients.contains { $0.canBeWoken },
             expiresAt: now.date + min(life, settings.messages.maximumAge),
             holdUntil: now.instant + max(min(life, settings.messages.wait), Self.patience), now: now.date)
         messages.add(message)
@@ -168,7 +174,7 @@ extension ProxyEngine {
                 .aor: .described(message.aor), .callID: .bytes(message.key.callID),
                 .count: .number(messages.queue(of: message.aor).count),
             ])
-        answer(message, HeldMessages.accepted, [], now: now)
+        answer(message, message.isNotice ? .ok : HeldMessages.accepted, [], now: now)
         arm(message, at: now.instant + (message.expiresAt - now.date))
     }
 

@@ -98,12 +98,16 @@ extension ProxyEngine {
 
     /// Applies changed settings that may change at run time. The caller of this method has checked that no other
     /// setting has changed.
-    package func settingsChanged(_ changed: ProxySettings) {
+    package func settingsChanged(_ changed: ProxySettings, now: Moment) {
         if settings.call.ringLiveFlowWithin != changed.call.ringLiveFlowWithin {
             network.flows.watchActivity(changed)
         }
         let isUpstreamChanged = settings.upstream != changed.upstream || settings.upstreamCheck != changed.upstreamCheck
+        let old = settings
         settings = changed
+        if old.upstreamRegistrations != changed.upstreamRegistrations {
+            upstreamRegistrationsChanged(since: old, now: now)
+        }
         if isUpstreamChanged { watchUpstream(since: .distantPast) }
         access.admission.limit = changed.limits.queueing
         access.sources.registers.changed(changed.limits)

@@ -156,7 +156,8 @@ extension ProxyEngine {
         }
         let isCall = request.method == .invite
         noteRefused(
-            RefusedCall(request), request.method, from: incoming.flow.remote, status, because: refusal, share,
+            RefusedCall(request, to: calleeOfToken(in: request.uri)), request.method, from: incoming.flow.remote,
+            status, because: refusal, share,
             isRecorded: isCall, now: now)
     }
 
@@ -164,7 +165,7 @@ extension ProxyEngine {
     func noteMalformed(_ frame: MessageFrame, _ status: Status, on flow: Flow, now: Moment) {
         guard frame.isINVITE else { return }
         noteRefused(
-            RefusedCall(malformed: frame), .invite, from: flow.remote, status, because: .unfit,
+            RefusedCall(malformed: frame, callee: calleeOfToken), .invite, from: flow.remote, status, because: .unfit,
             isTrusted(flow) ? .trusted : .stranger, isRecorded: true, now: now)
     }
 
@@ -235,7 +236,8 @@ extension ProxyEngine {
         let request = incoming.request
         guard request.method == .invite, !isPhoneOfOurs(incoming) else { return }
         let due = access.refusals.asked(
-            { RefusedCall(request) }, callID: request.callID, at: incoming.flow.remote, now: now.instant)
+            { RefusedCall(request, to: calleeOfToken(in: request.uri)) }, callID: request.callID,
+            at: incoming.flow.remote, now: now.instant)
         if let due { _ = output.timers.schedule(.refusalsDue, at: due) }
     }
 

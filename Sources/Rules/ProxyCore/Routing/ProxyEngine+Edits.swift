@@ -17,8 +17,13 @@ import Timekeeping
 extension ProxyEngine {
     /// Removes fields that must not leave this daemon: identity fields of an untrusted sender (T9.7), credentials for
     /// our own realms (T9.8), and a display name that has changed since the dialog began (T20.7).
-    func strip(_ edits: inout RequestEdits, of incoming: IncomingRequest) {
-        edits.strip(incoming, settings, realms: identity.realms)
+    ///
+    /// - Parameters:
+    ///   - edits: the edits to change.
+    ///   - incoming: the request.
+    ///   - place: where the request is sent; `nil` if that is unknown.
+    func strip(_ edits: inout RequestEdits, of incoming: IncomingRequest, to place: Endpoint?) {
+        edits.strip(incoming, settings, realms: realmsToStrip(from: incoming, to: place))
         edits.fromStart = fromStart(of: incoming.request)
     }
 

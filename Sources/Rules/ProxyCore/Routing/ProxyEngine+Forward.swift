@@ -97,7 +97,9 @@ extension ProxyEngine {
             others.removeFirst()
             guard
                 let listener = identity.listener(
-                    for: hop.transport, to: hop.endpoint.address, preferring: incoming.flow.listener)
+                    for: hop.transport, to: hop.endpoint.address,
+                    // A PBX must see the address and port from which the user was registered.
+                    preferring: isPBX(hop.endpoint) ? nil : incoming.flow.listener)
             else { continue }
             let flow = Flow(
                 transport: hop.transport, listener: listener.number, connection: 0, remote: hop.endpoint,
@@ -141,7 +143,7 @@ extension ProxyEngine {
         edits.maxForwards = (request.maxForwards ?? 71) &- (request.maxForwards == 0 ? 0 : 1)
         edits.topViaAddition = incoming.viaAddition
         edits.maxBreadth = UInt32(call.breadth)
-        strip(&edits, of: incoming)
+        strip(&edits, of: incoming, to: flow.remote)
         if request.makesDialog {
             edits.recordRoutes = recordRoutes(incoming, edits, to: flow, device: device, now: now)
         }

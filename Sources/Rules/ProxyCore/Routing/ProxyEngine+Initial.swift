@@ -56,10 +56,12 @@ extension ProxyEngine {
             deliverToUser(incoming, next, home: home, called: called, caller: caller, now: now)
             return
         }
+        if let number = pbx(ofCaller: incoming) { return sendToPBX(incoming, next, number, now: now) }
         var incoming = incoming
         guard let caller = authenticateSender(&incoming, now: now) else { return }
         if let upstream = settings.upstream {
-            sendUpstream(incoming, next, to: upstream, caller: caller, now: now)
+            sendUpstream(
+                incoming, next, to: upstream, isAway: network.upstream.health.refuses, caller: caller, now: now)
         } else {
             deliverToUser(incoming, next, home: home, caller: caller, now: now)
         }
@@ -67,7 +69,7 @@ extension ProxyEngine {
 
     /// The caller to whose limits the request of an untrusted sender counts, after its password was checked. If the
     /// result is `nil`, this method has answered the request with 407, 403 or 503.
-    private func authenticateSender(_ incoming: inout IncomingRequest, now: Moment) -> Caller? {
+    func authenticateSender(_ incoming: inout IncomingRequest, now: Moment) -> Caller? {
         guard settings.authenticates else {
             return caller(of: incoming.request, on: incoming.flow, isTrusted: false)
         }
@@ -113,14 +115,15 @@ extension ProxyEngine {
 
     // MARK: To the PBX
 
-    private func sendUpstream(
-        _ incoming: IncomingRequest, _ next: RouteSet.Next, to upstream: NextHop, caller: Caller, now: Moment
+    func sendUpstream(
+        _ incoming: IncomingRequest, _ next: RouteSet.Next, to upstream: NextHop, isAway: Bool, caller: Caller,
+        now: Moment
     ) {
         guard Breadth.share(of: incoming.request, among: 1) > 0 else {
             refuse(incoming, .maxBreadthExceeded, because: .loop, now: now)
             return
         }
-        guard !network.upstream.health.refuses else {
+        guard !isAway else {
             let fields = upstreamIsAway
             return refuse(
                 incoming, .serviceUnavailable, because: .upstreamAway, fields: fields, now: now)
@@ -197,6 +200,8 @@ extension ProxyEngine {
         }
         if incoming.request.method == .invite {
             offer(incoming, to: aor, targets, caller: caller, now: now)
+        } else if called != nil, incoming.request.method == .notify {
+            noticeReceived(incoming, to: aor, targets, caller: caller, now: now)
         } else if settings.messages.wakes(for: incoming.request.method), furtherRoute(of: incoming) == nil {
             messageReceived(incoming, to: aor, targets, caller: caller, now: now)
         } else {

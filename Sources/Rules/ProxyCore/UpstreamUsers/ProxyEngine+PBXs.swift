@@ -106,8 +106,8 @@ extension ProxyEngine {
             log.info("the PBX knows the user", [.aor: aor(of: user), .duration: .duration(after)])
         case .refused(let user, let refusal):
             noteUser(
-                user, "the PBX refuses a user: calls do not reach the user's phones", Self.reason(refusal),
-                Self.advice(refusal), now: now)
+                user, "the PBX refuses a user: calls do not reach the user's phones", refusal.words, refusal.advice,
+                now: now)
         case .unknownUser(let user):
             noteUser(
                 user, "the PBX refuses a user: calls do not reach the user's phones", "it has no such user (404)",
@@ -151,6 +151,7 @@ extension ProxyEngine {
                 "the PBX refuses one user after the other: the daemon tries one user after each pause; look at digest.realm, the passwords, and whether the PBX bans this daemon",
                 [.target: name(of: upstream), .duration: .duration(pause)])
         case .unchallenged(let upstream):
+            takesOurWord(Int(upstream.rawValue))
             log.warning(
                 "the PBX registers users without asking for a password: anybody who can send from this daemon's address is any user there",
                 [.target: name(of: upstream)])
@@ -190,24 +191,6 @@ extension ProxyEngine {
 
     private func name(of upstream: UpstreamNumber) -> LogValue {
         .bytes(upstreamUsers.agent.domain(upstream)?.domain ?? .empty)
-    }
-
-    private static func reason(_ refusal: UpstreamRefusal) -> String {
-        switch refusal {
-        case .status(let status): "it refused the password (\(status))"
-        case .realm(let realm): "it asks for a password in the realm \(realm)"
-        case .algorithm: "it asks for a digest algorithm that the stored password has not"
-        case .noPassword: "the daemon has no password of the user"
-        }
-    }
-
-    private static func advice(_ refusal: UpstreamRefusal) -> String {
-        switch refusal {
-        case .status: "set the PBX's password with sippushd user passwd; nothing is sent for the user until then"
-        case .realm: "set digest.realm to this realm, and set the passwords again"
-        case .algorithm: "let the PBX offer MD5 or SHA-256, or set the password again with sippushd user passwd"
-        case .noPassword: "add the user with sippushd user add and the PBX's password"
-        }
     }
 
     private static func reason(_ sign: LossSign) -> String {

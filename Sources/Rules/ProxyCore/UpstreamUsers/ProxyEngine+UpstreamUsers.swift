@@ -46,7 +46,7 @@ extension ProxyEngine {
 
     func upstreamUsersDue(now: Moment) {
         guard !upstreamUsers.isEmpty, let next = upstreamUsers.nextDeadline, next <= now.instant else { return }
-        for number in upstreamUsers.pbxs.indices {
+        for number in upstreamUsers.numbers {
             carryOut(upstreamUsers.pbxs[number].health.due(now: now.instant) { _ in false }, of: number, now: now)
         }
         changeUpstreamUsers(now: now) { $0.due(now: $1, into: &$2) }
@@ -98,7 +98,8 @@ extension ProxyEngine {
 
     /// A user got a password, or another one.
     func notePassword(of name: ByteString, realm: ByteString, now: Moment) {
-        for pbx in upstreamUsers.pbxs where access.digest.realm(for: pbx.domain) == realm {
+        for number in upstreamUsers.numbers where access.digest.realm(for: upstreamUsers.pbxs[number].domain) == realm {
+            let pbx = upstreamUsers.pbxs[number]
             let aor = AddressOfRecord(user: name, host: pbx.domain)
             if registrar.bindings.lastSign(ofWakeable: aor) != nil { noteUpstreamUser(aor, now: now) }
         }
@@ -106,7 +107,9 @@ extension ProxyEngine {
 
     /// A user was removed. The password is kept until the PBX knows of the end.
     func upstreamUserRemoved(_ removed: DigestUser, now: Moment) {
-        for pbx in upstreamUsers.pbxs where access.digest.realm(for: pbx.domain) == removed.realm {
+        for number in upstreamUsers.numbers
+        where access.digest.realm(for: upstreamUsers.pbxs[number].domain) == removed.realm {
+            let pbx = upstreamUsers.pbxs[number]
             guard let user = upstreamUsers.user(AddressOfRecord(user: removed.name, host: pbx.domain)) else { continue }
             if upstreamUsers.removed.count < UpstreamUsers.removedLimit { upstreamUsers.removed[user] = removed }
             changeUpstreamUsers(now: now) { $0.userEnded(user, .userRemoved, now: $1, into: &$2) }
@@ -143,7 +146,8 @@ extension ProxyEngine {
         let request = OwnRegister(
             domain: domain, user: order.user.name, via: via(for: client, listener: listener, loopHash: 0),
             callID: order.callID, cseq: order.cseq, tag: ByteString(Hex.encode(functions.random().bytes)),
-            contact: contact, expires: order.purpose.seconds, credentials: credentials)
+            contact: contact, expires: order.purpose.seconds,
+            path: order.hasPath ? Self.path(to: listener) : nil, credentials: credentials)
         let flow = Flow(
             transport: hop.transport, listener: listener.number, connection: 0, remote: hop.endpoint, server: hop.server
         )
@@ -163,6 +167,19 @@ extension ProxyEngine {
             guard listener.transport != .udp else { return }
             out.append(";transport=")
             out.append(text: listener.transport.parameterName)
+        }
+    }
+
+    /// The Path by which the PBX reaches this daemon. It names no user, because the contact has the token.
+    private static func path(to listener: Listener) -> ByteString {
+        ByteString(capacity: 96) { out in
+            out.append("sip:")
+            out.append(listener.sentBy)
+            if listener.transport != .udp {
+                out.append(";transport=")
+                out.append(text: listener.transport.parameterName)
+            }
+            out.append(";lr")
         }
     }
 
@@ -195,6 +212,23 @@ extension ProxyEngine {
             isPBX(Int(user.upstream.rawValue), incoming.flow)
         else { return nil }
         return upstreamUsers.aor(of: user)
+    }
+
+    /// The callee for the log, if the URI has a token: the user of the token. The sender of the request does not matter. A
+    /// text that could be the token of a former user is cut off.
+    func calleeOfToken(in uri: SIPURI) -> AddressOfRecord? {
+        guard !upstreamUsers.isEmpty, let text = uri.user?.percentDecoded(), UpstreamToken(text) != nil else {
+            return nil
+        }
+        if let user = upstreamUsers.agent.user(called: text) { return upstreamUsers.aor(of: user) }
+        let host = uri.host.lowercased()
+        guard !isKnown(AddressOfRecord(user: text, host: host)) else { return nil }
+        return AddressOfRecord(user: ByteString("\(text[0..<4])..."), host: host)
+    }
+
+    /// Whether a PBX at which users are registered has a server at this place.
+    func isPBX(_ place: Endpoint) -> Bool {
+        !upstreamUsers.isEmpty && upstreamUsers.pbxs.contains { $0.hops.contains { $0.endpoint == place } }
     }
 
     /// Whether the flow's peer is one of the PBX's servers, by its address or by its certificate.

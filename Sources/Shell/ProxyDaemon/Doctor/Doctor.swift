@@ -1,5 +1,6 @@
 import Addressing
 import Bytes
+package import Control
 import Crypto
 import FoundationEssentials
 import HTTPServices
@@ -11,6 +12,7 @@ import PushSending
 import Reactor
 import Registration
 import Resolver
+import Routing
 import Settings
 import Telemetry
 import Timekeeping
@@ -34,8 +36,11 @@ package struct Doctor {
     ///   - users: `user@realm` of the store, and whether the list is complete; `nil` if the users cannot be
     ///   read.
     ///   - state: the state that the running daemon reports; `nil` if no daemon answers.
+    ///   - pbxs: the PBXs at which the running daemon keeps users registered; `nil` if no daemon answers.
     /// - Returns: the report.
-    package func findings(users: (names: [String], isWhole: Bool)?, state: DaemonState? = nil) -> [Finding] {
+    package func findings(
+        users: (names: [String], isWhole: Bool)?, state: DaemonState? = nil, pbxs: [UpstreamDomainReport]? = nil
+    ) -> [Finding] {
         let now = SystemClock.moment.date
         let daemon = daemonProcess
         var found = configuration(on: now)
@@ -50,6 +55,7 @@ package struct Doctor {
                 users: users.names, isWhole: users.isWhole, domains: settings.domains, realm: settings.digest.realm)
         }
         found += network(daemon)
+        if let pbxs { found += PBXFindings.findings(pbxs) }
         found += MachineFindings.findings(machine(daemon))
         return found
     }
@@ -216,7 +222,13 @@ private final class NetworkExamination: @unchecked Sendable {
         if let name = settings.advertise.map(CertificateCheck.host), IPAddress(name) == nil {
             lookUp(ServerQuery(host: name, port: 5060, transport: .udp), .advertised) { _ in }
         }
-        guard let upstream = settings.upstream else { return }
+        if let upstream = settings.upstream { lookUp(upstream, "upstream") }
+        for (_, group) in settings.registerUpstream.sorted(by: { $0.key < $1.key }) {
+            if let pbx = group.upstream, pbx != settings.upstream { lookUp(pbx, "register-upstream") }
+        }
+    }
+
+    private func lookUp(_ upstream: NextHop, _ setting: String) {
         let transport = upstream.transport ?? (upstream.isSecure ? .tls : nil)
         let query = ServerQuery(
             host: upstream.host.string, port: upstream.port, transport: transport, isSecure: upstream.isSecure)
@@ -224,7 +236,7 @@ private final class NetworkExamination: @unchecked Sendable {
             let spoken = Set(settings.listen.map(\.transport))
             let value = NextHop.settingType.print(upstream)
             for candidate in candidates.filter({ spoken.contains($0.transport) }).prefix(Self.peerLimit) {
-                ask(candidate.endpoint, candidate.transport, as: "upstream", value, host: query.host)
+                ask(candidate.endpoint, candidate.transport, as: setting, value, host: query.host)
             }
         }
     }

@@ -11,7 +11,7 @@ package struct PeerFact: Hashable, Sendable {
         case failed(String)
     }
 
-    /// The name of the setting (`upstream` or `trusted`), and its value.
+    /// The name of the setting (`upstream`, `register-upstream` or `trusted`), and its value.
     package let setting: String
     package let value: String
     package let endpoint: Endpoint
@@ -37,7 +37,7 @@ package enum PeerFindings {
 
     private static func finding(_ fact: PeerFact) -> Finding {
         let place = "\(fact.value): \(fact.transport.parameterName):\(fact.endpoint)"
-        let isUpstream = fact.setting == "upstream"
+        let isUpstream = fact.setting != "trusted"
         switch fact.answer {
         case .status(let status): return Finding(fact.setting, .ok, "\(place) answers OPTIONS with \(status)")
         case .silence:

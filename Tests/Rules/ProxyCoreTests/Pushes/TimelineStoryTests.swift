@@ -186,7 +186,8 @@ struct TimelineStoryTests {
 
     @Test func `the phone has signed out`() {
         let bench = EngineBench { $0.authenticates = false }
-        bench.engine.userAdded(DigestUser(name: ByteString("bob"), realm: ByteString("example.net"), ha1: [:]), now: bench.now)
+        bench.engine.userAdded(
+            DigestUser(name: ByteString("bob"), realm: ByteString("example.net"), ha1: [:]), now: bench.now)
         #expect(bench.invite().records.map(\.refusal) == [.noContact])
     }
 

@@ -131,7 +131,7 @@ struct RoutingTests {
         _ = bench.pass(.seconds(61))
         var settings = bench.engine.settings
         settings.authenticates = auth == "digest"
-        bench.engine.settingsChanged(settings)
+        bench.engine.settingsChanged(settings, now: bench.now)
         #expect(story(bench.invite()) == ["\(status) invite > pbx"])
         #expect(story(bench.invite(to: "nobody", callID: "c2", branch: "i2")) == ["404 invite > pbx"])
     }
@@ -230,7 +230,7 @@ struct RoutingTests {
                 registerText(contact: "<sip:bob@192.0.2.5>", path: "<sip:10.0.0.4:5062;lr>"), from: Self.edge))
         var settings = bench.engine.settings
         settings.trusted = [TrustedPeer("10.0.0.2")].compactMap { $0 }
-        bench.engine.settingsChanged(settings)
+        bench.engine.settingsChanged(settings, now: bench.now)
         #expect(story(bench.invite()) == ["100 invite > pbx", "invite > 10.0.0.3:5060"])
     }
 

@@ -108,7 +108,7 @@ struct SecureHopTests {
         #expect(bench.engine.namesProved(["pbx.example.net"], on: flow(.tls, 7)))
         var changed = bench.engine.settings
         changed.trusted = []
-        bench.engine.settingsChanged(changed)
+        bench.engine.settingsChanged(changed, now: bench.now)
         #expect(!bench.engine.isTrusted(flow(.tls, 7)))
     }
 

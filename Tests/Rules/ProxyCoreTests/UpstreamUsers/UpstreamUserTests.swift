@@ -5,6 +5,7 @@ import ProxyCore
 import ProxyPolicy
 import PushDelivery
 import Registration
+import Routing
 import SIPGrammar
 import SIPMessage
 import Telemetry
@@ -12,107 +13,6 @@ import TestSupport
 import Testing
 import Timekeeping
 import UpstreamRegistration
-
-/// A bench whose users are kept registered at the PBX `10.0.0.2`. The tests play the PBX.
-private struct PBXBench {
-    let bench: EngineBench
-    /// The REGISTERs and OPTIONS that the PBX has got.
-    var received: [SIPRequest] = []
-    var contacts: [String: String] = [:]
-    var grants = 3600
-    var answersOptions = true
-    var refuses: UInt16?
-    private var nonces = 0
-
-    init(users: UserDirectory = TestDigest.users("bob", "eve"), _ change: (inout ProxySettings) -> Void = { _ in }) {
-        bench = EngineBench(users: users) { settings in
-            var group = UpstreamRegistrationSettings()
-            group.upstream = NextHop("sip:10.0.0.2:5060")
-            settings.upstreamRegistrations = [ByteString("example.net"): group]
-            change(&settings)
-        }
-    }
-
-    var engine: ProxyEngine { bench.engine }
-
-    /// Lets time pass, and answers what reaches the PBX.
-    ///
-    /// - Returns: all actions.
-    @discardableResult
-    mutating func pass(_ duration: Duration) -> [ProxyAction] {
-        var all: [ProxyAction] = []
-        let end = bench.now.instant + duration
-        repeat {
-            all += react(to: bench.pass(min(.milliseconds(100), end - bench.now.instant)))
-        } while bench.now.instant < end
-        return all
-    }
-
-    /// Answers the requests to the PBX among the actions, and the actions that follow.
-    @discardableResult
-    mutating func react(to actions: [ProxyAction]) -> [ProxyAction] {
-        var (all, waiting) = (actions, actions)
-        while !waiting.isEmpty {
-            let current = waiting
-            waiting = []
-            for action in current {
-                switch action {
-                case .storeRegisterCeiling(let ceiling):
-                    engine.registerCeilingStored(ceiling, now: bench.now)
-                    waiting += bench.take()
-                case .send(let bytes, let flow) where flow.remote == EngineBench.pbx:
-                    guard let request = readRequest(bytes), let answer = answer(request) else { continue }
-                    waiting += bench.receive(answer, from: EngineBench.pbx)
-                default: break
-                }
-            }
-            all += waiting
-        }
-        return all
-    }
-
-    private mutating func answer(_ request: SIPRequest) -> [UInt8]? {
-        switch request.method {
-        case .options:
-            return answersOptions ? SIPText.response(200, to: request, tag: "p") : nil
-        case .register:
-            received.append(request)
-            if let refuses { return SIPText.response(Status(code: refuses), to: request, tag: "p") }
-            guard request.authorization.first != nil else {
-                nonces += 1
-                return SIPText.response(
-                    401, to: request, tag: "p",
-                    extra: ["WWW-Authenticate: Digest realm=\"example.net\", nonce=\"n\(nonces)\", qop=\"auth\""])
-            }
-            let user = request.to.uri.user?.string ?? ""
-            if let contact = request.contacts.first {
-                contacts[user] = request.expires == 0 ? nil : contact.uri.text.string
-            }
-            let rows = contacts[user].map { ["Contact: <\($0)>;expires=\(grants)"] } ?? []
-            return SIPText.response(200, to: request, tag: "p", extra: rows)
-        default: return nil
-        }
-    }
-
-    /// The user part of the contact that the PBX has for the user.
-    func token(of user: String = "bob") -> String {
-        contacts[user].map { String($0.dropFirst(4).prefix { $0 != "@" }) } ?? ""
-    }
-
-    func invite(to user: String, from source: Endpoint = EngineBench.pbx, callID: String = "call1") -> [ProxyAction] {
-        bench.receive(
-            SIPText.invite(
-                to: user, domain: "10.0.0.1:5060", from: "103", at: source, callID: callID, branch: "b\(callID)"),
-            from: source)
-    }
-
-    func options(to user: String, from source: Endpoint = EngineBench.pbx) -> [ProxyAction] {
-        let text = SIPText.invite(
-            to: user, domain: "10.0.0.1:5060", from: "103", at: source, callID: "o\(user)", branch: "o\(user)")
-        return bench.receive(
-            text.replacing("INVITE sip", with: "OPTIONS sip").replacing("1 INVITE", with: "1 OPTIONS"), from: source)
-    }
-}
 
 @Suite("Users at a PBX")
 struct UpstreamUserTests {
@@ -195,6 +95,101 @@ struct UpstreamUserTests {
         #expect(pbx.invite(to: token, from: stranger, callID: "k4").texts.last?.hasPrefix("SIP/2.0 407") == true)
         #expect(pbx.options(to: token, from: stranger).texts.last?.hasPrefix("SIP/2.0 407") == true)
         #expect((known + unknown + guess).pushes.isEmpty)
+    }
+
+    @Test func `no log line and no record has a token, also of refused calls and of former users`() throws {
+        let sink = LineSink()
+        var pbx = PBXBench(log: Log(level: .debug, sink: sink) { UnixTime(milliseconds: 0) }) { settings in
+            settings.trusted.append(contentsOf: [TrustedPeer("10.0.0.9")].compactMap { $0 })
+        }
+        pbx.react(to: pbx.bench.register())
+        pbx.pass(.seconds(2))
+        let token = pbx.token()
+        #expect(token.count == 20)
+        // A call that nobody answers, guesses from elsewhere, and an INVITE that cannot be read.
+        let other = Endpoint(IPAddress(v4: 0x0a00_0009), 5060)
+        var actions = pbx.invite(to: token, callID: "c1") + pbx.bench.pass(.seconds(60))
+        actions += pbx.invite(to: token, from: other, callID: "c2")
+        actions += pbx.invite(to: token.lowercased(), from: other, callID: "c3")
+        actions += pbx.bench.receive(
+            SIPText.invite(
+                to: token, domain: "10.0.0.1:5060", from: "103", at: EngineBench.pbx, callID: "c4", branch: "c4"
+            ).replacing("CSeq: 1", with: "CSeq: x"),
+            from: EngineBench.pbx)
+        // The PBX still calls the token of a user who is gone.
+        pbx.react(to: pbx.bench.register(cseq: 2, expires: 0))
+        pbx.pass(.seconds(1))
+        #expect(pbx.contacts["bob"] == nil)
+        actions += pbx.invite(to: token, callID: "c5")
+        pbx.react(to: pbx.bench.register(cseq: 3))
+        pbx.pass(.seconds(1))
+        pbx.engine.drainBegins()
+        actions += pbx.invite(to: token, callID: "c6")
+        let records = actions.filter { if case .trace = $0 { true } else { false } }.map { "\($0)" }.joined()
+        let text = sink.take().joined() + records
+        for call in ["c1", "c2", "c3", "c4", "c5", "c6"] { #expect(text.contains(call), "\(call)") }
+        #expect(text.contains("bob@example.net"))
+        #expect(!text.lowercased().contains(token.lowercased()))
+    }
+
+    @Test func `a Path to the daemon is sent where the setting says so, and calls along it arrive`() throws {
+        var pbx = PBXBench { $0.upstreamRegistrations[ByteString("example.net")]?.path = true }
+        pbx.react(to: pbx.bench.register())
+        pbx.pass(.seconds(2))
+        let rows = try #require(pbx.received.last?.frame)
+        #expect(rows.firstValue(of: .path)?.string == "<sip:10.0.0.1:5060;lr>")
+        #expect(rows.firstValue(of: .supported)?.string == "path")
+        #expect(pbx.token().count == 20)
+        let call = SIPText.invite(
+            to: pbx.token(), domain: "10.0.0.1:5060", from: "103", at: EngineBench.pbx, callID: "p", branch: "p")
+        let routed = call.replacing("Max-Forwards", with: "Route: <sip:10.0.0.1:5060;lr>\r\nMax-Forwards")
+        #expect(story(pbx.bench.receive(routed, from: EngineBench.pbx)).contains("push invite tok1"))
+        var plain = PBXBench()
+        plain.react(to: plain.bench.register())
+        plain.pass(.seconds(2))
+        #expect(plain.received.last?.frame.contains(.path) == false)
+    }
+
+    @Test func `a reload adds, changes and removes a domain`() throws {
+        let home = ByteString("example.net")
+        var pbx = PBXBench { $0.upstreamRegistrations = [:] }
+        pbx.react(to: pbx.bench.register())
+        pbx.pass(.seconds(2))
+        #expect(pbx.received.isEmpty)
+        var group = UpstreamRegistrationSettings()
+        group.upstream = NextHop("sip:10.0.0.2:5060")
+        pbx.bench.change { $0.upstreamRegistrations = [home: group] }
+        pbx.react(to: pbx.bench.take())
+        pbx.pass(.seconds(2))
+        let token = pbx.token()
+        #expect(token.count == 20)
+        group.expires = .seconds(120)
+        pbx.bench.change { $0.upstreamRegistrations = [home: group] }
+        pbx.react(to: pbx.bench.take())
+        pbx.pass(.seconds(3600))
+        #expect(pbx.received.last { !$0.contacts.isEmpty }?.expires == 120)
+        #expect(pbx.token() == token)
+        // Another PBX: the former one is told that the user is gone, and its calls get 404.
+        group.upstream = NextHop("sip:10.0.0.2:5070")
+        let before = pbx.received.count
+        pbx.bench.change { $0.upstreamRegistrations = [home: group] }
+        let moved = pbx.react(to: pbx.bench.take()) + pbx.pass(.seconds(2))
+        #expect(pbx.received.dropFirst(before).last?.expires == 0)
+        #expect(pbx.contacts["bob"] == nil)
+        let other = Endpoint(IPAddress(v4: 0x0a00_0002), 5070)
+        #expect(
+            moved.contains { action in
+                if case .send(let bytes, let flow) = action {
+                    flow.remote == other && readRequest(bytes)?.method == .register
+                } else {
+                    false
+                }
+            })
+        pbx.bench.change { $0.upstreamRegistrations = [:] }
+        pbx.react(to: pbx.bench.take())
+        pbx.pass(.seconds(60))
+        #expect(pbx.engine.upstreamUsers.user(EngineBench.bob) == nil)
+        #expect(pbx.invite(to: token).texts.last?.hasPrefix("SIP/2.0 404") == true)
     }
 
     @Test func `OPTIONS for a token is answered here, without a push`() {

@@ -66,6 +66,8 @@ extension RunningDaemonSuites {
                 return admin("/v1/users/100@example.net/bucket", "", "100@example.net")
             case ("DELETE", "/v1/messages/{}"): return admin("/v1/messages/7", "", "message 7")
             case ("DELETE", "/v1/held/{}"): return admin("/v1/held/call1", "", "call call1")
+            case ("POST", "/v1/upstream/{}/retry"):
+                return admin("/v1/upstream/bob@example.net/retry", "", "bob@example.net")
             case ("POST", "/v1/providers/{}/disable"): return admin("/v1/providers/acrobits/disable", "", "acrobits")
             case ("POST", "/v1/providers/{}/pause"): return admin("/v1/providers/acrobits/pause", "", "acrobits")
             case ("POST", "/v1/providers/{}/resume"): return admin("/v1/providers/acrobits/resume", "", "acrobits")

@@ -31,7 +31,7 @@ extension RunningDaemonSuites {
             ("/metrics", .metrics),
             ("/v1/users", .admin), ("/v1/held", .admin), ("/v1/messages", .admin), ("/v1/providers", .admin),
             ("/v1/explain", .admin), ("/v1/apikeys", .admin), ("/v1/apps", .admin), ("/v1/feedback", .admin),
-            ("/v1/drain", .admin), ("/v1/push-tests", .admin),
+            ("/v1/drain", .admin), ("/v1/push-tests", .admin), ("/v1/upstream", .admin),
         ]
 
         private struct Operation {

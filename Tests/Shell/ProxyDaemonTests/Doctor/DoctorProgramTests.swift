@@ -175,7 +175,7 @@ struct DoctorProgramTests {
                 #expect(report.findings.contains { $0.area == area && $0.level != .wrong }, "\(area): \(report.text)")
             }
             let daemon = report.findings.first { $0.area == "daemon" }
-            #expect(daemon?.level == (beside ? .ok : .note))
+            #expect(daemon?.level == (beside ? .ok : .note), "\(report.text)")
             // The report contains no secret.
             for secret in [TestKeys.rsa2048, TestKeys.rfc7515P256] {
                 let line = secret.split(separator: "\n").dropFirst().first ?? "none"

@@ -1,3 +1,4 @@
+import Control
 import ProxyPolicy
 import Addressing
 import ProxyCore
@@ -274,6 +275,34 @@ struct FindingsTests {
         // A trusted PBX that only makes calls need not answer.
         #expect(levels(found([peer("trusted", .silence)], trusted: ["192.0.2.10"])) == [.note])
         #expect(levels(found([], trusted: [])) == [.note])
+    }
+
+    // MARK: PBXs with users of the daemon
+
+    @Test func `a PBX that is away, asks in another realm, refuses users or takes our word is told`() {
+        func found(
+            isUp: Bool? = true, asked: String? = "asterisk", credence: String = "asks", refused: Int = 0
+        ) -> [Finding] {
+            let bob = UpstreamUserReport(
+                aor: "bob@example.net", state: "refused", since: 1, status: 403, remaining: 0,
+                reason: "it refused the password (403)", advice: nil)
+            return PBXFindings.findings([
+                UpstreamDomainReport(
+                    domain: "example.net", pbx: "sip:192.0.2.10", isUp: isUp, realm: "asterisk", askedRealm: asked,
+                    credence: credence, registered: 3, waiting: 1, refused: refused,
+                    examples: refused > 0 ? [bob] : [])
+            ])
+        }
+        #expect(levels(found()) == [.ok, .ok])
+        #expect(found().first?.words.contains("3 users are registered, 1 wait") == true)
+        #expect(levels(found(isUp: nil, asked: nil)) == [.note])
+        #expect(levels(found(isUp: false)) == [.wrong, .ok])
+        let realm = found(asked: "pbx")
+        #expect(levels(realm) == [.ok, .wrong] && realm[1].cure?.contains("digest.realm to pbx") == true)
+        let refused = found(refused: 7)
+        #expect(levels(refused) == [.ok, .ok, .wrong])
+        #expect(refused[2].words.contains("7 users") && refused[2].words.contains("bob@example.net: it refused"))
+        #expect(levels(found(credence: "takes-our-word")) == [.ok, .ok, .note])
     }
 
     // MARK: The machine
