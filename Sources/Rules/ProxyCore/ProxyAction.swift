@@ -36,6 +36,10 @@ package enum ProxyAction: Sendable {
     case dryRunEnded(DryRunTicket, canBePushed: Bool)
     /// Report to the operator what became of a test push.
     indirect case testPushEnded(TestPushTicket, TimelineRecord)
+    /// Ask a source for a user. Report the answer to ``ProxyEngine/userAnswered(_:_:now:)``.
+    indirect case askUser(UserQuestion)
+    /// The login that waits for a user may be judged now.
+    case userSettled(LoginTicket)
     /// Look a host name up. Report the addresses to ``ProxyEngine/resolved(_:to:now:)``.
     case resolve(NextHop, ResolutionTicket)
 }

@@ -54,8 +54,9 @@ package final class ProxyEngine {
         registrar = Registrar(
             settings: settings.registrar, users: stored.users,
             enabled: settings.configuredProviders.subtracting(stored.disabledProviders), startedAt: date)
-        digest = DigestAuthenticator(settings: settings.digest, functions: functions.digest)
-        access = AccessControl(settings)
+        digest = DigestAuthenticator(
+            settings: settings.digest, functions: functions.digest, elsewhere: settings.users.algorithms)
+        access = AccessControl(settings, functions.digest)
         network = Network(settings)
         let branchKey = BranchKey(functions.random(), functions.random())
         ledger = PushLedger(
@@ -137,6 +138,8 @@ enum EngineTimer: Sendable {
     case reliefDue
     /// A sender may not have answered its challenge in time.
     case refusalsDue
+    /// A source of users may not have answered in time.
+    case usersDue
     /// The request of the call at that place may have got no response. The ``ForkID`` guards against another call at
     /// that place.
     case silence(place: UInt32, ForkID)

@@ -15,6 +15,7 @@ import Settings
 import SIPMessage
 package import Telemetry
 import Timekeeping
+import UserSources
 
 /// The whole daemon on one loop. It is built from settings, and runs until a signal or an operator stops it.
 ///
@@ -38,6 +39,7 @@ package final class Daemon: @unchecked Sendable {
     let api: APIService
     let admin: APIService
     let services: ApplicationServices
+    private let users: UserSources
     private let dialogKeys: DialogKeys
     private var feedback: FeedbackService?
     private let bound: BoundSockets
@@ -112,10 +114,17 @@ package final class Daemon: @unchecked Sendable {
             settings, push, listeners: bound.listeners, store: store,
             functions: try EngineFunctions.make(seal: dialogKeys.sealer) { [services] in services.deviceCode(of: $0) },
             log: log, now: loop.moment)
+        do throws(SystemError) {
+            users = try UserSources(settings.users, on: loop)
+        } catch {
+            throw StartError("users: \(error)")
+        }
         let resolver = try HopResolver(loop: loop, spoken: Set(bound.listeners.map(\.transport)), tls: tls.setup)
         shard = ProxyShard(
             loop: loop, engine: engine, streams: streams,
-            services: ShardServices(store: store, push: push, resolve: { resolver.resolve($0, $1) }), log: log)
+            services: ShardServices(
+                store: store, push: push, resolve: { resolver.resolve($0, $1) },
+                askUser: { [users] in users.ask($0, $1) }), log: log)
         door = ShardDoor(to: shard)
         try await connect()
     }
@@ -138,6 +147,7 @@ package final class Daemon: @unchecked Sendable {
             store.close()
             throw StartError("cannot start a thread: \(error)")
         }
+        users.close()
         store.close()
         log.notice("stopped")
     }

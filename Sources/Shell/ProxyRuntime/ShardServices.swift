@@ -3,6 +3,7 @@ package import Persistence
 package import ProxyCore
 package import PushSending
 import Reactor
+package import Registration
 import Telemetry
 
 /// The services that carry out the engine's actions: the store, the push providers and the resolver.
@@ -12,13 +13,17 @@ package struct ShardServices: @unchecked Sendable {
     package let store: any ProxyStore
     package let push: PushService
     package let resolve: (NextHop, @escaping ([ResolvedHop]) -> Void) -> Void
+    /// Asks a source for a user. The answer comes back once, on the loop.
+    package let askUser: (UserQuestion, @escaping (UserAnswer) -> Void) -> Void
 
     package init(
         store: any ProxyStore, push: PushService,
-        resolve: @escaping (NextHop, @escaping ([ResolvedHop]) -> Void) -> Void
+        resolve: @escaping (NextHop, @escaping ([ResolvedHop]) -> Void) -> Void,
+        askUser: @escaping (UserQuestion, @escaping (UserAnswer) -> Void) -> Void = { $1(.unknown) }
     ) {
         self.store = store
         self.push = push
         self.resolve = resolve
+        self.askUser = askUser
     }
 }

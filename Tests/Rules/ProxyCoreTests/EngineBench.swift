@@ -238,6 +238,8 @@ func story(_ actions: [ProxyAction]) -> [String] {
                 return "push \(notification.text) \(request.token.prid)"
             }
         case .reported(let ticket, let result): return "report \(ticket.number) \(result)"
+        case .askUser(let question): return "ask \(question.name)"
+        case .userSettled(let ticket): return "login \(ticket.number)"
         case .resolve: return "resolve"
         }
     }

@@ -28,7 +28,7 @@ final class UserScene {
         AddressOfRecord(user: ByteString(name), host: ByteString(domain))
     }
 
-    /// What a request of this user finds, in one word.
+    /// The result for a request of this user, in one word.
     @discardableResult
     func find(
         _ name: String, by asker: UserCache.Asker = phone, _ wish: UserCache.Wish = .any,
@@ -450,7 +450,7 @@ final class UserScene {
         #expect(scene.questions.map(\.name.string) == ["u0", "u1", "u2", "u3"])
         scene.answer(.unknown)
         #expect(scene.questions.map(\.name.string) == ["u1", "u2", "u3", "u4"])
-        // Those that wait are told when the source is gone.
+        // The waiting questions end when the source is gone.
         scene.answer(UserScene.goneAway)
         #expect(scene.takeSettled() == ["u0", "u5", "u6", "u7", "u8", "u9", "u1"])
     }

@@ -173,11 +173,6 @@ extension ProxyEngine {
         return !user.isEmpty && identity.domains.contains(host) ? AddressOfRecord(user: user, host: host) : nil
     }
 
-    /// Whether this is the user's password in clear text. The check takes equally long for unknown users.
-    package func isPassword(_ password: ByteString, of aor: AddressOfRecord) -> Bool {
-        digest.isPassword(
-            password, of: aor.user, realm: digest.realm(for: aor.host), users: registrar.users)
-    }
 }
 
 /// Read access to the tables of the engine's machines. Only the machines change their tables.
@@ -217,9 +212,25 @@ extension ProxyEngine {
         figures.set(.forks, to: calls.count)
         figures.set(.waitingMessages, to: messages.count)
         figures.set(.bucketEntries, to: ledger.buckets.entryCount)
+        countUsers(in: &figures)
         figures.count(.timelineDropped, by: ledger.timeline.omitted)
         figures.merge(ledger.dispatcher.figures)
         return figures
+    }
+
+    private func countUsers(in figures: inout CounterSet) {
+        let cache = access.users.cache
+        figures.count(.userKnown, by: UInt64(cache.figures.known))
+        figures.count(.userUnknown, by: UInt64(cache.figures.unknown))
+        figures.count(.userUnusable, by: UInt64(cache.figures.unusable))
+        figures.count(.userFailed, by: UInt64(cache.figures.failed))
+        figures.count(.userLate, by: UInt64(cache.figures.late))
+        figures.count(.userKept, by: UInt64(cache.figures.kept))
+        figures.count(.userRefused, by: UInt64(cache.figures.refused))
+        figures.set(.usersKnown, to: cache.knownCount)
+        figures.set(.usersUnknown, to: cache.unknownCount)
+        figures.set(.userQuestions, to: cache.openQuestions)
+        figures.set(.userSourcesAway, to: cache.awayCount)
     }
 
     /// A report of each app's pushes, in the order of the settings.
@@ -229,7 +240,8 @@ extension ProxyEngine {
         switch verdict {
         case .authenticated: output.counters.count(.credentialsAccepted)
         case .challenge: output.counters.count(.challengeSent)
-        case .forbidden, .limited: output.counters.count(.credentialsRefused)
+        case .forbidden, .limited, .unavailable: output.counters.count(.credentialsRefused)
+        case .asking: break
         }
     }
 }

@@ -50,11 +50,14 @@ extension ProxyEngine {
         of incoming: IncomingRequest, as role: DigestAuthenticator.Role, home: ByteString, owner: ByteString?,
         now: Moment
     ) -> DigestAuthenticator.Verdict {
+        let realm = digest.realm(for: home)
         let verdict = digest.check(
-            incoming.request, as: role, realm: digest.realm(for: home), owner: owner, on: incoming.flow,
+            incoming.request, as: role, realm: realm, owner: owner, on: incoming.flow,
             from: holder(incoming), users: registrar.users, now: now.instant
         ) { name in
             digestWait(incoming, AddressOfRecord(user: name, host: home), now: now)
+        } find: { name, wish in
+            find(name, home: home, realm: realm, for: incoming, wish, now: now)
         }
         count(verdict)
         let source = incoming.isTrusted ? nil : incoming.flow.remote.address
@@ -65,7 +68,9 @@ extension ProxyEngine {
             let user = AddressOfRecord(user: user.name, host: home)
             noteProved(incoming.flow, by: user)
             loginSucceeded(from: source, for: user)
-        case .challenge, .limited: break
+        case .unavailable(let name?):
+            loginFailed(from: source, for: AddressOfRecord(user: name, host: home), now: now)
+        case .challenge, .limited, .asking, .unavailable(wrong: nil): break
         }
         return verdict
     }

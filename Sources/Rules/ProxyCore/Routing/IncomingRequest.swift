@@ -18,6 +18,8 @@ struct IncomingRequest {
     private(set) var key: TransactionKey?
     /// The user whose password came with the request, if that password was right.
     var sender: AddressOfRecord?
+    /// Whether the request has waited until the sources of users said who its user is.
+    private(set) var hasWaited = false
     /// `nil` while the request has no server transaction. Responses are stateless then.
     private(set) var server: ServerTransactionID?
 
@@ -38,6 +40,12 @@ struct IncomingRequest {
         var unmatched = self
         unmatched.key = key
         return unmatched
+    }
+
+    var afterWaiting: IncomingRequest {
+        var incoming = self
+        incoming.hasWaited = true
+        return incoming
     }
 
     func matched(_ server: ServerTransactionID) -> IncomingRequest {

@@ -76,6 +76,9 @@ extension ProxyEngine {
             refuse(incoming, .forbidden, because: .otherIdentity, now: now)
         case .limited(let wait):
             refuse(incoming, .serviceUnavailable, because: .wrongLogins, fields: [Self.retryAfter(wait)], now: now)
+        case .asking(let name) where waits(incoming, for: AddressOfRecord(user: name, host: home), now: now): break
+        case .asking, .unavailable:
+            refuse(incoming, .serviceUnavailable, because: .usersAway, fields: [retryLater], now: now)
         case .challenge(let reason):
             if case .wrong = reason {
                 noteRefused(incoming, .proxyAuthenticationRequired, because: .wrongPassword, now: now)
@@ -201,10 +204,11 @@ extension ProxyEngine {
     }
 
     /// Whether the user exists: the user has a contact or a password. Without authentication, a user whose contact
-    /// expired lately exists, too.
+    /// expired lately exists, too. A user exists as well if another source may have the user.
     package func isKnown(_ aor: AddressOfRecord) -> Bool {
         registrar.bindings.isKnown(aor) || !settings.authenticates && registrar.bindings.wasKnown(aor)
             || registrar.users.user(named: aor.user, realm: digest.realm(for: aor.host)) != nil
+            || access.users.cache.mayExist(aor)
     }
 
     /// Forwards a request other than INVITE to the devices that can be reached now. Sleeping devices do not get the

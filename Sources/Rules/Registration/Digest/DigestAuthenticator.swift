@@ -15,6 +15,11 @@ package struct DigestAuthenticator: Sendable {
         case forbidden(DigestUser)
         /// Too many wrong passwords were sent, so this one was not checked. The duration is the time to wait.
         case limited(Duration)
+        /// A source of users is being asked for this name, see ``UserCache``. The request waits.
+        case asking(ByteString)
+        /// The sources of users do not answer: answer 503. The name is set if its last known password was not shown,
+        /// which counts as a wrong password.
+        case unavailable(wrong: ByteString?)
     }
 
     package enum Reason: Hashable, Sendable {
@@ -41,10 +46,13 @@ package struct DigestAuthenticator: Sendable {
     private var nextSerial: UInt64 = 1
     /// The HA1 that is checked for unknown users. No password matches it.
     private let dummy: [UInt8]
+    /// The algorithms for which the sources outside the store have hashes of all users.
+    private let elsewhere: Set<DigestAlgorithm>?
 
-    package init(settings: DigestSettings, functions: DigestFunctions) {
+    package init(settings: DigestSettings, functions: DigestFunctions, elsewhere: Set<DigestAlgorithm>? = nil) {
         self.settings = settings
         self.functions = functions
+        self.elsewhere = elsewhere
         ledger = NonceLedger(limit: settings.nonceMemory, lifetime: settings.nonceLifetime)
         dummy = Hex.encode(functions.code(Array("no such user".utf8)))
     }
@@ -93,7 +101,7 @@ package struct DigestAuthenticator: Sendable {
     /// exists (T7).
     private func offer(to userAgent: ByteString?, _ users: UserDirectory) -> [DigestAlgorithm] {
         if settings.algorithms.contains(.md5), isOld(userAgent) { return [.md5] }
-        let common = settings.algorithms.filter { users.allHave($0) }
+        let common = settings.algorithms.filter { users.allHave($0) && elsewhere?.contains($0) ?? true }
         return common.isEmpty ? settings.algorithms : common
     }
 
@@ -123,10 +131,12 @@ package struct DigestAuthenticator: Sendable {
     ///   - users: all users.
     ///   - now: the time against which the age of a nonce is measured.
     ///   - wait: returns how long to wait before a password of that user is checked; `nil` if it may be checked now.
+    ///   - find: looks for a user that the store does not have.
     /// - Returns: the verdict; a challenge if no credentials can be used.
     package mutating func check(
         _ request: SIPRequest, as role: Role, realm: ByteString, owner: ByteString?, on flow: Flow,
-        from holder: NonceHolder, users: UserDirectory, now: Instant, wait: (ByteString) -> Duration?
+        from holder: NonceHolder, users: UserDirectory, now: Instant, wait: (ByteString) -> Duration?,
+        find: (ByteString, UserCache.Wish) -> UserCache.Finding = { _, _ in .unknown }
     ) -> Verdict {
         let all = role == .registrar ? request.authorization : request.proxyAuthorization
         var isStale = false
@@ -139,8 +149,12 @@ package struct DigestAuthenticator: Sendable {
                 continue
             }
             if let wait = wait(credentials.username) { return .limited(wait) }
-            guard let user = user(showing: credentials, answer, request.method, realm: realm, users) else {
-                return .challenge(.wrong(credentials.username))
+            let user: DigestUser
+            switch proof(by: credentials, answer, request.method, realm: realm, users, find) {
+            case .right(let proved): user = proved
+            case .wrong: return .challenge(.wrong(credentials.username))
+            case .asking: return .asking(credentials.username)
+            case .unavailable(let isWrong): return .unavailable(wrong: isWrong ? credentials.username : nil)
             }
             guard
                 ledger.admit(
@@ -152,17 +166,48 @@ package struct DigestAuthenticator: Sendable {
         return .challenge(isStale ? .stale : .nothingShown)
     }
 
-    /// The user whose password made the response. The computation takes equally long for unknown users.
-    private func user(
-        showing credentials: DigestCredentials, _ answer: Answer, _ method: Method, realm: ByteString,
-        _ users: UserDirectory
-    ) -> DigestUser? {
-        let user = users.user(named: credentials.username, realm: realm)
+    private enum Proof {
+        case right(DigestUser)
+        case wrong
+        case asking
+        case unavailable(isWrong: Bool)
+    }
+
+    /// Checks whose password made the response.
+    private func proof(
+        by credentials: DigestCredentials, _ answer: Answer, _ method: Method, realm: ByteString,
+        _ users: UserDirectory, _ find: (ByteString, UserCache.Wish) -> UserCache.Finding
+    ) -> Proof {
+        if let user = users.user(named: credentials.username, realm: realm) {
+            return isRight(credentials, answer, method, of: user) ? .right(user) : .wrong
+        }
+        switch find(credentials.username, .any) {
+        case .unknown:
+            _ = isRight(credentials, answer, method, of: nil)
+            return .wrong
+        case .asking: return .asking
+        case .away: return .unavailable(isWrong: false)
+        case .known(let user, let mayRefuse):
+            if isRight(credentials, answer, method, of: user) { return .right(user) }
+            if mayRefuse { return .wrong }
+        }
+        // The remembered answer is old. The password may have changed since, so a newer answer decides.
+        switch find(credentials.username, .newer) {
+        case .asking: return .asking
+        case .known(_, mayRefuse: true), .unknown: return .wrong
+        case .known(_, mayRefuse: false), .away: return .unavailable(isWrong: true)
+        }
+    }
+
+    /// Whether the user's password made the response. The computation takes equally long for unknown users.
+    private func isRight(
+        _ credentials: DigestCredentials, _ answer: Answer, _ method: Method, of user: DigestUser?
+    ) -> Bool {
         let ha1 = user?.ha1[answer.algorithm]
         let expected = functions.response(
             to: credentials, answer.algorithm, method: method,
             ha1: ha1?.array ?? Array(dummy.prefix(answer.algorithm.digitCount)))
-        return equalInConstantTime(expected, credentials.response) && ha1 != nil ? user : nil
+        return equalInConstantTime(expected, credentials.response) && ha1 != nil
     }
 
     /// A hash of the whole message. Only the same request passes again with the same nonce count, so overheard
@@ -179,7 +224,13 @@ package struct DigestAuthenticator: Sendable {
     package func isPassword(
         _ password: ByteString, of name: ByteString, realm: ByteString, users: UserDirectory
     ) -> Bool {
-        let known = users.user(named: name, realm: realm)
+        isPassword(password, of: users.user(named: name, realm: realm), called: name, realm: realm)
+    }
+
+    /// Whether the password is the one of this user; `nil` stands for an unknown user of that name.
+    package func isPassword(
+        _ password: ByteString, of known: DigestUser?, called name: ByteString, realm: ByteString
+    ) -> Bool {
         let given = DigestUser(
             name: name, realm: realm, password: password, algorithms: settings.algorithms, functions: functions)
         var isRight = false

@@ -3,7 +3,7 @@ package import Bytes
 import Collections
 package import Timekeeping
 
-/// The users that sources outside the store have: what the sources answered, and the questions that are open.
+/// The answers of sources outside the store about users, and the open questions.
 ///
 /// A known user is admitted by the last answer for ``UserRules/knownFor``. Nobody is refused by an answer that is older
 /// than ``UserRules/refusedFor``: a changed password and a new user count at once. Both kinds of answer thus give a
@@ -12,7 +12,7 @@ package import Timekeeping
 /// While a source is away, the last good answer counts, and one question at a time tries the source again. There is one
 /// question for one user at a time. All tables have a maximum size, and unknown users have a table of their own.
 package struct UserCache: Sendable {
-    /// What is known about a user now.
+    /// The present knowledge about a user.
     package enum Finding: Hashable, Sendable {
         /// The user. Unless the answer `mayRefuse`, a wrong password must be checked against a newer one.
         case known(DigestUser, mayRefuse: Bool)
@@ -46,7 +46,7 @@ package struct UserCache: Sendable {
         case unusable(source: Int, AddressOfRecord, UserFault)
     }
 
-    /// What has happened since the start.
+    /// The numbers of events since the start.
     package struct Figures: Hashable, Sendable {
         package var known = 0
         package var unknown = 0
@@ -200,7 +200,7 @@ package struct UserCache: Sendable {
             }
             begin(user.compacted(), realm: realm.compacted(), chain, for: asker, now: now)
         }
-        // Whoever was known before does not wait for a source that may still be away.
+        // A user with an older answer does not wait for a source that may still be away.
         if sources[first].rest != nil, wish == .any, case .known(let user, _) = lastGood(user, realm, now: now) {
             return .known(user, mayRefuse: false)
         }
@@ -352,7 +352,7 @@ package struct UserCache: Sendable {
         end(user)
     }
 
-    /// The source does not answer. Whoever waits for its turn there is told, and later questions try it again.
+    /// The source does not answer. Its waiting questions end, and later questions try the source again.
     private mutating func isAway(_ index: Int, _ fault: UserFault, now: Instant) {
         if let rest = sources[index].rest {
             // Questions of the same time fail together. They count once.

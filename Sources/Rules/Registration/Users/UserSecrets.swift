@@ -12,7 +12,7 @@ package struct UserSecrets: Hashable, Sendable {
 
     package init() {}
 
-    /// The user with these secrets, or why nobody can be made of them.
+    /// The user with these secrets, or the fault of the secrets.
     ///
     /// - Parameters:
     ///   - name: the name that was asked for.
@@ -68,7 +68,7 @@ package enum UserAnswer: Hashable, Sendable {
     case away(UserFault)
 }
 
-/// What is wrong with a source of users or with one answer, as a sentence for operators, and the cure.
+/// The fault of a source or of one answer, as a sentence for operators, and the cure.
 package struct UserFault: Error, Hashable, Sendable {
     package let sentence: String
     package let cure: String

@@ -1,0 +1,143 @@
+package import Addressing
+package import Bytes
+package import Registration
+import SIPGrammar
+import Telemetry
+package import Timekeeping
+
+/// Users that other sources than the store have.
+extension ProxyEngine {
+    /// Looks for a user outside the store, for the digest of a request.
+    func find(
+        _ name: ByteString, home: ByteString, realm: ByteString, for incoming: IncomingRequest, _ wish: UserCache.Wish,
+        now: Moment
+    ) -> UserCache.Finding {
+        access.users.cache.find(
+            AddressOfRecord(user: name, host: home), realm: realm, for: UserCache.Asker(incoming),
+            incoming.hasWaited ? .last : wish, now: now.instant)
+    }
+
+    /// A request waits until the sources have said who its user is.
+    ///
+    /// - Returns: false if it has no room and must be refused.
+    func waits(_ incoming: IncomingRequest, for user: AddressOfRecord, now: Moment) -> Bool {
+        let admission = access.users.hold(incoming, for: user)
+        askSources(now: now)
+        return admission != .noRoom
+    }
+
+    /// The pause for a sender who cannot be judged now. The pauses are spread, so that the phones do not come back together.
+    var retryLater: AddedField { Self.retryAfter(seconds: 3 + Int(functions.random() % 8)) }
+
+    /// Passes the questions to the shell, sets the timer, and tells the news.
+    func askSources(now: Moment) {
+        for question in access.users.cache.takeOrders() { act(.askUser(question)) }
+        for news in access.users.cache.takeNews() { tell(news, now: now) }
+        if let due = access.users.nextTimer() { _ = output.timers.schedule(.usersDue, at: due) }
+    }
+
+    /// A connection was closed. Its requests need no answer any more, but those with a transaction end.
+    func waitingEnded(on flow: Flow, now: Moment) {
+        for incoming in access.users.flowEnded(flow) where incoming.server != nil {
+            refuse(incoming, .serviceUnavailable, now: now)
+        }
+    }
+
+    private func tell(_ news: UserCache.News, now: Moment) {
+        let names = access.users.cache.rules.sources.map(\.name)
+        switch news {
+        case .away(let source, let fault):
+            guard let suppressed = access.users.sourceLines.admit(now: now.instant) else { return }
+            log.error(
+                "a source of users does not answer, so users who are not known yet get 503",
+                [
+                    .setting: .text("users.sources.\(names[source])"), .reason: .text(fault.sentence),
+                    .advice: .text(fault.cure), .suppressed: .number(suppressed),
+                ])
+        case .back(let source):
+            guard let suppressed = access.users.sourceLines.admit(now: now.instant) else { return }
+            log.notice(
+                "a source of users answers again",
+                [.setting: .text("users.sources.\(names[source])"), .suppressed: .number(suppressed)])
+        case .unusable(let source, let user, let fault):
+            guard let suppressed = access.users.userLines.admit(now: now.instant) else { return }
+            log.warning(
+                "the answer of a source about a user cannot be used",
+                [
+                    .setting: .text("users.sources.\(names[source])"), .aor: .described(user),
+                    .reason: .text(fault.sentence), .advice: .text(fault.cure), .suppressed: .number(suppressed),
+                ])
+        }
+    }
+}
+
+/// Logins with a user's password over HTTP.
+extension ProxyEngine {
+    package enum LoginVerdict: Hashable, Sendable {
+        /// The password belongs to this user.
+        case right(AddressOfRecord)
+        case wrong
+        /// Nothing was checked, because the source or the user was wrong too often. The source must wait this long.
+        case refused(Duration)
+        /// A source of users is being asked, see ``loginWaits(_:for:)``.
+        case asking(AddressOfRecord)
+        /// No source of users can say now who the user is.
+        case unavailable
+    }
+
+    /// Checks a password. The limit is checked and the wrong password counted in one step; otherwise simultaneous
+    /// guesses could pass before the wrong ones are counted.
+    ///
+    /// - Parameters:
+    ///   - name: the user part.
+    ///   - domain: the domain; `nil` for our first domain.
+    ///   - password: the password in clear text.
+    ///   - source: the address that shows the password.
+    ///   - hasWaited: whether the login has waited for the sources of users already.
+    ///   - now: the time by both clocks.
+    /// - Returns: the verdict.
+    package func login(
+        _ name: ByteString, in domain: ByteString?, _ password: ByteString, from source: IPAddress, hasWaited: Bool,
+        now: Moment
+    ) -> LoginVerdict {
+        let known = aor(of: name, in: domain)
+        // A domain that is not ours has no users, but the check takes as long as for a known user. Different spellings
+        // of one user count together.
+        let user = known ?? AddressOfRecord(user: name, host: (domain ?? .empty).lowercased())
+        if let wait = loginWait(from: source, for: user, now: now) { return .refused(wait) }
+        let realm = digest.realm(for: user.host)
+        var found: DigestUser? = users.user(named: user.user, realm: realm)
+        var mayRefuse = true
+        if found == nil, known != nil {
+            switch access.users.cache.find(
+                user, realm: realm, for: .source(source.source), hasWaited ? .last : .any, now: now.instant)
+            {
+            case .known(let user, let isNew): (found, mayRefuse) = (user, isNew)
+            case .unknown: break
+            case .asking: return asking(user, now: now)
+            case .away: return .unavailable
+            }
+        }
+        if digest.isPassword(password, of: found, called: user.user, realm: realm), known != nil {
+            loginSucceeded(from: source, for: user)
+            return .right(user)
+        }
+        if !mayRefuse, !hasWaited {
+            let newer = access.users.cache.find(
+                user, realm: realm, for: .source(source.source), .newer, now: now.instant)
+            if newer == .asking { return asking(user, now: now) }
+        }
+        loginFailed(from: source, for: user, now: now)
+        return mayRefuse ? .wrong : .unavailable
+    }
+
+    private func asking(_ user: AddressOfRecord, now: Moment) -> LoginVerdict {
+        askSources(now: now)
+        return .asking(user)
+    }
+
+    /// A login waits until the sources have said who its user is. ``ProxyAction/userSettled(_:)`` says when.
+    package func loginWaits(_ ticket: LoginTicket, for user: AddressOfRecord) {
+        if !access.users.hold(ticket, for: user) { act(.userSettled(ticket)) }
+    }
+}

@@ -1,0 +1,68 @@
+import Foundation
+import LoopTesting
+import Testing
+import TestSupport
+
+@Suite(
+    .serialized, .timeLimit(.minutes(5)),
+    .enabled(if: DatabaseServer.postgreSQL != nil, "PostgreSQL is not installed (Debian: postgresql)"))
+struct `Users in PostgreSQL` {
+    private func bench(
+        _ server: DatabaseServer, _ query: String = DatabaseAbuse.query, patience: Duration = .seconds(60),
+        _ body: (SourceBench) async throws -> Void
+    ) async throws {
+        let url = "postgresql://sippushd@/postgres?host=\(server.folder.path)"
+        try await withLoop { loop in
+            let bench = try await SourceBench("database: \"\(url)\"\nquery: \"\(query)\"", on: loop, patience: patience)
+            try await body(bench)
+            await bench.close()
+        }
+    }
+
+    @Test func `a whole life`() async throws {
+        let server = try DatabaseServer.startPostgreSQL(
+            DatabaseAbuse.table + [
+                "CREATE TABLE numbers (id integer, password text)", "INSERT INTO numbers VALUES (200, 'x')",
+            ])
+        try await bench(server) { try await DatabaseAbuse.check($0) }
+        try await bench(server, "SELECT repeat('x', 10000000) AS password WHERE 'bob' = :user") { bench async throws in
+            #expect(try await bench.ask("bob") == "unusable: the answer is too long")
+            #expect(try await bench.ask("eve") == "unknown")
+        }
+        try await bench(server, "SELECT 'x' AS password FROM generate_series(1, 1000000) WHERE 'bob' = :user") {
+            bench async throws in
+            #expect(try await bench.ask("bob") == "unusable: the query yields several rows for one user")
+        }
+        // A name that cannot be in the column is nobody's.
+        try await bench(server, "SELECT password FROM numbers WHERE id = :user") { bench async throws in
+            #expect(try await bench.ask("200") == "password x")
+            #expect(try await bench.ask("bob") == "unknown")
+        }
+        try await bench(server, "SELECT hash FROM subscriber WHERE username = :user") { bench async throws in
+            #expect(try await bench.ask("bob") == "away: column \"hash\" does not exist")
+            #expect(try await bench.ask("bob") == "away: column \"hash\" does not exist")
+        }
+        try await bench(server, "SELECT username AS hash FROM subscriber WHERE username = :user") {
+            bench async throws in
+            #expect(try await bench.ask("carol").hasPrefix("away: the query has no column password"))
+        }
+        try await dies(server)
+    }
+
+    /// A server that hangs answers later; one that has ended is away.
+    private func dies(_ server: DatabaseServer) async throws {
+        try await bench(server, patience: .milliseconds(300)) { bench async throws in
+            #expect(try await bench.ask("bob").hasPrefix("MD5"))
+            server.signal(SIGSTOP)
+            #expect(try await bench.ask("bob") == "away: it does not answer in time")
+            // A new connection hangs as well.
+            #expect(try await bench.ask("bob").hasPrefix("away: "))
+            server.signal(SIGCONT)
+        }
+        try await bench(server) { bench async throws in
+            #expect(try await bench.ask("bob").hasPrefix("MD5"))
+            server.end()
+            #expect(try await bench.ask("bob").hasPrefix("away: "))
+        }
+    }
+}
