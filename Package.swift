@@ -273,7 +273,8 @@ let package = Package(
         tests(
             "UserSourcesTests", on: .shell,
             [
-                "UserSources", "Registration", "Storage", "LoopTesting", "ProviderTesting", "TestSupport", "Reactor",
+                "UserSources", "Registration", "Storage", "Addressing", "LoopTesting", "ProviderTesting", "TestSupport",
+                "Reactor",
                 "Crypto", "Settings", "Bytes", "Timekeeping",
             ]),
         tests(

@@ -32,6 +32,7 @@ import Glibc
     ///   - server: the server and the login.
     ///   - time: the limit of the attempt, and of each later read and write, in whole seconds.
     ///   - bytes: the maximum size of one packet of the server in bytes.
+    /// - Throws: why there is no connection.
     package init(_ server: Server, within time: Duration, bytes: Int) throws(MariaDBError) {
         guard let opened = unsafe mysql_init(nil) else {
             throw MariaDBError(kind: .connection, message: "memory is lacking")
@@ -77,6 +78,7 @@ import Glibc
     ///   - limit: the maximum number of rows. Further rows are an error.
     ///   - longest: the maximum size of a value in bytes.
     /// - Returns: the columns, also if there is no row, and the rows.
+    /// - Throws: why there are no rows.
     package func query(
         _ sql: String, _ parameters: [[UInt8]], rows limit: Int, longest: Int
     ) throws(MariaDBError) -> Rows {

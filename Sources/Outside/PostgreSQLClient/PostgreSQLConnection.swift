@@ -19,6 +19,7 @@ import Glibc
     ///   - url: a connection URI, such as `postgresql://user@host/database?sslmode=require`.
     ///   - parameters: further parameters of libpq, which replace those of the URI.
     ///   - time: the limit of the whole attempt.
+    /// - Throws: why there is no connection.
     package init(_ url: String, _ parameters: [(name: String, value: String)], within time: Duration)
         throws(PostgreSQLError)
     {
@@ -54,6 +55,7 @@ import Glibc
     ///   - bytes: the maximum size of the answer in bytes.
     ///   - time: the limit until the last row is there.
     /// - Returns: the columns, also if there is no row, and the rows.
+    /// - Throws: why there are no rows.
     package func query(
         _ sql: String, _ parameters: [[UInt8]], rows limit: Int, bytes: Int, within time: Duration
     ) throws(PostgreSQLError) -> Rows {

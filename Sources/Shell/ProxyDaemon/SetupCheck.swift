@@ -54,6 +54,9 @@ package enum SetupCheck {
         if push.enabledProviders.isEmpty {
             notes.append("push: no provider is enabled, so no phone is woken; see push.apns and push.fcm")
         }
+        if settings.auth == .off, !settings.users.order.isEmpty {
+            notes.append("users: no source is asked, because auth is off")
+        }
         notes += push.services.filter(\.enabled).flatMap(\.notes)
         return notes + unshownCertificates(settings) + distrustedWebSockets(settings)
     }

@@ -31,6 +31,7 @@ final class DatabaseSource: Sendable {
     ///   - name: the name of the threads.
     ///   - parallel: the number of threads.
     ///   - open: opens a connection.
+    /// - Throws: if the system has no more threads.
     init(name: String, parallel: Int, open: @escaping Open) throws(SystemError) {
         self.open = open
         var workers: [Worker] = []

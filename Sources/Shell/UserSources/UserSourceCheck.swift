@@ -7,9 +7,10 @@ import Telemetry
 package struct UserSourceFact: Hashable, Sendable {
     /// The name of the source in the settings.
     package let name: String
-    package let answer: UserAnswer
+    /// The answer; `nil` if the source cannot be asked from here, because systemd has not passed its credential.
+    package let answer: UserAnswer?
 
-    package init(name: String, answer: UserAnswer) {
+    package init(name: String, answer: UserAnswer?) {
         self.name = name
         self.answer = answer
     }
@@ -33,6 +34,10 @@ extension UserSources {
         let names = settings.inOrder.map(\.name)
         let facts = Facts(missing: names.count, done)
         for (place, (name, source)) in settings.inOrder.enumerated() {
+            guard source.unseenCredential == nil else {
+                facts.add(UserSourceFact(name: name, answer: nil), at: place)
+                continue
+            }
             let domain = source.domains.first ?? domain
             let question = UserQuestion(
                 ticket: UserTicket(UInt64(place)), source: place, name: Self.nobody, domain: ByteString(domain),

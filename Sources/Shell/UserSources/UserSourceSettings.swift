@@ -36,7 +36,7 @@ package struct UserSettings: SettingsGroup, Equatable {
         ),
         .integer(
             "remember", in: 100...10_000_000, \.remembered,
-            "How many users of other sources the daemon remembers, at about 400 bytes each. Set it to the number of your users or more; otherwise the source is asked more often."
+            "How many users of other sources the daemon remembers, at about 1 kB each. Set it to the number of your users or more; otherwise the source is asked more often."
         ),
     ]
 

@@ -101,6 +101,11 @@ extension UserSourceSettings {
     /// The maximum size of a file with a password or a secret.
     package static var longestSecret: Int { 4096 }
 
+    /// A file of the source that systemd passes when it starts the service, and that is not here.
+    var unseenCredential: String? {
+        [passwordFile, secretFile, caFile].compactMap(\.self).first { Credential.isMissing($0) && !Credential.isPassed }
+    }
+
     /// The text of the file with the password or the secret, without the line end.
     func secretText() throws(SettingsError) -> String? {
         guard let file = passwordFile ?? secretFile else { return nil }

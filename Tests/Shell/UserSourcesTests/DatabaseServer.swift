@@ -1,3 +1,4 @@
+import Crypto
 import Foundation
 import Testing
 import TestSupport
@@ -14,6 +15,7 @@ final class DatabaseServer {
     ///   - program: the path of the server's program.
     ///   - arguments: the arguments; FOLDER stands for the temporary folder.
     ///   - ready: the words that the server writes when it is ready.
+    ///   - folder: the folder of the server's files.
     ///   - prepare: makes the files of the server.
     /// - Throws: if the server ends before it is ready.
     init(
@@ -106,37 +108,76 @@ extension DatabaseServer {
     static let mariaDB: String? =
         FileManager.default.isExecutableFile(atPath: "/usr/sbin/mariadbd") ? "/usr/sbin/mariadbd" : nil
 
-    /// A PostgreSQL server with the database postgres, which listens in its folder.
-    static func startPostgreSQL(_ statements: [String]) throws -> DatabaseServer {
+    /// The TCP port of a server, and its certificate.
+    struct Listener {
+        let port: UInt16
+        let certificate: SelfSignedCertificate
+    }
+
+    /// A PostgreSQL server with the database postgres, which listens in its folder, and on a port if there is a
+    /// listener. Over TCP the password is s3cret.
+    static func startPostgreSQL(_ statements: [String], at listener: Listener? = nil) throws -> DatabaseServer {
         let programs = try #require(postgreSQL)
+        var arguments = ["-D", "FOLDER/data", "-k", "FOLDER", "-c", "fsync=off"]
+        if let listener {
+            arguments += [
+                "-c", "listen_addresses=127.0.0.1", "-p", "\(listener.port)", "-c", "ssl=on", "-c",
+                "ssl_cert_file=FOLDER/cert.pem", "-c", "ssl_key_file=FOLDER/key.pem",
+            ]
+        } else {
+            arguments += ["-c", "listen_addresses="]
+        }
         return try DatabaseServer(
-            "\(programs)/postgres",
-            ["-D", "FOLDER/data", "-k", "FOLDER", "-c", "listen_addresses=", "-c", "fsync=off"],
-            ready: "ready to accept connections", in: try sharedFolder()
+            "\(programs)/postgres", arguments, ready: "ready to accept connections", in: try sharedFolder()
         ) { folder in
             try run(
                 "\(programs)/initdb",
-                ["-D", folder.file("data"), "-U", "sippushd", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"])
+                [
+                    "-D", folder.file("data"), "-U", "sippushd", "--auth-local=trust", "--auth-host=scram-sha-256",
+                    "-E", "UTF8", "--locale=C", "--no-sync",
+                ])
+            let all = statements + ["ALTER ROLE sippushd PASSWORD 's3cret'"]
             try run(
                 "\(programs)/postgres", ["--single", "-j", "-D", folder.file("data"), "postgres"],
-                input: statements.map { "\($0);\n\n" }.joined())
+                input: all.map { "\($0);\n\n" }.joined())
+            try write(listener, in: folder)
         }
     }
 
-    /// A MariaDB server with the database test, which listens on the socket `s` of its folder.
-    static func startMariaDB(_ statements: [String]) throws -> DatabaseServer {
-        try DatabaseServer(
-            try #require(mariaDB),
-            [
-                "--no-defaults", "--datadir=FOLDER/data", "--socket=FOLDER/s", "--pid-file=FOLDER/pid",
-                "--tmpdir=FOLDER", "--skip-networking", "--skip-grant-tables", "--innodb-buffer-pool-size=8M",
-                "--innodb-log-file-size=4M", "--init-file=FOLDER/init.sql",
-            ], ready: "ready for connections", in: try sharedFolder()
+    /// A MariaDB server with the database test, which listens on the socket `s` of its folder, and on a port if there is
+    /// a listener.
+    static func startMariaDB(_ statements: [String], at listener: Listener? = nil) throws -> DatabaseServer {
+        var arguments = [
+            "--no-defaults", "--datadir=FOLDER/data", "--socket=FOLDER/s", "--pid-file=FOLDER/pid",
+            "--tmpdir=FOLDER", "--skip-grant-tables", "--innodb-buffer-pool-size=8M", "--innodb-log-file-size=4M",
+            "--init-file=FOLDER/init.sql",
+        ]
+        if let listener {
+            // Without tables of users it does not listen, unless it is told to.
+            arguments += [
+                "--skip-networking=0", "--bind-address=127.0.0.1", "--port=\(listener.port)",
+                "--ssl-cert=FOLDER/cert.pem", "--ssl-key=FOLDER/key.pem",
+            ]
+        } else {
+            arguments.append("--skip-networking")
+        }
+        return try DatabaseServer(
+            try #require(mariaDB), arguments, ready: "ready for connections", in: try sharedFolder()
         ) { folder in
             let all = ["CREATE DATABASE test", "USE test"] + statements
             try folder.write(Array(all.map { "\($0);\n" }.joined().utf8), to: "init.sql")
             try run("/bin/mkdir", [folder.file("data")])
+            try write(listener, in: folder)
         }
+    }
+
+    /// Writes certificate and key. The key belongs to the server's user.
+    private static func write(_ listener: Listener?, in folder: TemporaryFolder) throws {
+        guard let listener else { return }
+        try folder.write(listener.certificate.certificate, to: "cert.pem")
+        try run(
+            "/usr/bin/install",
+            ["-m", "600", try folder.write(listener.certificate.key, to: "key.in"), folder.file("key.pem")])
     }
 
     /// A folder in which the server's user may write.

@@ -1,3 +1,5 @@
+import Addressing
+import Crypto
 import Foundation
 import LoopTesting
 import Testing
@@ -44,6 +46,39 @@ struct `Users in MariaDB` {
             #expect(try await bench.ask("carol").hasPrefix("away: the query has no column password"))
         }
         try await dies(server)
+    }
+
+    @Test func `with ca-file, only a server with the right certificate gets the password`() async throws {
+        let certificate = try SelfSignedCertificate(hosts: ["127.0.0.1"])
+        let folder = try TemporaryFolder()
+        let ca = try folder.write(certificate.certificate, to: "ca.pem")
+        let other = try folder.write(SelfSignedCertificate(hosts: ["127.0.0.1"]).certificate, to: "other.pem")
+        let password = try folder.write(Array("s3cret\n".utf8), to: "password")
+        try await withLoop { loop in
+            let places = Places(loop)
+            let port = try await places.freePort().port
+            let server = try DatabaseServer.startMariaDB(
+                DatabaseAbuse.table, at: DatabaseServer.Listener(port: port, certificate: certificate))
+            func ask(_ host: String, _ authority: String) async throws -> String {
+                let bench = try await SourceBench(
+                    """
+                    database: "mysql://sippushd@\(host):\(port)/test"
+                    query: "\(DatabaseAbuse.query)"
+                    ca-file: "\(authority)"
+                    password-file: "\(password)"
+                    """, on: loop)
+                let answer = try await bench.ask("bob")
+                await bench.close()
+                return answer
+            }
+            #expect(try await ask("127.0.0.1", ca).hasPrefix("MD5"))
+            #expect(try await ask("127.0.0.1", other).hasPrefix("away: "))
+            // The certificate is for the address alone.
+            #expect(try await ask("localhost", ca).hasPrefix("away: "))
+            server.end()
+            await places.close()
+        }
+        folder.remove()
     }
 
     /// A server that hangs answers later; one that has ended is away.

@@ -106,29 +106,38 @@ extension ProxyEngine {
         let user = known ?? AddressOfRecord(user: name, host: (domain ?? .empty).lowercased())
         if let wait = loginWait(from: source, for: user, now: now) { return .refused(wait) }
         let realm = digest.realm(for: user.host)
-        var found: DigestUser? = users.user(named: user.user, realm: realm)
-        var mayRefuse = true
-        if found == nil, known != nil {
-            switch access.users.cache.find(
-                user, realm: realm, for: .source(source.source), hasWaited ? .last : .any, now: now.instant)
-            {
-            case .known(let user, let isNew): (found, mayRefuse) = (user, isNew)
-            case .unknown: break
-            case .asking: return asking(user, now: now)
-            case .away: return .unavailable
-            }
-        }
-        if digest.isPassword(password, of: found, called: user.user, realm: realm), known != nil {
+        let stored = users.user(named: user.user, realm: realm)
+        if let stored, digest.isPassword(password, of: stored, called: user.user, realm: realm) {
             loginSucceeded(from: source, for: user)
             return .right(user)
         }
-        if !mayRefuse, !hasWaited {
-            let newer = access.users.cache.find(
-                user, realm: realm, for: .source(source.source), .newer, now: now.instant)
+        // The sources are asked for a user of the store as well, so that the delay does not tell where a user is (T7).
+        let asker = UserCache.Asker.source(source.source)
+        let found =
+            known == nil
+            ? .unknown
+            : access.users.cache.find(user, realm: realm, for: asker, hasWaited ? .last : .any, now: now.instant)
+        var account: DigestUser?
+        if stored == nil, case .known(let user, _) = found { account = user }
+        let isRight =
+            stored == nil && digest.isPassword(password, of: account, called: user.user, realm: realm)
+        switch found {
+        case .asking: return asking(user, now: now)
+        case .known where isRight:
+            loginSucceeded(from: source, for: user)
+            return .right(user)
+        case .away where stored == nil: return .unavailable
+        case .known(_, mayRefuse: false) where stored == nil && !hasWaited:
+            let newer = access.users.cache.find(user, realm: realm, for: asker, .newer, now: now.instant)
             if newer == .asking { return asking(user, now: now) }
+        case .known, .unknown, .away: break
         }
         loginFailed(from: source, for: user, now: now)
-        return mayRefuse ? .wrong : .unavailable
+        switch found {
+        case .away: return .unavailable
+        case .known(_, mayRefuse: false) where stored == nil: return .unavailable
+        case .known, .unknown, .asking: return .wrong
+        }
     }
 
     private func asking(_ user: AddressOfRecord, now: Moment) -> LoginVerdict {

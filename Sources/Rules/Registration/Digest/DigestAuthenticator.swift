@@ -179,17 +179,26 @@ package struct DigestAuthenticator: Sendable {
         _ users: UserDirectory, _ find: (ByteString, UserCache.Wish) -> UserCache.Finding
     ) -> Proof {
         if let user = users.user(named: credentials.username, realm: realm) {
-            return isRight(credentials, answer, method, of: user) ? .right(user) : .wrong
+            if isRight(credentials, answer, method, of: user) { return .right(user) }
+            // The sources are asked as they are for an unknown user. Otherwise the delay would tell which users are in
+            // the store (T7).
+            switch find(credentials.username, .any) {
+            case .asking: return .asking
+            case .away: return .unavailable(isWrong: true)
+            case .known, .unknown: return .wrong
+            }
         }
-        switch find(credentials.username, .any) {
-        case .unknown:
-            _ = isRight(credentials, answer, method, of: nil)
-            return .wrong
+        let found = find(credentials.username, .any)
+        var known: DigestUser?
+        if case .known(let user, _) = found { known = user }
+        let isRight = isRight(credentials, answer, method, of: known)
+        switch found {
+        case .unknown: return .wrong
         case .asking: return .asking
         case .away: return .unavailable(isWrong: false)
-        case .known(let user, let mayRefuse):
-            if isRight(credentials, answer, method, of: user) { return .right(user) }
-            if mayRefuse { return .wrong }
+        case .known(let user, _) where isRight: return .right(user)
+        case .known(_, mayRefuse: true): return .wrong
+        case .known(_, mayRefuse: false): break
         }
         // The remembered answer is old. The password may have changed since, so a newer answer decides.
         switch find(credentials.username, .newer) {

@@ -20,12 +20,13 @@ package enum UserFindings {
     private static func finding(_ fact: UserSourceFact) -> Finding {
         let name = "users.sources.\(fact.name)"
         switch fact.answer {
-        case .unknown: return Finding(area, .ok, "\(name) answers, and its columns can be used")
-        case .found, .unusable(.severalRows):
+        case nil: return Finding(area, .note, "\(name) cannot be asked until systemd has started the unit")
+        case .unknown?: return Finding(area, .ok, "\(name) answers, and its columns can be used")
+        case .found?, .unusable(.severalRows)?:
             return Finding(
                 area, .wrong, "\(name) has an answer for a user whom nobody has",
                 cure: "Let the query compare :user with the name, or let the server answer 404 for unknown users.")
-        case .unusable(let fault), .away(let fault):
+        case .unusable(let fault)?, .away(let fault)?:
             return Finding(area, .wrong, "\(name): \(fault.sentence)", cure: fault.cure)
         }
     }

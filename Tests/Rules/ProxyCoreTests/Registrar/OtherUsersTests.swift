@@ -63,13 +63,25 @@ import Timekeeping
         #expect(statuses(again + bench.commitAll(in: again)) == ["200"])
     }
 
-    @Test func `a user of the store is not asked for elsewhere`() {
+    @Test func `a user of the store is asked for elsewhere only to take as long as an unknown user`() throws {
         let bench = Self.bench()
         let out = bench.receiveProved(bench.registerText(user: "alice"), as: "alice")
         #expect(statuses(out + bench.commitAll(in: out)) == ["200"])
-        #expect(
-            story(bench.receiveProved(bench.registerText(user: "alice", callID: "r2"), as: "alice", password: "x"))
-                == ["401 register > phone"])
+        let wrong = bench.receiveProved(bench.registerText(user: "alice", callID: "r2"), as: "alice", password: "x")
+        #expect(story(wrong) == ["ask alice"])
+        // Another user of that name elsewhere does not count.
+        #expect(statuses(answer(bench, wrong, Self.password("x"))) == ["401"])
+        let again = bench.receiveProved(bench.registerText(user: "alice", callID: "r3"), as: "alice", password: "x")
+        #expect(story(again) == ["401 register > phone"])
+    }
+
+    @Test func `while the source is away, a wrong password of the store gets the answer of an unknown user`() throws {
+        let bench = Self.bench()
+        let asked = try bench.receive(proved(bench, bench.registerText(), as: "bob"))
+        #expect(statuses(answer(bench, asked, .away(.silent))) == ["503"])
+        let wrong = bench.receiveProved(bench.registerText(user: "alice", callID: "r2"), as: "alice", password: "x")
+        #expect(story(wrong) == ["503 register > phone"])
+        #expect(bench.engine.figures[.loginFailed] == 1)
     }
 
     @Test func `an unknown user and a wrong password get the same answer`() throws {

@@ -198,7 +198,7 @@ struct FindingsTests {
     // MARK: Users
 
     @Test func `a source of users answers that nobody has the name of doctor`() {
-        func found(_ answer: UserAnswer, realms: [String] = ["example.net"], asked: String? = nil) -> [Finding] {
+        func found(_ answer: UserAnswer?, realms: [String] = ["example.net"], asked: String? = nil) -> [Finding] {
             UserFindings.findings([UserSourceFact(name: "pbx", answer: answer)], realms: realms, asked: asked)
         }
         #expect(levels(found(.unknown, asked: "example.net")) == [.ok, .ok])
@@ -208,6 +208,7 @@ struct FindingsTests {
         let away = found(.away(UserFault("the connection failed", cure: "Start it.")))
         #expect(levels(away).first == .wrong && away[0].words == "users.sources.pbx: the connection failed")
         #expect(away[0].cure == "Start it.")
+        #expect(levels(found(nil)).first == .note)
         #expect(levels(found(.found(UserSecrets()))).first == .wrong)
         #expect(levels(found(.unusable(.severalRows))).first == .wrong)
         #expect(UserFindings.findings([], realms: ["x"], asked: "y").isEmpty)
