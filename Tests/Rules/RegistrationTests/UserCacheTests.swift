@@ -442,6 +442,19 @@ final class UserScene {
         scene.answer(slow, .unknown)
     }
 
+    @Test func `nobody waits for a question that is late already`() {
+        let scene = UserScene()
+        scene.find("slow")
+        let slow = scene.takeQuestions()[0]
+        scene.pass(.seconds(1))
+        scene.find("bob")
+        scene.answer(UserScene.password("s3cret"))
+        scene.pass(.seconds(2))
+        #expect(scene.find("slow") == "away")
+        scene.answer(slow, UserScene.password("s3cret"))
+        #expect(scene.find("slow") == "slow")
+    }
+
     // MARK: Limits
 
     @Test func `a source has a few questions at a time, and the others wait their turn`() {
@@ -513,13 +526,14 @@ final class UserScene {
             $0.remembered = 20
             Self.twoSources(&$0)
         }
-        var waiting: [String: Int] = [:]
+        /// Since when each user's requests wait.
+        var waiting: [String: Instant] = [:]
         var open: [UserQuestion] = []
         for _ in 0..<50_000 {
             switch Int.random(in: 0..<10, using: &random) {
             case 0..<5:
                 let name = "u\(Int.random(in: 0..<60, using: &random))"
-                if scene.find(name) == "asking" { waiting[name, default: 0] += 1 }
+                if scene.find(name) == "asking", waiting[name] == nil { waiting[name] = scene.now }
             case 5..<8:
                 if let question = open.randomElement(using: &random) {
                     open.removeAll { $0 == question }
@@ -534,6 +548,8 @@ final class UserScene {
             }
             open += scene.takeQuestions()
             for name in scene.takeSettled() { waiting[name] = nil }
+            // Nobody waits longer than two seconds, and a tick of the clock.
+            #expect(waiting.values.allSatisfy { scene.now - $0 <= .milliseconds(2_010) })
             #expect(scene.cache.knownCount <= 20 && scene.cache.openQuestions <= 100)
         }
         scene.pass(.seconds(30))

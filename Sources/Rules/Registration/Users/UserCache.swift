@@ -86,6 +86,8 @@ package struct UserCache: Sendable {
         /// The ticket, while a source has the question.
         var ticket: UserTicket?
         var patience = DeadlineID.none
+        /// Whether requests have waited long enough for this question. Further ones do not wait for it.
+        var isLate = false
 
         var source: Int { chain[step] }
     }
@@ -194,7 +196,9 @@ package struct UserCache: Sendable {
         }
         guard wish != .last else { return lastGood(user, realm, now: now) }
         let isResting = sources[first].isResting(now: now)
-        if questions[user] == nil {
+        if let question = questions[user] {
+            if question.isLate { return wish == .newer ? refused() : lastGood(user, realm, now: now) }
+        } else {
             guard !isResting, hasRoom(for: asker) else {
                 return wish == .newer ? refused() : lastGood(user, realm, now: now)
             }
@@ -387,6 +391,7 @@ package struct UserCache: Sendable {
                     continue
                 }
                 figures.late += 1
+                questions[user]?.isLate = true
                 settled.append(user)
                 isSilent(asked, now: now)
             case .end(let ticket):
