@@ -302,6 +302,30 @@ import Timekeeping
         #expect(!story(out).contains("503 register > phone"))
     }
 
+    @Test func `requests that join a question have a share as well, for each user and each address`() throws {
+        let bench = Self.bench { $0.limits.registersPerSource = 0 }
+        let there = Endpoint(IPAddress(v4: 0xcb00_7101), 5060)
+        var refused: [String: Int] = [:]
+        for number in 0..<200 {
+            let user = "u\(number % 5)"
+            let out = try bench.receive(
+                proved(bench, bench.registerText(user: user, callID: "g\(number)", from: there), as: user, from: there),
+                from: there)
+            refused[user, default: 0] += story(out).count { $0.hasPrefix("503") }
+        }
+        #expect(refused.values.reduce(0, +) == 100)
+        let other = try bench.receive(proved(bench, bench.registerText(user: "u0"), as: "u0"))
+        #expect(story(other).isEmpty)
+        // One user alone has fewer.
+        let crowd = Self.bench { $0.limits.registersPerSource = 0 }
+        var statuses: [String] = []
+        for number in 0..<40 {
+            let out = try crowd.receive(proved(crowd, crowd.registerText(callID: "g\(number)"), as: "bob"))
+            statuses += self.statuses(out)
+        }
+        #expect(statuses == Array(repeating: "503", count: 8))
+    }
+
     @Test func `challenges offer only what the sources have hashes for`() throws {
         let bench = Self.bench()
         let challenge = try #require(sentResponse(bench.receive(bench.registerText(extra: ["User-Agent: New 1"]))))
