@@ -44,7 +44,7 @@ final class HTTPUserSource: @unchecked Sendable {
         http.send(request) { result in
             switch result {
             case .success(let response): done(Self.answer(response.status, response.body))
-            case .failure(let error): done(.away(UserFault(error.sentence, cure: Self.cure)))
+            case .failure(let error): done(Self.answer(error))
             }
         }
     }
@@ -93,16 +93,28 @@ final class HTTPUserSource: @unchecked Sendable {
 
     // MARK: The answer
 
+    /// Strangers choose the names that are asked for. So a failure that may be due to the name does not make the source
+    /// away for others.
+    static func answer(_ error: HTTPClientError) -> UserAnswer {
+        switch error.code {
+        case .bodyTooLarge: .unusable(.tooLong)
+        case .badResponse, .reset: .unusable(UserFault(error.sentence, cure: cure))
+        case .invalidRequest, .resolve, .connect, .tls, .proxy, .proxyRefused, .timeout, .cancelled, .failed:
+            .away(UserFault(error.sentence, cure: cure))
+        }
+    }
+
     static func answer(_ status: Int, _ body: [UInt8]) -> UserAnswer {
         switch status {
         case 200: break
         case 404: return .unknown
-        case 401, 403:
+        case 401, 403, 407:
             return .away(UserFault("the server answers \(status)", cure: "Check secret-file and the server's rules."))
-        default: return .away(UserFault("the server answers \(status)", cure: cure))
+        case 429, 502, 503, 504: return .away(UserFault("the server answers \(status)", cure: cure))
+        default: return .unusable(UserFault("the server answers \(status)", cure: cure))
         }
         guard let members = try? JSONValue(body), case .object(let values) = members else {
-            return .away(
+            return .unusable(
                 UserFault(
                     "the server answers 200 without a JSON object",
                     cure: "Check url: something else than your service may answer there."))
@@ -117,7 +129,7 @@ final class HTTPUserSource: @unchecked Sendable {
             }
         }
         guard !secrets.ha1.isEmpty || secrets.password != nil else {
-            return .away(
+            return .unusable(
                 UserFault(
                     "the server answers 200 without password, ha1, ha1_sha256 or ha1_sha512_256",
                     cure: "Return one of them as a string, or 404 for an unknown user."))

@@ -111,7 +111,7 @@ package struct UserSourceSettings: SettingsGroup, Equatable {
             "The file with the password of the database user."),
         .value(
             "url", \.url, urlType, example: "\"https://users.example.net/sip\"",
-            "The HTTP server that knows the users. 200 with a JSON object that has password, ha1, ha1_sha256 or ha1_sha512_256: the user; 404: no such user; anything else: the source is away. docs/Users.md."
+            "The HTTP server that knows the users. 200 with a JSON object that has password, ha1, ha1_sha256 or ha1_sha512_256: the user; 404: no such user; anything else: the phone gets 503. docs/Users.md."
         ),
         .choice(
             "method", \.method,

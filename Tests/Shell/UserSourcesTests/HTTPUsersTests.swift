@@ -31,13 +31,14 @@ import Timekeeping
             "password s3cret, realm r, name bob"
         ),
         (200, #"{"ha1_sha256": "x", "ha1": null}"#, "SHA-256 x"), (404, "", "unknown"), (404, "<html>", "unknown"),
-        (200, "", "away: the server answers 200 without a JSON object"),
-        (200, "<html>Welcome</html>", "away: the server answers 200 without a JSON object"),
-        (200, "[]", "away: the server answers 200 without a JSON object"),
-        (200, "{}", "away: the server answers 200 without password, ha1, ha1_sha256 or ha1_sha512_256"),
-        (200, #"{"ha1": 7}"#, "away: the server answers 200 without password, ha1, ha1_sha256 or ha1_sha512_256"),
-        (204, "", "away: the server answers 204"), (302, "", "away: the server answers 302"),
-        (403, "", "away: the server answers 403"), (500, #"{"ha1": "abc"}"#, "away: the server answers 500"),
+        (200, "", "unusable: the server answers 200 without a JSON object"),
+        (200, "<html>Welcome</html>", "unusable: the server answers 200 without a JSON object"),
+        (200, "[]", "unusable: the server answers 200 without a JSON object"),
+        (200, "{}", "unusable: the server answers 200 without password, ha1, ha1_sha256 or ha1_sha512_256"),
+        (200, #"{"ha1": 7}"#, "unusable: the server answers 200 without password, ha1, ha1_sha256 or ha1_sha512_256"),
+        (204, "", "unusable: the server answers 204"), (302, "", "unusable: the server answers 302"),
+        (403, "", "away: the server answers 403"), (503, "", "away: the server answers 503"),
+        (400, "", "unusable: the server answers 400"), (500, #"{"ha1": "abc"}"#, "unusable: the server answers 500"),
     ])
     func `only 200 with a secret is a user, and only 404 is nobody`(_ status: Int, _ body: String, _ wanted: String)
         async throws
@@ -53,7 +54,7 @@ import Timekeeping
         try await bench { _ in
             .answer(200, #"{"ha1": "\#(String(repeating: "x", count: 10_000_000))"}"#)
         } asking: { (bench: SourceBench, _: FakeProvider) async throws in
-            #expect(try await bench.ask("bob").hasPrefix("away: the answer is too long"))
+            #expect(try await bench.ask("bob") == "unusable: the answer is too long")
         }
         try await bench { _ in
             .answer(200, #"{"ha1": "\#(String(repeating: "x", count: 4_000))"}"#)
@@ -62,16 +63,18 @@ import Timekeeping
         }
     }
 
-    @Test func `no answer, and bytes that are no answer`() async throws {
+    @Test func `bytes that are no answer concern one user, and a server that is gone concerns all`() async throws {
         try await bench { _ in
             .close
-        } asking: { (bench: SourceBench, _: FakeProvider) async throws in
+        } asking: { (bench: SourceBench, server: FakeProvider) async throws in
+            #expect(try await bench.ask("bob").hasPrefix("unusable: "))
+            await server.close()
             #expect(try await bench.ask("bob").hasPrefix("away: "))
         }
         try await bench { _ in
             .bytes("nonsense\r\n\r\n", closes: true)
         } asking: { (bench: SourceBench, _: FakeProvider) async throws in
-            #expect(try await bench.ask("bob").hasPrefix("away: "))
+            #expect(try await bench.ask("bob").hasPrefix("unusable: "))
         }
     }
 

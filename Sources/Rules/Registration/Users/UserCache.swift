@@ -205,19 +205,25 @@ package struct UserCache: Sendable {
             begin(user.compacted(), realm: realm.compacted(), chain, for: asker, now: now)
         }
         // A user with an older answer does not wait for a source that may still be away.
-        if sources[first].rest != nil, wish == .any, case .known(let user, _) = lastGood(user, realm, now: now) {
-            return .known(user, mayRefuse: false)
+        if sources[first].rest != nil, wish == .any, let known = kept(user, realm, now: now) {
+            figures.kept += 1
+            return .known(known, mayRefuse: false)
         }
         return isResting ? refused() : .asking
     }
 
     /// The last answer about the user, although it is old.
     private mutating func lastGood(_ user: AddressOfRecord, _ realm: ByteString, now: Instant) -> Finding {
-        guard let entry = known[user], entry.user.realm == realm, now - entry.checked <= rules.keptFor else {
-            return refused()
-        }
+        guard let known = kept(user, realm, now: now) else { return refused() }
         figures.kept += 1
-        return .known(entry.user, mayRefuse: false)
+        return .known(known, mayRefuse: false)
+    }
+
+    private func kept(_ user: AddressOfRecord, _ realm: ByteString, now: Instant) -> DigestUser? {
+        guard let entry = known[user], entry.user.realm == realm, now - entry.checked <= rules.keptFor else {
+            return nil
+        }
+        return entry.user
     }
 
     private mutating func refused() -> Finding {
