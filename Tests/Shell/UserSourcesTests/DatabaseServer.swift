@@ -4,10 +4,13 @@ import Testing
 import TestSupport
 
 /// A database server of the test's own in a temporary folder. It is ended with the object.
-final class DatabaseServer {
+///
+/// - `@unchecked Sendable` because one test uses it.
+final class DatabaseServer: @unchecked Sendable {
     let folder: TemporaryFolder
     private let process = Process()
     private let output = Pipe()
+    private let hasEnded = DispatchSemaphore(value: 0)
 
     /// Starts a server, and returns when it says that it is ready.
     ///
@@ -29,6 +32,7 @@ final class DatabaseServer {
         process.standardOutput = output
         process.standardError = output
         process.currentDirectoryURL = URL(filePath: folder.path)
+        process.terminationHandler = { [hasEnded] _ in hasEnded.signal() }
         try process.run()
         var text = ""
         while !text.contains(ready) {
@@ -63,11 +67,13 @@ final class DatabaseServer {
         process.standardError = output
         let source = Pipe()
         process.standardInput = source
+        let hasEnded = DispatchSemaphore(value: 0)
+        process.terminationHandler = { _ in hasEnded.signal() }
         try process.run()
         if let input { source.fileHandleForWriting.write(Data(input.utf8)) }
         try source.fileHandleForWriting.close()
         let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-        process.waitUntilExit()
+        hasEnded.wait()
         guard process.terminationStatus == 0 else { throw Failed(text: text) }
     }
 
@@ -80,7 +86,7 @@ final class DatabaseServer {
     func end() {
         guard process.isRunning else { return }
         kill(process.processIdentifier, SIGQUIT)
-        process.waitUntilExit()
+        hasEnded.wait()
     }
 
     /// The server's process and its children.
@@ -116,7 +122,7 @@ extension DatabaseServer {
 
     /// A PostgreSQL server with the database postgres, which listens in its folder, and on a port if there is a
     /// listener. Over TCP the password is s3cret.
-    static func startPostgreSQL(_ statements: [String], at listener: Listener? = nil) throws -> DatabaseServer {
+    static func startPostgreSQL(_ statements: [String], at listener: Listener? = nil) async throws -> DatabaseServer {
         let programs = try #require(postgreSQL)
         var arguments = ["-D", "FOLDER/data", "-k", "FOLDER", "-c", "fsync=off"]
         if let listener {
@@ -127,7 +133,7 @@ extension DatabaseServer {
         } else {
             arguments += ["-c", "listen_addresses="]
         }
-        return try DatabaseServer(
+        return try await started(
             "\(programs)/postgres", arguments, ready: "ready to accept connections", in: try sharedFolder()
         ) { folder in
             try run(
@@ -146,7 +152,7 @@ extension DatabaseServer {
 
     /// A MariaDB server with the database test, which listens on the socket `s` of its folder, and on a port if there is
     /// a listener.
-    static func startMariaDB(_ statements: [String], at listener: Listener? = nil) throws -> DatabaseServer {
+    static func startMariaDB(_ statements: [String], at listener: Listener? = nil) async throws -> DatabaseServer {
         var arguments = [
             "--no-defaults", "--datadir=FOLDER/data", "--socket=FOLDER/s", "--pid-file=FOLDER/pid",
             "--tmpdir=FOLDER", "--skip-grant-tables", "--innodb-buffer-pool-size=8M", "--innodb-log-file-size=4M",
@@ -161,7 +167,7 @@ extension DatabaseServer {
         } else {
             arguments.append("--skip-networking")
         }
-        return try DatabaseServer(
+        return try await started(
             try #require(mariaDB), arguments, ready: "ready for connections", in: try sharedFolder()
         ) { folder in
             let all = ["CREATE DATABASE test", "USE test"] + statements
@@ -178,6 +184,31 @@ extension DatabaseServer {
         try run(
             "/usr/bin/install",
             ["-m", "600", try folder.write(listener.certificate.key, to: "key.in"), folder.file("key.pem")])
+    }
+
+    /// Starts a server on a thread of its own, because the start waits, and the threads of tests must not.
+    private static func started(
+        _ program: String, _ arguments: [String], ready: String, in folder: TemporaryFolder,
+        _ prepare: @escaping @Sendable (TemporaryFolder) throws -> Void
+    ) async throws -> DatabaseServer {
+        try await withCheckedThrowingContinuation { waiter in
+            DispatchQueue.global().async {
+                waiter.resume(
+                    with: Result {
+                        try DatabaseServer(program, arguments, ready: ready, in: folder, prepare)
+                    })
+            }
+        }
+    }
+
+    /// Ends the server, on a thread of its own.
+    func ended() async {
+        await withCheckedContinuation { waiter in
+            DispatchQueue.global().async {
+                self.end()
+                waiter.resume()
+            }
+        }
     }
 
     /// A folder in which the server's user may write.

@@ -22,7 +22,7 @@ struct `Users in MariaDB` {
     }
 
     @Test func `a whole life`() async throws {
-        let server = try DatabaseServer.startMariaDB(DatabaseAbuse.table)
+        let server = try await DatabaseServer.startMariaDB(DatabaseAbuse.table)
         try await bench(server) { bench async throws in
             try await DatabaseAbuse.check(bench)
             // MariaDB compares without case. The name tells that it is another one.
@@ -57,7 +57,7 @@ struct `Users in MariaDB` {
         try await withLoop { loop in
             let places = Places(loop)
             let port = try await places.freePort().port
-            let server = try DatabaseServer.startMariaDB(
+            let server = try await DatabaseServer.startMariaDB(
                 DatabaseAbuse.table, at: DatabaseServer.Listener(port: port, certificate: certificate))
             func ask(_ host: String, _ authority: String) async throws -> String {
                 let bench = try await SourceBench(
@@ -75,7 +75,7 @@ struct `Users in MariaDB` {
             #expect(try await ask("127.0.0.1", other).hasPrefix("away: "))
             // The certificate is for the address alone.
             #expect(try await ask("localhost", ca).hasPrefix("away: "))
-            server.end()
+            await server.ended()
             await places.close()
         }
         folder.remove()
@@ -91,7 +91,7 @@ struct `Users in MariaDB` {
         }
         try await bench(server) { bench async throws in
             #expect(try await bench.ask("bob").hasPrefix("MD5"))
-            server.end()
+            await server.ended()
             #expect(try await bench.ask("bob").hasPrefix("away: "))
         }
     }

@@ -22,7 +22,7 @@ struct `Users in PostgreSQL` {
     }
 
     @Test func `a whole life`() async throws {
-        let server = try DatabaseServer.startPostgreSQL(
+        let server = try await DatabaseServer.startPostgreSQL(
             DatabaseAbuse.table + [
                 "CREATE TABLE numbers (id integer, password text)", "INSERT INTO numbers VALUES (200, 'x')",
             ])
@@ -60,7 +60,7 @@ struct `Users in PostgreSQL` {
         try await withLoop { loop in
             let places = Places(loop)
             let port = try await places.freePort().port
-            let server = try DatabaseServer.startPostgreSQL(
+            let server = try await DatabaseServer.startPostgreSQL(
                 DatabaseAbuse.table, at: DatabaseServer.Listener(port: port, certificate: certificate))
             func ask(_ host: String, _ authority: String) async throws -> String {
                 let bench = try await SourceBench(
@@ -78,7 +78,7 @@ struct `Users in PostgreSQL` {
             #expect(try await ask("127.0.0.1", other).hasPrefix("away: "))
             // The certificate is for the address alone.
             #expect(try await ask("localhost", ca).hasPrefix("away: "))
-            server.end()
+            await server.ended()
             await places.close()
         }
         folder.remove()
@@ -96,7 +96,7 @@ struct `Users in PostgreSQL` {
         }
         try await bench(server) { bench async throws in
             #expect(try await bench.ask("bob").hasPrefix("MD5"))
-            server.end()
+            await server.ended()
             #expect(try await bench.ask("bob").hasPrefix("away: "))
         }
     }
