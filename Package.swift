@@ -79,11 +79,13 @@ let package = Package(
         library("CCurl", pkgConfig: "libcurl", debian: "libcurl4-openssl-dev"),
         library("CEvent", pkgConfig: "libevent_openssl", debian: "libevent-dev"),
         library("CLZ4", pkgConfig: "liblz4", debian: "liblz4-dev"),
+        library("CMariaDB", pkgConfig: "libmariadb", debian: "libmariadb-dev"),
         library("CNGHTTP2", pkgConfig: "libnghttp2", debian: "libnghttp2-dev"),
         library("COpenSSL", pkgConfig: "openssl", debian: "libssl-dev"),
         // Not a system library: its allocators need a thread's own state, which is a few lines of C.
         .target(
             name: "COsip2", path: "Sources/CLibraries/COsip2", linkerSettings: [.linkedLibrary("osipparser2")]),
+        library("CPQ", pkgConfig: "libpq", debian: "libpq-dev"),
         library("CSQLite", pkgConfig: "sqlite3", debian: "libsqlite3-dev"),
         // It has no description for pkg-config.
         library("CWSlay", pkgConfig: nil, debian: "libwslay-dev"),
@@ -113,6 +115,8 @@ let package = Package(
             ["HTTPSemantics", "Reactor", "Crypto", "Addressing", "Collections", "Timekeeping"]),
         module("WebSocket", on: .outside, ["CWSlay", "Crypto", "Bytes"]),
         module("Storage", on: .outside, ["CSQLite"]),
+        module("PostgreSQLClient", on: .outside, ["CPQ"]),
+        module("MariaDBClient", on: .outside, ["CMariaDB"]),
         module("Compression", on: .outside, ["CLZ4", "Bytes"]),
         module("HTTP2", on: .outside, ["CNGHTTP2"]),
         module(
@@ -147,8 +151,8 @@ let package = Package(
         module(
             "AccessLimits", on: .rules,
             [
-                "PushDelivery", "Registration", "ProxyPolicy", "SIPGrammar", "Bytes", "Addressing", "Collections",
-                "Timekeeping", "Telemetry",
+                "PushDelivery", "Registration", "Routing", "ProxyPolicy", "SIPTransactions", "SIPGrammar", "Bytes",
+                "Addressing", "Collections", "Timekeeping", "Telemetry",
             ]),
         module(
             "SIPDialogs", on: .rules,
@@ -209,6 +213,12 @@ let package = Package(
                 "Reactor", "Crypto", "Bytes", "Addressing", "Collections", "Timekeeping", "Telemetry",
             ]),
         module(
+            "UserSources", on: .shell,
+            [
+                "HTTPSemantics", "Registration", "HTTP1Connections", "HTTPClient", "PostgreSQLClient", "MariaDBClient",
+                "Storage", "Reactor", "Crypto", "JSON", "Bytes", "Timekeeping", "Telemetry", "Settings",
+            ]),
+        module(
             "ProxyRuntime", on: .shell,
             [
                 "HTTPSemantics", "Persistence", "PushSending", "ProxyCore", "PushPlanning", "Calling", "Routing",
@@ -234,7 +244,8 @@ let package = Package(
         module(
             "ProxyDaemon", on: .shell,
             [
-                "Control", "HTTPServices", "ProxyRuntime", "Persistence", "PushSending", "ProxyCore", "Calling",
+                "Control", "HTTPServices", "ProxyRuntime", "UserSources", "Persistence", "PushSending", "ProxyCore",
+                "Calling",
                 "Routing", "ProxyPolicy", "PushDelivery", "Registration", "HTTPServer", "Resolver", "Reactor", "Crypto",
                 "SIPMessage", "SIPGrammar", "Bytes", "Addressing", "Timekeeping", "Telemetry", "Settings",
             ]),
@@ -354,6 +365,13 @@ let package = Package(
                 "Collections", "Telemetry", "Timekeeping",
             ]),
         tests(
+            "UserSourcesTests", on: .shell,
+            [
+                "UserSources", "Registration", "Storage", "Addressing", "LoopTesting", "ProviderTesting", "TestSupport",
+                "Reactor",
+                "Crypto", "Settings", "Bytes", "Timekeeping",
+            ]),
+        tests(
             "ProxyRuntimeTests", on: .shell,
             [
                 "ProxyRuntime", "Persistence", "PushSending", "StoreTesting", "ProviderTesting", "LoopTesting",
@@ -380,7 +398,8 @@ let package = Package(
         tests(
             "ProxyDaemonTests", on: .shell,
             [
-                "HTTPSemantics", "ProxyDaemon", "Control", "HTTPServices", "ProxyRuntime", "Persistence", "PushSending",
+                "HTTPSemantics", "ProxyDaemon", "Control", "HTTPServices", "ProxyRuntime", "UserSources", "Persistence",
+                "PushSending",
                 "StoreTesting", "ProviderTesting", "PushSandbox", "LoopTesting", "TestSupport", "ProxyCore", "Routing",
                 "ProxyPolicy", "PushDelivery", "Registration", "HTTP1Connections", "HTTPClient", "HTTPServer",
                 "Reactor", "Storage", "Crypto", "SIPMessage", "JSON", "Settings", "SIPGrammar", "Bytes", "Addressing",

@@ -132,6 +132,21 @@ import CSQLite
 
     // MARK: Columns
 
+    /// The names of the result's columns.
+    package var columns: [String] {
+        (0..<(unsafe sqlite3_column_count(raw))).map { column in
+            unsafe sqlite3_column_name(raw, column).map { unsafe String(cString: $0) } ?? ""
+        }
+    }
+
+    /// The first bytes of a text or blob.
+    package func bytes(_ column: Int, atMost limit: Int) -> [UInt8] {
+        withBytes(column) { span in
+            let part = span.extracting(first: limit)
+            return unsafe part.withUnsafeBufferPointer { unsafe Array($0) }
+        }
+    }
+
     package func integer(_ column: Int) -> Int64 { unsafe sqlite3_column_int64(raw, position(column)) }
 
     package func isNull(_ column: Int) -> Bool { unsafe sqlite3_column_type(raw, position(column)) == SQLITE_NULL }

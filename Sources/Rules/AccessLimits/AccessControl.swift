@@ -1,8 +1,9 @@
-package import Addressing
+import Addressing
 package import Bytes
 package import ProxyPolicy
 package import Registration
-package import SIPGrammar
+package import Routing
+import SIPGrammar
 package import Timekeeping
 
 /// Decides who may use the proxy, and how often: by passwords, limits for sources, refusals and overload.
@@ -14,23 +15,35 @@ package struct AccessControl {
     package var refusals = Refusals()
     /// Refuses new work under overload.
     package var admission: Admission
+    /// Users that other sources than the store have, and the requests that wait for an answer about such a user.
+    package var users: UserDesk
 
     package init(_ settings: ProxySettings, _ functions: DigestFunctions) {
-        digest = DigestAuthenticator(settings: settings.digest, functions: functions)
+        digest = DigestAuthenticator(
+            settings: settings.digest, functions: functions, elsewhere: settings.users.algorithms)
         sources = SourceLimits(settings.limits)
         admission = Admission(limit: settings.limits.queueing)
+        users = UserDesk(settings, functions: functions)
     }
 
-    /// Checks the digest credentials of a request, as ``DigestAuthenticator`` does. `wait` gets the limits for logins,
-    /// and returns the time to wait before the user's password is checked, or `nil` if it is checked now.
+    /// Checks the digest credentials of a request, as ``DigestAuthenticator`` does. A user that the store does not have
+    /// is looked for in the other sources. `wait` gets the limits for logins, and returns the time to wait before the
+    /// user's password is checked, or `nil` if it is checked now.
     package mutating func check(
-        _ request: SIPRequest, as role: DigestAuthenticator.Role, realm: ByteString, owner: ByteString?, on flow: Flow,
-        from holder: NonceHolder, users: UserDirectory, now: Instant,
+        _ incoming: IncomingRequest, as role: DigestAuthenticator.Role, home: ByteString, owner: ByteString?,
+        from holder: NonceHolder, users stored: UserDirectory, now: Instant,
         wait: (_ user: ByteString, _ logins: LoginLimit) -> Duration?
     ) -> DigestAuthenticator.Verdict {
         let logins = sources.logins
+        let realm = digest.realm(for: home)
+        let asker = UserCache.Asker(incoming)
         return digest.check(
-            request, as: role, realm: realm, owner: owner, on: flow, from: holder, users: users, now: now
-        ) { wait($0, logins) }
+            incoming.request, as: role, realm: realm, owner: owner, on: incoming.flow, from: holder, users: stored,
+            now: now, wait: { wait($0, logins) },
+            find: { name, wish in
+                users.cache.find(
+                    AddressOfRecord(user: name, host: home), realm: realm, for: asker,
+                    incoming.hasWaited ? .last : wish, now: now)
+            })
     }
 }

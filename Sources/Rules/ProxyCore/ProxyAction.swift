@@ -1,3 +1,4 @@
+package import AccessLimits
 package import Addressing
 package import Calling
 package import Messaging
@@ -44,6 +45,10 @@ package enum ProxyAction: Sendable {
     case dryRunEnded(DryRunTicket, canBePushed: Bool)
     /// Report the result of a test push to the operator.
     indirect case testPushEnded(TestPushTicket, TimelineRecord)
+    /// Ask a source for a user. Report the answer to ``ProxyEngine/userAnswered(_:_:now:)``.
+    indirect case askUser(UserQuestion)
+    /// The login that waits for a user may be judged now.
+    case userSettled(LoginTicket)
     /// Look up the addresses of a host name. Report the addresses to ``ProxyEngine/resolved(_:to:now:)``.
     case resolve(NextHop, ResolutionTicket)
 }

@@ -107,6 +107,7 @@ extension ProxyEngine {
             case .reliefDue: reliefDue(now: now.instant)
             case .flowTimersDue: flowTimersDue(now: now)
             case .refusalsDue: refusalsDue(now: now)
+            case .usersDue: usersDue(now: now)
             case .silence(let place, let id):
                 if let call = calls.call(at: place), call.id == id { silenceDue(of: call, now: now) }
             case .wakeBound(let place, let id):
@@ -220,11 +221,39 @@ extension ProxyEngine {
     /// Handles a stream connection that either side has closed.
     package func flowClosed(_ flow: Flow, now: Moment) {
         connectionEnded(flow, now: now)
+        waitingEnded(on: flow, now: now)
         settle(now: now)
     }
 
     /// Handles bytes that could not be sent, because the remote is unreachable or the connection is closed.
     package func sendFailed(on flow: Flow, now: Moment) { flowClosed(flow, now: now) }
+
+    // MARK: Sources of users
+
+    /// A source has answered the question for a user, or failed to.
+    package func userAnswered(_ ticket: UserTicket, _ answer: UserAnswer, now: Moment) {
+        access.users.cache.answered(ticket, answer, now: now.instant)
+        resumeWaiting(now: now)
+    }
+
+    private func usersDue(now: Moment) {
+        access.users.timerFired()
+        access.users.cache.deadlineReached(now: now.instant)
+        resumeWaiting(now: now)
+    }
+
+    /// Judges the requests and logins whose users have become known, or whose time is over.
+    private func resumeWaiting(now: Moment) {
+        for user in access.users.cache.takeSettled() {
+            let (requests, logins) = access.users.take(user)
+            for incoming in requests {
+                dispatch(incoming, now: now)
+                settle(now: now)
+            }
+            for login in logins { act(.userSettled(login)) }
+        }
+        askSources(now: now)
+    }
 
     // MARK: The store
 

@@ -145,6 +145,8 @@ enum EngineTimer: Sendable {
     case reliefDue
     /// The engine reports calls whose senders have not answered a challenge in time.
     case refusalsDue
+    /// A source of users may not have answered in time.
+    case usersDue
     /// The engine checks whether the request of the call in this slot has got a response. The ``ForkID`` shows whether
     /// the slot still has the same call.
     case silence(place: UInt32, ForkID)

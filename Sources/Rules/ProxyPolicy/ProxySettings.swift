@@ -93,6 +93,8 @@ package struct ProxySettings: Sendable {
     /// Whether phones must authenticate by digest.
     package var authenticates = true
     package var digest = DigestSettings()
+    /// Where users are looked for outside the store.
+    package var users = UserRules()
     package var registrar = RegistrarSettings()
     package var call = CallSettings()
     package var callLogging = CallLogging.failed

@@ -19,6 +19,8 @@ package struct IncomingRequest {
     package private(set) var key: TransactionKey?
     /// The user whose right password came with the request; `nil` if there was none.
     package private(set) var sender: AddressOfRecord?
+    /// Whether the request has waited for the answer of a source of users.
+    package private(set) var hasWaited = false
     /// The request's server transaction; `nil` if it has none, so that responses are sent without state.
     package private(set) var server: ServerTransactionID?
 
@@ -39,6 +41,13 @@ package struct IncomingRequest {
         var unmatched = self
         unmatched.key = key
         return unmatched
+    }
+
+    /// A copy of the request, after a source of users has answered.
+    package var afterWaiting: IncomingRequest {
+        var incoming = self
+        incoming.hasWaited = true
+        return incoming
     }
 
     /// A copy of the request, with the user whose password it has shown.

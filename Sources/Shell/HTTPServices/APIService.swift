@@ -199,6 +199,7 @@ package final class APIService: @unchecked Sendable {
         case .wrong:
             refuse(request, route, 401, "user or password is wrong", challenge: "Bearer realm=\"sippushd\"")
         case .refused(let wait): refuse(request, route, after: wait)
+        case .unavailable: unavailable(request, route)
         }
     }
 
@@ -221,6 +222,11 @@ package final class APIService: @unchecked Sendable {
     private func refuse(_ request: HTTPRequest, _ route: ServiceRouter.Route, after wait: Duration) -> Verdict {
         noteRefusal(request, route, 429)
         return .refusal(ServiceProblem.tooManyLogins(wait).response())
+    }
+
+    private func unavailable(_ request: HTTPRequest, _ route: ServiceRouter.Route) -> Verdict {
+        noteRefusal(request, route, 503)
+        return .refusal(ServiceProblem(503, "no source of users answers now", retryAfter: 5).response())
     }
 
     private func noteRefusal(_ request: HTTPRequest, _ route: ServiceRouter.Route, _ status: Int) {

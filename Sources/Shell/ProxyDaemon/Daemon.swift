@@ -17,6 +17,7 @@ import SIPMessage
 import Settings
 package import Telemetry
 import Timekeeping
+import UserSources
 
 /// The whole daemon on one loop. The daemon is built from settings, and runs until a signal or an operator stops it.
 ///
@@ -41,6 +42,7 @@ package final class Daemon: @unchecked Sendable {
     let api: APIService
     let admin: APIService
     let services: ApplicationServices
+    private let users: UserSources
     private let dialogKeys: DialogKeys
     private var feedback: FeedbackService?
     private let bound: BoundSockets
@@ -115,10 +117,17 @@ package final class Daemon: @unchecked Sendable {
             settings, push, listeners: bound.listeners, store: store,
             functions: try EngineFunctions.make(seal: dialogKeys.sealer) { [services] in services.deviceCode(of: $0) },
             log: log, now: loop.moment)
+        do throws(SystemError) {
+            users = try UserSources(settings.users, on: loop)
+        } catch {
+            throw StartError("users: \(error)")
+        }
         let resolver = try HopResolver(loop: loop, spoken: Set(bound.listeners.map(\.transport)), tls: tls.setup)
         shard = ProxyShard(
             loop: loop, engine: engine, streams: streams,
-            services: ShardServices(store: store, push: push, resolve: { resolver.resolve($0, $1) }), log: log)
+            services: ShardServices(
+                store: store, push: push, resolve: { resolver.resolve($0, $1) },
+                askUser: { [users] in users.ask($0, $1) }), log: log)
         door = ShardDoor(to: shard)
         try await connect()
     }
@@ -141,6 +150,7 @@ package final class Daemon: @unchecked Sendable {
             store.close()
             throw StartError("cannot start a thread: \(error)")
         }
+        users.close()
         store.close()
         log.notice("the daemon has stopped")
     }

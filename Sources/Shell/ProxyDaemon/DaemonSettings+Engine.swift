@@ -9,6 +9,7 @@ import PushDelivery
 import PushSending
 import Registration
 import SIPGrammar
+import UserSources
 
 extension DaemonSettings {
     /// The engine's settings. The push service adds the contents of the files that the settings name: the projects of
@@ -30,6 +31,7 @@ extension DaemonSettings {
         engine.upstreamCheck = upstreamCheck
         engine.authenticates = auth == .digest
         engine.digest = digest
+        engine.users = users.rules
         engine.registrar = registrar
         engine.registrar.push = PushAcceptance(push)
         engine.registrar.push.vapidKey = vapidKey
@@ -48,6 +50,9 @@ extension DaemonSettings {
         engine.unreadAge = push.timeline.maximumAge
         return engine
     }
+
+    /// The realm in which the users of a domain are asked for their passwords.
+    func realm(of domain: String) -> String { digest.realm ?? domain.lowercased() }
 
     /// The domains of the users whom operators add, and the realm of their passwords.
     package var userRealms: UserRealms { UserRealms(domains: domains, realm: digest.realm) }

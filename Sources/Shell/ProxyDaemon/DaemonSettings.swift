@@ -8,6 +8,7 @@ package import PushDelivery
 package import Registration
 import SIPGrammar
 package import Settings
+package import UserSources
 
 /// One address to listen on, in the form of the settings: `udp:0.0.0.0:5060`, `tcp:[::]:5060`.
 package struct ListenAddress: Hashable, Sendable {
@@ -63,6 +64,7 @@ package struct DaemonSettings: SettingsGroup {
     package var call = CallSettings()
     package var registrar = RegistrarSettings()
     package var digest = DigestSettings()
+    package var users = UserSettings()
     package var messages = MessageSettings()
     package var bucket = BucketSettings()
     package var missedCalls = MissedCallSettings()
@@ -125,6 +127,7 @@ package struct DaemonSettings: SettingsGroup {
         .group("call", \.call, "Calls.").taken(.atOnce),
         .group("registrar", \.registrar, "Registrations."),
         .group("digest", \.digest, "Digest authentication."),
+        .group("users", \.users, "Users whose passwords are elsewhere than in the store; docs/Users.md."),
         .group("messages", \.messages, "Messages and other requests outside calls, for sleeping phones.").taken(
             .atOnce),
         .group("bucket", \.bucket, "The missed-call bucket, which stores missed calls until their phone registers."),
@@ -157,6 +160,11 @@ package struct DaemonSettings: SettingsGroup {
         }
         if webSocket.apiPath != nil, api.listen.isEmpty {
             found.append(SettingComplaint("expected an address under api.listen for api-path", key: "websocket"))
+        }
+        if let offered = users.rules.algorithms, !digest.algorithms.contains(where: offered.contains) {
+            let names = digest.algorithms.map(\.rawValue).joined(separator: ", ")
+            found.append(
+                SettingComplaint("expected algorithms that digest.algorithms has as well: \(names)", key: "users"))
         }
         if listen.isEmpty { found.append(SettingComplaint("at least one address is needed", key: "listen")) }
         if upstream == nil, call.noWake.forwards {

@@ -11,6 +11,7 @@ import PushSending
 import Reactor
 import Settings
 package import Timekeeping
+import UserSources
 
 /// Checks the files that the settings name: keys, certificates, service accounts. ``Daemon`` reads the same files at
 /// its start and at its first push.
@@ -40,6 +41,11 @@ package enum SetupCheck {
         check.listener(settings.api.certFile, settings.api.keyFile, "api")
         check.listener(settings.admin.certFile, settings.admin.keyFile, "admin")
         check.authority(settings.api.deviceRegistration.webhookAuthorityFile, "webhook-ca-file")
+        for (_, source) in settings.users.inOrder {
+            check.authority(source.caFile)
+            check.secret(source.passwordFile, "password-file")
+            check.secret(source.secretFile, "secret-file")
+        }
         return check
     }
 
@@ -49,6 +55,9 @@ package enum SetupCheck {
         let push = settings.push
         if push.enabledProviders.isEmpty {
             notes.append("push: no provider is enabled, so no phone is woken; see push.apns and push.fcm")
+        }
+        if settings.auth == .off, !settings.users.order.isEmpty {
+            notes.append("users: no source is asked, because auth is off")
         }
         notes += push.services.filter(\.enabled).flatMap(\.notes)
         return notes + unshownCertificates(settings) + distrustedWebSockets(settings)
@@ -96,6 +105,19 @@ package enum SetupCheck {
         return [
             "trusted: addresses do not count over WebSocket (\(webSockets.joined(separator: ", "))); there only the name in a peer's certificate makes it trusted (wss, tls.client-ca-file)"
         ]
+    }
+
+    /// Asks each source of users. One line for each source that does not answer, or whose answers cannot be used.
+    package static func userProblems(of settings: DaemonSettings) -> [String] {
+        guard settings.auth == .digest else { return [] }
+        do {
+            let facts = try UserSources.facts(
+                of: settings.users, domain: settings.domains.first ?? "", realm: { settings.realm(of: $0) })
+            return UserFindings.findings(facts, realms: [], asked: nil).filter { $0.level == .wrong }
+                .map { finding in finding.words + (finding.cure.map { " => \($0)" } ?? "") }
+        } catch {
+            return ["users: the sources cannot be asked: \(error)"]
+        }
     }
 
     private struct Check {
@@ -158,6 +180,16 @@ package enum SetupCheck {
                 if let last = ends.max(), last <= date { throw Ended(date: last) }
             }
         }
+
+        mutating func secret(_ path: String?, _ name: String) {
+            guard let path else { return }
+            attempt(path, name) { _ in
+                let bytes = try SettingsFile.bytes(at: path, limit: UserSourceSettings.longestSecret)
+                if bytes.allSatisfy({ $0 == 10 || $0 == 13 }) { throw Empty() }
+            }
+        }
+
+        private struct Empty: Error, CustomStringConvertible { let description = "it is empty" }
 
         /// Checks the first certificate of the chain that the daemon presents.
         ///

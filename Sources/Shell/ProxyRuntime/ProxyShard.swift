@@ -1,3 +1,4 @@
+import AccessLimits
 import Addressing
 import Bytes
 import Collections
@@ -244,6 +245,7 @@ package actor ProxyShard: LoopActor {
         case commits([CommitResult])
         case push(PushDispatcher.Event)
         case resolved(ResolutionTicket, [ResolvedHop])
+        case user(UserTicket, UserAnswer)
     }
 
     private func arrived(_ arrival: Arrival) {
@@ -261,6 +263,7 @@ package actor ProxyShard: LoopActor {
                 engine.committed(result.ticket, succeeded: result.succeeded, now: now)
             }
         case .push(let event): engine.pushHappened(event, now: loop.moment)
+        case .user(let ticket, let answer): engine.userAnswered(ticket, answer, now: loop.moment)
         case .resolved(let ticket, let hops): engine.resolved(ticket, to: hops, now: loop.moment)
         }
     }
@@ -321,6 +324,32 @@ package actor ProxyShard: LoopActor {
             engine.dryRunAsked(token, ticket, now: loop.moment)
             runActions()
         }
+    }
+
+    // MARK: Logins
+
+    /// The callers that wait until the sources of users have said who a user is.
+    private var logins: [LoginTicket: CheckedContinuation<Void, Never>] = [:]
+    private var lastLogin: UInt64 = 0
+
+    /// Checks the password of a user. Only the ``ShardDoor`` calls this.
+    func login(
+        _ name: ByteString, in domain: ByteString?, _ password: ByteString, from source: IPAddress
+    ) async -> ProxyEngine.LoginVerdict {
+        let first = engine.login(name, in: domain, password, from: source, hasWaited: false, now: loop.moment)
+        guard case .asking(let user) = first else {
+            runActions()
+            return first
+        }
+        await withCheckedContinuation { waiter in
+            lastLogin += 1
+            let ticket = LoginTicket(lastLogin)
+            logins[ticket] = waiter
+            engine.loginWaits(ticket, for: user)
+            runActions()
+        }
+        defer { runActions() }
+        return engine.login(name, in: domain, password, from: source, hasWaited: true, now: loop.moment)
     }
 
     // MARK: Test pushes
@@ -416,6 +445,8 @@ package actor ProxyShard: LoopActor {
         case .testPushEnded(let ticket, let record): ended(ticket, record)
         case .reported(let ticket, let result): reporters.removeValue(forKey: ticket)?.resume(returning: result)
         case .resolve(let hop, let ticket): resolve(hop, ticket)
+        case .askUser(let question): ask(question)
+        case .userSettled(let ticket): logins.removeValue(forKey: ticket)?.resume()
         }
     }
 
@@ -436,6 +467,12 @@ package actor ProxyShard: LoopActor {
     private func commit(_ changes: [EngineChange], _ ticket: CommitTicket) {
         if !load.isWaiting { load.ordered(ticket, now: loop.now) }
         services.store.commit(changes, ticket)
+    }
+
+    private func ask(_ question: UserQuestion) {
+        services.askUser(question) { [weak self] answer in
+            self?.onLoop { $0.arrived(.user(question.ticket, answer)) }
+        }
     }
 
     private func resolve(_ hop: NextHop, _ ticket: ResolutionTicket) {

@@ -1,4 +1,5 @@
 package import Addressing
+package import Bytes
 package import ProxyCore
 package import PushDelivery
 import PushPlanning
@@ -60,6 +61,13 @@ package struct ShardDoor: Sendable {
     /// - Returns: the pushes, and the records of the sent pushes; `nil` if too many other test pushes wait.
     package func sendTestPush(to target: TestPushTarget) async -> (plan: TestPushPlan, records: [TimelineRecord])? {
         await shard(of: .everything).sendTestPush(to: target)
+    }
+
+    /// Checks the password of a user. If a source of users has to be asked, the answer comes when it has answered.
+    package func login(
+        _ name: ByteString, in domain: ByteString?, _ password: ByteString, from source: IPAddress
+    ) async -> ProxyEngine.LoginVerdict {
+        await shard(of: .everything).login(name, in: domain, password, from: source)
     }
 
     /// Reports a new or removed device of a user to the engine. Returns when the report is persisted or refused.

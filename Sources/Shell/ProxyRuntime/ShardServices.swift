@@ -4,6 +4,7 @@ import ProxyCore
 package import ProxyPolicy
 package import PushSending
 import Reactor
+package import Registration
 package import Routing
 import Telemetry
 
@@ -14,13 +15,17 @@ package struct ShardServices: @unchecked Sendable {
     package let store: any ProxyStore
     package let push: PushService
     package let resolve: (NextHop, @escaping ([ResolvedHop]) -> Void) -> Void
+    /// Asks a source for a user. The answer comes back once, on the loop.
+    package let askUser: (UserQuestion, @escaping (UserAnswer) -> Void) -> Void
 
     package init(
         store: any ProxyStore, push: PushService,
-        resolve: @escaping (NextHop, @escaping ([ResolvedHop]) -> Void) -> Void
+        resolve: @escaping (NextHop, @escaping ([ResolvedHop]) -> Void) -> Void,
+        askUser: @escaping (UserQuestion, @escaping (UserAnswer) -> Void) -> Void = { $1(.unknown) }
     ) {
         self.store = store
         self.push = push
         self.resolve = resolve
+        self.askUser = askUser
     }
 }

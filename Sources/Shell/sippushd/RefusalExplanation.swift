@@ -32,6 +32,7 @@ extension DeviceExplanation {
         case .wrongLogins where record.kind == "register":
             "the phone's password was not checked after too many wrong ones, and it got \(status)"
         case .wrongLogins: "the call\(caller) came; its password was not checked after too many wrong ones, \(got)"
+        case .usersAway: "the call\(caller) came; no source of users could say who the user is, \(got)"
         case .loop: "the call\(caller) came; it had come back, or had passed too many hops, \(got)"
         case .unfit: "the call\(caller) came; it has a scheme or an extension that is not supported, \(got)"
         case .register: "the phone's REGISTER got \(status): \(record.reason)"
@@ -79,6 +80,8 @@ extension DeviceExplanation {
         case .draining: nil
         case .wrongLogins:
             "Somebody guesses passwords, or a phone has an old one. The limits are limits.wrong-logins-per-source and -per-user."
+        case .usersAway:
+            "sippushd doctor asks each source of users and says what is wrong. docs/Users.md."
         case .loop: "Look for a circle: upstream, the PBX's routes to this daemon, and forwards of call.no-wake."
         case .unfit: "Look at Proxy-Require, Max-Breadth and the Request-URI of the INVITE."
         case .register:

@@ -95,6 +95,8 @@ let checkConfigCommand = Command(
             }
         }
     }
+    // A source that is away may come back, so the daemon starts without it.
+    for problem in SetupCheck.userProblems(of: settings) { complain(["note: \(problem)"]) }
     guard problems.isEmpty else { throw .failed(lines: ["the daemon cannot serve with these settings"] + problems) }
     let isRunning = (try? UnixSocket.isListening(at: settings.control)) ?? true
     let date = SystemClock.moment.date

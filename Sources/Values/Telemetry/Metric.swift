@@ -24,12 +24,13 @@ package enum Counter: Int, CaseIterable, Sendable {
     case bindingCreated, bindingRemoved, tokenDropped
     case challengeSent, credentialsAccepted, credentialsRefused
     case loginFailed, loginLimited
+    case userKnown, userUnknown, userUnusable, userFailed, userLate, userKept, userRefused
     case outgoingCall, outgoingAnswered, outgoingRefused, outgoingUnanswered, outgoingUnreachable, outgoingGivenUp
     case shareUsedUp, registerLimited
     case call, callForwarded, callResumed, heldDelivered, heldCancelled, heldTimedOut, heldDeviceGone
     case callForeignDomain, callOtherIdentity, callForgedRoute, callUnknownUser, callNotTrusted, callWrongPassword
     case callNoContact, callNotSecure, callCalleeLimit, callCallerLimit, callTooManyCalls, callNoRoom, callOverload
-    case callUpstreamAway, callDraining, callWrongLogins, callLoop, callUnfit
+    case callUpstreamAway, callDraining, callWrongLogins, callUsersAway, callLoop, callUnfit
     case phoneAsked, phoneAnswered
     case pushWithoutApp, refreshPush
     case missedCallStored, missedCallReported, missedCallNotCarried
@@ -87,6 +88,19 @@ package enum Counter: Int, CaseIterable, Sendable {
             MetricName(
                 "sippushd_limited_logins_total",
                 "Passwords and ApiTokens refused without a check, after too many wrong ones.")
+        case .userKnown: Self.user("known")
+        case .userUnknown: Self.user("unknown")
+        case .userUnusable: Self.user("unusable")
+        case .userFailed: Self.user("failed")
+        case .userLate: Self.user("late")
+        case .userKept:
+            MetricName(
+                "sippushd_users_kept_total",
+                "Users judged by an old answer because no source of users answered.")
+        case .userRefused:
+            MetricName(
+                "sippushd_users_not_judged_total",
+                "Requests and logins answered 503 because no source of users could say who the user is.")
         case .outgoingCall:
             MetricName("sippushd_outgoing_calls_total", "Calls that phones make through the upstream.")
         case .outgoingAnswered: Self.outgoing("answered")
@@ -121,6 +135,7 @@ package enum Counter: Int, CaseIterable, Sendable {
         case .callUpstreamAway: Self.refused("upstream-away")
         case .callDraining: Self.refused("draining")
         case .callWrongLogins: Self.refused("wrong-logins")
+        case .callUsersAway: Self.refused("users-away")
         case .callLoop: Self.refused("loop")
         case .callUnfit: Self.refused("unfit")
         case .heldDelivered: Self.held("delivered")
@@ -203,6 +218,12 @@ package enum Counter: Int, CaseIterable, Sendable {
             "Requests refused because their sender may not send them, by rule.")
     }
 
+    private static func user(_ result: String) -> MetricName {
+        MetricName(
+            "sippushd_user_questions_total", labels: "result=\"\(result)\"",
+            "Questions to sources of users outside the store, by result.")
+    }
+
     private static func register(_ outcome: String) -> MetricName {
         MetricName("sippushd_registers_total", labels: "outcome=\"\(outcome)\"", "REGISTERs by outcome.")
     }
@@ -267,6 +288,7 @@ package enum Gauge: Int, CaseIterable, Sendable {
     case bindings, pushBindings, addresses
     case heldCalls, transactions, forks
     case overload
+    case usersKnown, usersUnknown, userQuestions, userSourcesAway
     case connections
     case bucketEntries, waitingMessages
     case pushQueue, pushesInFlight
@@ -285,6 +307,12 @@ package enum Gauge: Int, CaseIterable, Sendable {
         case .overload:
             MetricName(
                 "sippushd_overload", "The share of new work that is refused, in percent: 0 for none, 100 for all.")
+        case .usersKnown: Self.remembered("known")
+        case .usersUnknown: Self.remembered("unknown")
+        case .userQuestions:
+            MetricName("sippushd_user_questions_open", "Open questions to sources of users outside the store.")
+        case .userSourcesAway:
+            MetricName("sippushd_user_sources_away", "Sources of users outside the store that do not answer.")
         case .bucketEntries: MetricName("sippushd_bucket_entries", "Missed calls that are not reported yet.")
         case .waitingMessages: MetricName("sippushd_waiting_messages", "Messages that wait for phones.")
         case .pushQueue: MetricName("sippushd_push_queue", "Pushes that wait in the queue.")
@@ -294,6 +322,14 @@ package enum Gauge: Int, CaseIterable, Sendable {
         case .storeFailing:
             MetricName("sippushd_store_failing", "1 while changes cannot be written to the store; else 0.")
         }
+    }
+}
+
+extension Gauge {
+    private static func remembered(_ kind: String) -> MetricName {
+        MetricName(
+            "sippushd_users_remembered", labels: "answer=\"\(kind)\"",
+            "Users that sources outside the store were asked for and that are remembered.")
     }
 }
 

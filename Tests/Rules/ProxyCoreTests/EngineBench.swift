@@ -1,3 +1,4 @@
+import AccessLimits
 import Addressing
 import Bytes
 import Calling
@@ -241,6 +242,8 @@ func story(_ actions: [ProxyAction]) -> [String] {
                 return "push \(notification.text) \(request.token.prid)"
             }
         case .reported(let ticket, let result): return "report \(ticket.number) \(result)"
+        case .askUser(let question): return "ask \(question.name)"
+        case .userSettled(let ticket): return "login \(ticket.number)"
         case .resolve: return "resolve"
         }
     }

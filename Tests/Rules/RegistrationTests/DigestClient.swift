@@ -130,11 +130,12 @@ struct Gate {
         case .challenge(.wrong): return .wrong
         case .forbidden: return .forbidden
         case .limited: return .limited
+        case .asking, .unavailable: return .elsewhere
         }
     }
 
     enum Outcome: Equatable {
         case passed(String)
-        case challenged, wrong, stale, forbidden, limited
+        case challenged, wrong, stale, forbidden, limited, elsewhere
     }
 }

@@ -4,6 +4,7 @@ import ProxyCore
 import PushDelivery
 import Reactor
 import Testing
+import UserSources
 
 @testable import ProxyDaemon
 
@@ -37,6 +38,14 @@ struct SetupNotesTests {
             notes { $0.push.acrobits.enabled = false } == [
                 "push: no provider is enabled, so no phone is woken; see push.apns and push.fcm"
             ])
+    }
+
+    @Test func `sources of users without authentication`() {
+        #expect(
+            notes {
+                $0.auth = .off
+                $0.users.order = ["pbx"]
+            } == ["users: no source is asked, because auth is off"])
     }
 
     @Test func `an app that no device can match, because it has no topic`() {

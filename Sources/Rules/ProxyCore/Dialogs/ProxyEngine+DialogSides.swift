@@ -71,6 +71,11 @@ extension ProxyEngine {
         case .limited(let wait):
             refuse(incoming, .serviceUnavailable, fields: [Self.retryAfter(wait)], now: now)
             return false
+        case .asking(let name) where waits(incoming, for: AddressOfRecord(user: name, host: owner.home), now: now):
+            return false
+        case .asking, .unavailable:
+            refuse(incoming, .serviceUnavailable, fields: [retryLater], now: now)
+            return false
         case .challenge(let reason):
             challenge(incoming, reason, as: .proxy, home: owner.home, now: now)
             return false

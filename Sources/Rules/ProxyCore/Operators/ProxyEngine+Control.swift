@@ -182,12 +182,6 @@ extension ProxyEngine {
         return !user.isEmpty && identity.domains.contains(host) ? AddressOfRecord(user: user, host: host) : nil
     }
 
-    /// Whether a clear-text password is the user's. The check takes equally long for unknown users, so its time does
-    /// not show whether a user exists.
-    package func isPassword(_ password: ByteString, of aor: AddressOfRecord) -> Bool {
-        access.digest.isPassword(
-            password, of: aor.user, realm: access.digest.realm(for: aor.host), users: registrar.users)
-    }
 }
 
 /// Gives read access to the tables of the engine's parts. Only the part that owns a table changes it.
@@ -227,9 +221,25 @@ extension ProxyEngine {
         figures.set(.forks, to: calls.count)
         figures.set(.waitingMessages, to: messages.count)
         figures.set(.bucketEntries, to: ledger.buckets.entryCount)
+        countUsers(in: &figures)
         figures.count(.timelineDropped, by: ledger.timeline.omitted)
         figures.merge(ledger.dispatcher.figures)
         return figures
+    }
+
+    private func countUsers(in figures: inout CounterSet) {
+        let cache = access.users.cache
+        figures.count(.userKnown, by: UInt64(cache.figures.known))
+        figures.count(.userUnknown, by: UInt64(cache.figures.unknown))
+        figures.count(.userUnusable, by: UInt64(cache.figures.unusable))
+        figures.count(.userFailed, by: UInt64(cache.figures.failed))
+        figures.count(.userLate, by: UInt64(cache.figures.late))
+        figures.count(.userKept, by: UInt64(cache.figures.kept))
+        figures.count(.userRefused, by: UInt64(cache.figures.refused))
+        figures.set(.usersKnown, to: cache.knownCount)
+        figures.set(.usersUnknown, to: cache.unknownCount)
+        figures.set(.userQuestions, to: cache.openQuestions)
+        figures.set(.userSourcesAway, to: cache.awayCount)
     }
 
     /// The report about each app's pushes, in the order of the settings.
@@ -239,7 +249,8 @@ extension ProxyEngine {
         switch verdict {
         case .authenticated: output.counters.count(.credentialsAccepted)
         case .challenge: output.counters.count(.challengeSent)
-        case .forbidden, .limited: output.counters.count(.credentialsRefused)
+        case .forbidden, .limited, .unavailable: output.counters.count(.credentialsRefused)
+        case .asking: break
         }
     }
 }

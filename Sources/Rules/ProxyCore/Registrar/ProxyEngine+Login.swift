@@ -57,8 +57,8 @@ extension ProxyEngine {
         now: Moment
     ) -> DigestAuthenticator.Verdict {
         let verdict = access.check(
-            incoming.request, as: role, realm: access.digest.realm(for: home), owner: owner, on: incoming.flow,
-            from: holder(incoming), users: registrar.users, now: now.instant
+            incoming, as: role, home: home, owner: owner, from: holder(incoming), users: registrar.users,
+            now: now.instant
         ) { name, logins in
             digestWait(incoming, AddressOfRecord(user: name, host: home), logins, now: now)
         }
@@ -71,7 +71,9 @@ extension ProxyEngine {
             let user = AddressOfRecord(user: user.name, host: home)
             noteProved(incoming.flow, by: user)
             loginSucceeded(from: source, for: user)
-        case .challenge, .limited: break
+        case .unavailable(let name?):
+            loginFailed(from: source, for: AddressOfRecord(user: name, host: home), now: now)
+        case .challenge, .limited, .asking, .unavailable(wrong: nil): break
         }
         return verdict
     }

@@ -43,6 +43,11 @@ extension ProxyEngine {
     private func authenticateRegister(_ incoming: IncomingRequest, for aor: AddressOfRecord, now: Moment) -> Bool {
         guard settings.authenticates else { return !isLimited(incoming, isProved: true, now: now) }
         let verdict = checkCredentials(of: incoming, as: .registrar, home: aor.host, owner: aor.user, now: now)
+        // A request that waits is counted when it is judged.
+        if case .asking(let name) = verdict, waits(incoming, for: AddressOfRecord(user: name, host: aor.host), now: now)
+        {
+            return false
+        }
         var isProved = false
         if case .authenticated = verdict { isProved = true }
         guard !isLimited(incoming, isProved: isProved, now: now) else { return false }
@@ -54,6 +59,10 @@ extension ProxyEngine {
             refuseRegister(
                 incoming, of: aor, .serviceUnavailable, fields: [Self.retryAfter(wait)],
                 because: "too many wrong passwords", now: now)
+        case .asking, .unavailable:
+            refuseRegister(
+                incoming, of: aor, .serviceUnavailable, fields: [retryLater],
+                because: "no source of users says now who the user is", now: now)
         case .challenge(let reason):
             noteChallenge(incoming, of: aor, reason, now: now)
             challenge(incoming, reason, as: .registrar, home: aor.host, now: now)

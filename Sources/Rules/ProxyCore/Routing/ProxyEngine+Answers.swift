@@ -320,7 +320,7 @@ extension Refusal {
         case .needsTrust, .command, .otherName, .needsDialog: true
         case .foreignDomain, .otherIdentity, .forgedRoute, .unknownUser, .notTrusted, .wrongPassword, .noContact,
             .notSecure, .calleeLimit, .callerLimit, .tooManyCalls, .noRoom, .overload, .upstreamAway, .draining,
-            .wrongLogins, .register, .loop, .unfit:
+            .wrongLogins, .usersAway, .register, .loop, .unfit:
             false
         }
     }
@@ -348,6 +348,7 @@ extension Refusal {
         case .upstreamAway: "the upstream does not answer"
         case .draining: "the daemon is about to end"
         case .wrongLogins: "too many wrong passwords"
+        case .usersAway: "no source of users says now who the user is"
         case .register: "not accepted"
         case .loop: "it came back, or passed too many hops"
         case .unfit: "it has something that is not supported here"
@@ -379,6 +380,7 @@ extension Counter {
         case .upstreamAway: self = .callUpstreamAway
         case .draining: self = .callDraining
         case .wrongLogins, .register: self = .callWrongLogins
+        case .usersAway: self = .callUsersAway
         case .loop: self = .callLoop
         case .unfit: self = .callUnfit
         }

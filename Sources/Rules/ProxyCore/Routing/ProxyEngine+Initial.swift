@@ -83,6 +83,9 @@ extension ProxyEngine {
             refuse(incoming, .forbidden, because: .otherIdentity, now: now)
         case .limited(let wait):
             refuse(incoming, .serviceUnavailable, because: .wrongLogins, fields: [Self.retryAfter(wait)], now: now)
+        case .asking(let name) where waits(incoming, for: AddressOfRecord(user: name, host: home), now: now): break
+        case .asking, .unavailable:
+            refuse(incoming, .serviceUnavailable, because: .usersAway, fields: [retryLater], now: now)
         case .challenge(let reason):
             if case .wrong = reason {
                 noteRefused(incoming, .proxyAuthenticationRequired, because: .wrongPassword, now: now)
@@ -203,11 +206,12 @@ extension ProxyEngine {
         return registrar.bindings.device(of: device)
     }
 
-    /// Whether the user exists: the user has a contact or a password. If phones do not authenticate, a user whose
-    /// contact expired lately also counts.
+    /// Whether the user exists: the user has a contact or a password, or a source of users may have the user. If phones
+    /// do not authenticate, a user whose contact expired lately also counts.
     package func isKnown(_ aor: AddressOfRecord) -> Bool {
         registrar.bindings.isKnown(aor) || !settings.authenticates && registrar.bindings.wasKnown(aor)
             || registrar.users.user(named: aor.user, realm: access.digest.realm(for: aor.host)) != nil
+            || access.users.cache.mayExist(aor)
     }
 
     /// Forwards a request other than INVITE to the devices that can be reached without a push. Devices that sleep do

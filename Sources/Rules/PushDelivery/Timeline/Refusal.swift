@@ -45,6 +45,8 @@ package enum Refusal: String, Hashable, Sendable, CaseIterable {
     case draining
     /// Too many wrong passwords came from this source, or for this user.
     case wrongLogins = "wrong-logins"
+    /// No source of users says now who the user is.
+    case usersAway = "users-away"
     // 440, 482, 483
     /// The call came back to the daemon, or passed too many hops.
     case loop

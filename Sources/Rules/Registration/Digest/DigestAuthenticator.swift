@@ -18,6 +18,11 @@ package struct DigestAuthenticator: Sendable {
         /// The password was not checked, because too many wrong passwords came before. The duration is the time to
         /// wait.
         case limited(Duration)
+        /// A source of users is being asked for this name, see ``UserCache``. The request waits.
+        case asking(ByteString)
+        /// The sources of users do not answer: answer 503. The name is set if its last known password was not shown,
+        /// which counts as a wrong password.
+        case unavailable(wrong: ByteString?)
     }
 
     package enum Reason: Hashable, Sendable {
@@ -44,10 +49,13 @@ package struct DigestAuthenticator: Sendable {
     private var nextSerial: UInt64 = 1
     /// The HA1 that is checked for unknown users. No password matches it.
     private let dummy: [UInt8]
+    /// The algorithms for which the sources outside the store have hashes of all users.
+    private let elsewhere: Set<DigestAlgorithm>?
 
-    package init(settings: DigestSettings, functions: DigestFunctions) {
+    package init(settings: DigestSettings, functions: DigestFunctions, elsewhere: Set<DigestAlgorithm>? = nil) {
         self.settings = settings
         self.functions = functions
+        self.elsewhere = elsewhere
         ledger = NonceLedger(limit: settings.nonceMemory, lifetime: settings.nonceLifetime)
         dummy = Hex.encode(functions.code(Array("no such user".utf8)))
     }
@@ -96,7 +104,7 @@ package struct DigestAuthenticator: Sendable {
     /// whether the user exists (T7).
     private func offer(to userAgent: ByteString?, _ users: UserDirectory) -> [DigestAlgorithm] {
         if settings.algorithms.contains(.md5), isOld(userAgent) { return [.md5] }
-        let common = settings.algorithms.filter { users.allHave($0) }
+        let common = settings.algorithms.filter { users.allHave($0) && elsewhere?.contains($0) ?? true }
         return common.isEmpty ? settings.algorithms : common
     }
 
@@ -128,10 +136,12 @@ package struct DigestAuthenticator: Sendable {
     ///   - now: the time against which the age of a nonce is measured.
     ///   - wait: returns how long to wait before a password of that user is checked; `nil` if the password may be
     ///     checked now.
+    ///   - find: looks for a user that the store does not have.
     /// - Returns: the verdict; a challenge if no credentials can be used.
     package mutating func check(
         _ request: SIPRequest, as role: Role, realm: ByteString, owner: ByteString?, on flow: Flow,
-        from holder: NonceHolder, users: UserDirectory, now: Instant, wait: (ByteString) -> Duration?
+        from holder: NonceHolder, users: UserDirectory, now: Instant, wait: (ByteString) -> Duration?,
+        find: (ByteString, UserCache.Wish) -> UserCache.Finding = { _, _ in .unknown }
     ) -> Verdict {
         let all = role == .registrar ? request.authorization : request.proxyAuthorization
         var isStale = false
@@ -144,8 +154,12 @@ package struct DigestAuthenticator: Sendable {
                 continue
             }
             if let wait = wait(credentials.username) { return .limited(wait) }
-            guard let user = user(showing: credentials, answer, request.method, realm: realm, users) else {
-                return .challenge(.wrong(credentials.username))
+            let user: DigestUser
+            switch proof(by: credentials, answer, request.method, realm: realm, users, find) {
+            case .right(let proved): user = proved
+            case .wrong: return .challenge(.wrong(credentials.username))
+            case .asking: return .asking(credentials.username)
+            case .unavailable(let isWrong): return .unavailable(wrong: isWrong ? credentials.username : nil)
             }
             guard
                 ledger.admit(
@@ -157,17 +171,57 @@ package struct DigestAuthenticator: Sendable {
         return .challenge(isStale ? .stale : .nothingShown)
     }
 
-    /// The user whose password made the response. The computation takes equally long for unknown users.
-    private func user(
-        showing credentials: DigestCredentials, _ answer: Answer, _ method: Method, realm: ByteString,
-        _ users: UserDirectory
-    ) -> DigestUser? {
-        let user = users.user(named: credentials.username, realm: realm)
+    private enum Proof {
+        case right(DigestUser)
+        case wrong
+        case asking
+        case unavailable(isWrong: Bool)
+    }
+
+    /// Checks whose password made the response.
+    private func proof(
+        by credentials: DigestCredentials, _ answer: Answer, _ method: Method, realm: ByteString,
+        _ users: UserDirectory, _ find: (ByteString, UserCache.Wish) -> UserCache.Finding
+    ) -> Proof {
+        if let user = users.user(named: credentials.username, realm: realm) {
+            if isRight(credentials, answer, method, of: user) { return .right(user) }
+            // The sources are asked as they are for an unknown user. Otherwise the delay would tell which users are in
+            // the store (T7).
+            switch find(credentials.username, .any) {
+            case .asking: return .asking
+            case .away: return .unavailable(isWrong: true)
+            case .known, .unknown: return .wrong
+            }
+        }
+        let found = find(credentials.username, .any)
+        var known: DigestUser?
+        if case .known(let user, _) = found { known = user }
+        let isRight = isRight(credentials, answer, method, of: known)
+        switch found {
+        case .unknown: return .wrong
+        case .asking: return .asking
+        case .away: return .unavailable(isWrong: false)
+        case .known(let user, _) where isRight: return .right(user)
+        case .known(_, mayRefuse: true): return .wrong
+        case .known(_, mayRefuse: false): break
+        }
+        // The remembered answer is old. The password may have changed since, so a newer answer decides.
+        switch find(credentials.username, .newer) {
+        case .asking: return .asking
+        case .known(_, mayRefuse: true), .unknown: return .wrong
+        case .known(_, mayRefuse: false), .away: return .unavailable(isWrong: true)
+        }
+    }
+
+    /// Whether the user's password made the response. The computation takes equally long for unknown users.
+    private func isRight(
+        _ credentials: DigestCredentials, _ answer: Answer, _ method: Method, of user: DigestUser?
+    ) -> Bool {
         let ha1 = user?.ha1[answer.algorithm]
         let expected = functions.response(
             to: credentials, answer.algorithm, method: method,
             ha1: ha1?.array ?? Array(dummy.prefix(answer.algorithm.digitCount)))
-        return equalInConstantTime(expected, credentials.response) && ha1 != nil ? user : nil
+        return equalInConstantTime(expected, credentials.response) && ha1 != nil
     }
 
     /// A hash of the whole request. Only the same request is accepted again with the same nonce count, so overheard
@@ -184,7 +238,13 @@ package struct DigestAuthenticator: Sendable {
     package func isPassword(
         _ password: ByteString, of name: ByteString, realm: ByteString, users: UserDirectory
     ) -> Bool {
-        let known = users.user(named: name, realm: realm)
+        isPassword(password, of: users.user(named: name, realm: realm), called: name, realm: realm)
+    }
+
+    /// Whether the password is the one of this user; `nil` stands for an unknown user of that name.
+    package func isPassword(
+        _ password: ByteString, of known: DigestUser?, called name: ByteString, realm: ByteString
+    ) -> Bool {
         let given = DigestUser(
             name: name, realm: realm, password: password, algorithms: settings.algorithms, functions: functions)
         var isRight = false

@@ -30,26 +30,18 @@ package final class WrongLogins: @unchecked Sendable {
         /// No password was checked, because the source or the user had too many wrong passwords. The value is the time
         /// for which the source must wait before its next attempt.
         case refused(Duration)
+        /// No source of users can say now who the user is.
+        case unavailable
     }
 
-    /// Checks a password, unless the source or the user has reached the limit of wrong passwords. One call of the
-    /// engine checks the limit and counts the attempt. If these were two calls, simultaneous guesses could pass the
-    /// limit before they are counted.
+    /// Checks a password, unless the source or the user has reached the limit of wrong passwords.
     func verdict(on attempt: ServiceRouter.LoginAttempt, from source: IPAddress) async -> Verdict {
         guard let door else { return .wrong }
-        return await door.ask(.everything) { engine, now in
-            let known = engine.aor(of: attempt.user, in: attempt.domain)
-            // A domain that is not ours has no users, but the check takes as long as for a known user. Wrong passwords
-            // for different spellings of one user count together.
-            let user =
-                known ?? AddressOfRecord(user: attempt.user, host: (attempt.domain ?? .empty).lowercased())
-            if let wait = engine.loginWait(from: source, for: user, now: now) { return .refused(wait) }
-            guard engine.isPassword(attempt.password, of: user), known != nil else {
-                engine.loginFailed(from: source, for: user, now: now)
-                return .wrong
-            }
-            engine.loginSucceeded(from: source, for: user)
-            return .right(user)
+        switch await door.login(attempt.user, in: attempt.domain, attempt.password, from: source) {
+        case .right(let user): return .right(user)
+        case .wrong: return .wrong
+        case .refused(let wait): return .refused(wait)
+        case .unavailable, .asking: return .unavailable
         }
     }
 

@@ -14,6 +14,7 @@ import Resolver
 import Settings
 import Telemetry
 import Timekeeping
+import UserSources
 
 /// Examines everything that the daemon needs. The doctor changes nothing, and works whether or not a daemon runs.
 package struct Doctor {
@@ -148,6 +149,9 @@ private final class NetworkExamination: @unchecked Sendable {
     private var names: [NameFact] = []
     private var peers: [PeerFact] = []
     private var probes: [PeerProbe] = []
+    private var users: UserSources?
+    private var userFacts: [UserSourceFact] = []
+    private var upstreamRealm: String?
 
     private static let peerLimit = 8
 
@@ -168,12 +172,14 @@ private final class NetworkExamination: @unchecked Sendable {
         tryProviders()
         lookUpNames()
         askTrusted()
+        askUsers()
         close()
         if open > 0 { loop.run() }
         for probe in probes { probe.close() }
         probes = []
         push?.close()
         resolver.close()
+        users?.close()
         return findings
     }
 
@@ -194,6 +200,8 @@ private final class NetworkExamination: @unchecked Sendable {
         found += PeerFindings.findings(
             peers.sorted { ($0.setting, "\($0.endpoint)") < ($1.setting, "\($1.endpoint)") }, trusted: settings.trusted,
             hasUpstream: settings.upstream != nil, authenticates: settings.auth == .digest)
+        let realms = settings.digest.realm.map { [$0] } ?? settings.domains.map { $0.lowercased() }
+        found += UserFindings.findings(userFacts, realms: realms, asked: upstreamRealm)
         return found
     }
 
@@ -225,6 +233,9 @@ private final class NetworkExamination: @unchecked Sendable {
             let value = NextHop.settingType.print(upstream)
             for candidate in candidates.filter({ spoken.contains($0.transport) }).prefix(Self.peerLimit) {
                 ask(candidate.endpoint, candidate.transport, as: "upstream", value, host: query.host)
+            }
+            if !settings.users.order.isEmpty, let first = candidates.first(where: { spoken.contains($0.transport) }) {
+                askRealm(first.endpoint, first.transport, host: query.host)
             }
         }
     }
@@ -269,6 +280,33 @@ private final class NetworkExamination: @unchecked Sendable {
             count += 1
             ask(endpoint, transport, as: "trusted", TrustedPeer.settingType.print(peer), host: "\(endpoint.address)")
         }
+    }
+
+    /// Asks each source of users for a user whom nobody has.
+    private func askUsers() {
+        guard settings.auth == .digest, !settings.users.order.isEmpty else { return }
+        users = try? UserSources(settings.users, on: loop)
+        open += 1
+        guard let users else { return close() }
+        users.check(settings.users, domain: settings.domains.first ?? "", realm: { settings.realm(of: $0) }) {
+            [self] facts in
+            userFacts = facts
+            close()
+        }
+    }
+
+    /// Learns the realm in which the PBX asks for passwords.
+    private func askRealm(_ endpoint: Endpoint, _ transport: Transport, host: String) {
+        open += 1
+        var probe: PeerProbe?
+        let made = PeerProbe(endpoint, transport, by: .register, on: loop) { [self] _ in
+            upstreamRealm = probe?.realm
+            probe = nil
+            close()
+        }
+        probe = made
+        probes.append(made)
+        made.start(host: host, domain: settings.domains.first ?? "sippushd.invalid", tls: tls)
     }
 
     private func ask(

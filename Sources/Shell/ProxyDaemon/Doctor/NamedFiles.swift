@@ -2,6 +2,7 @@ import FoundationEssentials
 import HTTPServices
 import PushDelivery
 package import Reactor
+import UserSources
 
 /// A file or folder that the settings name.
 package struct NamedFile: Hashable, Sendable {
@@ -38,6 +39,11 @@ extension DaemonSettings {
             read("\(group).key-file", pair.1)
         }
         read("api.device-registration.webhook-ca-file", api.deviceRegistration.webhookAuthorityFile)
+        for (name, source) in users.inOrder {
+            read("users.sources.\(name).password-file", source.passwordFile)
+            read("users.sources.\(name).secret-file", source.secretFile)
+            read("users.sources.\(name).ca-file", source.caFile)
+        }
         for service in push.services where service.enabled {
             let group = "push.\(type(of: service).providers.first?.rawValue ?? "")"
             for file in service.files {

@@ -5,14 +5,18 @@ import ProxyRuntime
 import Reactor
 import Timekeeping
 
-/// Asks one SIP server by OPTIONS, and waits for any response.
+/// Asks one SIP server by OPTIONS, and waits for any response. It can ask by REGISTER as well, to learn the realm of
+/// the server. That REGISTER has no contact and no password, so it changes nothing.
 ///
 /// - The type is `@unchecked Sendable`, because it is used only on the loop.
 final class PeerProbe: @unchecked Sendable {
     private let loop: EventLoop
     private let endpoint: Endpoint
     private let transport: Transport
+    private let method: Method
     private let done: (PeerFact.Answer) -> Void
+    /// The realm in which the server asks for a password.
+    private(set) var realm: String?
     private var socket: UDPSocket?
     private var connection: StreamConnection?
     private var timer: LoopTimer?
@@ -23,7 +27,16 @@ final class PeerProbe: @unchecked Sendable {
 
     private static let patience: Duration = .seconds(4)
 
-    init(_ endpoint: Endpoint, _ transport: Transport, on loop: EventLoop, done: @escaping (PeerFact.Answer) -> Void) {
+    enum Method: String {
+        case options = "OPTIONS"
+        case register = "REGISTER"
+    }
+
+    init(
+        _ endpoint: Endpoint, _ transport: Transport, by method: Method = .options, on loop: EventLoop,
+        done: @escaping (PeerFact.Answer) -> Void
+    ) {
+        self.method = method
         self.loop = loop
         self.endpoint = endpoint
         self.transport = transport
@@ -56,15 +69,17 @@ final class PeerProbe: @unchecked Sendable {
     private func write(_ local: Endpoint, _ domain: String) {
         let number = String(UInt64.random(in: .min ... .max), radix: 36)
         let name = transport == .udp ? "UDP" : transport == .tls ? "TLS" : "TCP"
+        let user = method == .options ? "<sip:\(domain)>" : "<sip:sippushd-doctor@\(domain)>"
+        let target = method == .options ? "sip:\(endpoint)" : "sip:\(domain)"
         question = Array(
             """
-            OPTIONS sip:\(endpoint) SIP/2.0\r
+            \(method.rawValue) \(target) SIP/2.0\r
             Via: SIP/2.0/\(name) \(local);branch=z9hG4bK\(number);rport\r
             Max-Forwards: 70\r
-            From: <sip:\(domain)>;tag=\(number)\r
-            To: <sip:\(endpoint)>\r
+            From: \(user);tag=\(number)\r
+            To: \(method == .options ? "<sip:\(endpoint)>" : user)\r
             Call-ID: doctor-\(number)\r
-            CSeq: 1 OPTIONS\r
+            CSeq: 1 \(method.rawValue)\r
             Accept: application/sdp\r
             User-Agent: sippushd\r
             Content-Length: 0\r
@@ -97,7 +112,7 @@ final class PeerProbe: @unchecked Sendable {
                 },
                 received: { [self] _, bytes in
                     // The beginning of the status line may arrive in pieces.
-                    guard bytes.count >= Self.beginning else { return 0 }
+                    guard bytes.count >= Self.beginning, method == .options || Self.hasHead(bytes) else { return 0 }
                     received(bytes)
                     return bytes.count
                 },
@@ -117,11 +132,33 @@ final class PeerProbe: @unchecked Sendable {
     private static let beginning = 11
 
     private func received(_ bytes: Span<UInt8>) {
-        var line: [UInt8] = []
-        for index in bytes.indices.prefix(Self.beginning) { line.append(bytes[index]) }
-        let text = String(decoding: line, as: UTF8.self)
+        let text = Self.text(bytes.extracting(first: Self.beginning))
         guard text.hasPrefix("SIP/2.0 "), let status = Int(text.dropFirst(8)) else { return }
+        // The final response has the challenge.
+        guard method == .options || status >= 200 else { return }
+        if method == .register { realm = Self.realm(in: Self.text(bytes)) }
         finish(.status(status))
+    }
+
+    private static func text(_ bytes: Span<UInt8>) -> String {
+        String(decoding: bytes.indices.map { bytes[$0] }, as: UTF8.self)
+    }
+
+    /// Whether the bytes have a whole head, or so many bytes that there is no end to wait for.
+    private static func hasHead(_ bytes: Span<UInt8>) -> Bool {
+        bytes.count > 8192 || text(bytes).contains("\r\n\r\n")
+    }
+
+    /// The realm of the first challenge in a response.
+    private static func realm(in text: String) -> String? {
+        for line in text.split(separator: "\r\n") {
+            let name = line.prefix { $0 != ":" }.lowercased()
+            guard name == "www-authenticate" || name == "proxy-authenticate",
+                let start = line.firstRange(of: "realm=\"")?.upperBound
+            else { continue }
+            return String(line[start...].prefix { $0 != "\"" }.prefix(255))
+        }
+        return nil
     }
 
     private func finish(_ answer: PeerFact.Answer) {

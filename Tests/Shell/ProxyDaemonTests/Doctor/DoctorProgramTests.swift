@@ -6,6 +6,7 @@ import ProviderTesting
 import ProxyDaemon
 import PushDelivery
 import Reactor
+import Storage
 import StoreTesting
 import TestSupport
 import Testing
@@ -22,6 +23,8 @@ struct DoctorProgramTests {
         var certificateDays = 100
         var trusted = "127.0.0.1"
         var upstreamAnswers = true
+        /// The realm in which the PBX asks for passwords.
+        var realm: String?
         var endpoint: String?
         var portIsTaken = false
         var store: String?
@@ -35,13 +38,18 @@ struct DoctorProgramTests {
     private final class Peer: @unchecked Sendable {
         private var socket: UDPSocket?
 
-        func open(on loop: EventLoop, answers: Bool) throws -> UInt16 {
+        func open(on loop: EventLoop, answers: Bool, realm: String? = nil) throws -> UInt16 {
             let socket = try UDPSocket(boundTo: Endpoint(.loopbackV4, 0), on: loop)
             self.socket = socket
             guard answers else { return socket.local.port }
+            let answer =
+                realm.map {
+                    "SIP/2.0 401 Unauthorized\r\nWWW-Authenticate: Digest realm=\"\($0)\", nonce=\"n\"\r\n\r\n"
+                }
+                ?? "SIP/2.0 405 Method Not Allowed\r\n\r\n"
             try socket.receive { batch in
                 for index in 0..<batch.count {
-                    socket.queue(Array("SIP/2.0 405 Method Not Allowed\r\n\r\n".utf8), to: batch.source(at: index))
+                    socket.queue(Array(answer.utf8), to: batch.source(at: index))
                 }
             }
             return socket.local.port
@@ -89,7 +97,7 @@ struct DoctorProgramTests {
             try Self.close(keys.path + "/key.p8")
             let (pbx, holder) = (Peer(), Peer())
             let upstream = try await Bench(loop).run { bench in
-                try pbx.open(on: bench.loop, answers: scene.upstreamAnswers)
+                try pbx.open(on: bench.loop, answers: scene.upstreamAnswers, realm: scene.realm)
             }
             let taken = try await Bench(loop).run { bench in try holder.open(on: bench.loop, answers: false) }
             let settings = """
@@ -192,6 +200,33 @@ struct DoctorProgramTests {
         #expect(Set(report.wrong.map(\.area)) == ["provider apns", "provider apns.dev"])
         #expect(report.words("provider apns").contains("InvalidProviderToken"))
         #expect(report.cure("provider apns").contains("key-id, team-id and key-file"))
+    }
+
+    @Test func `a source of users without the right columns, and a PBX with another realm`() async throws {
+        let folder = try TemporaryFolder()
+        let database = try Connection(path: folder.file("users.db"))
+        try database.execute("CREATE TABLE subscriber (username, domain, ha1, password)")
+        func users(_ query: String) -> String {
+            """
+            users:
+                  order: [pbx]
+                  sources:
+                    pbx: { database: "sqlite:\(folder.file("users.db"))", query: "\(query)" }
+            """
+        }
+        var scene = Scene(realm: "asterisk")
+        scene.more = users("SELECT username, ha1 AS hash FROM subscriber WHERE username = :user")
+        let report = try await examine(scene)
+        #expect(report.words("users").contains("its columns: username, hash"))
+        #expect(report.cure("users").contains("ha1_sha256 or password, by AS"))
+        let note = try #require(report.findings.first { $0.words.contains("the PBX asks in realm asterisk") })
+        #expect(note.cure?.contains("set digest.realm to asterisk") == true)
+        scene.more = users("kamailio-subscriber")
+        let right = try await examine(scene)
+        #expect(right.wrong.isEmpty && right.findings.contains { $0.area == "users" && $0.level == .ok })
+        scene.more = users("SELECT ha1 FROM missing WHERE username = :user")
+        #expect(try await examine(scene).words("users").contains("no such table: missing"))
+        folder.remove()
     }
 
     @Test func `a wrong topic`() async throws {

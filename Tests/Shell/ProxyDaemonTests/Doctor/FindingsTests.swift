@@ -4,7 +4,9 @@ import ProxyCore
 import PushDelivery
 import PushSending
 import Reactor
+import Registration
 import Testing
+import UserSources
 
 @testable import ProxyDaemon
 
@@ -192,6 +194,25 @@ struct FindingsTests {
         let wrong = found(["bob@example.net"], realm: "asterisk")
         #expect(levels(wrong) == [.wrong] && wrong[0].words.contains("asterisk"))
         #expect(levels(found(["bob@asterisk"], realm: "asterisk")) == [.ok])
+    }
+
+    // MARK: Users
+
+    @Test func `a source of users answers that nobody has the name of doctor`() {
+        func found(_ answer: UserAnswer?, realms: [String] = ["example.net"], asked: String? = nil) -> [Finding] {
+            UserFindings.findings([UserSourceFact(name: "pbx", answer: answer)], realms: realms, asked: asked)
+        }
+        #expect(levels(found(.unknown, asked: "example.net")) == [.ok, .ok])
+        #expect(levels(found(.unknown)) == [.ok, .note])
+        let other = found(.unknown, asked: "asterisk")
+        #expect(levels(other) == [.ok, .note] && other[1].cure?.contains("asterisk") == true)
+        let away = found(.away(UserFault("the connection failed", cure: "Start it.")))
+        #expect(levels(away).first == .wrong && away[0].words == "users.sources.pbx: the connection failed")
+        #expect(away[0].cure == "Start it.")
+        #expect(levels(found(nil)).first == .note)
+        #expect(levels(found(.found(UserSecrets()))).first == .wrong)
+        #expect(levels(found(.unusable(.severalRows))).first == .wrong)
+        #expect(UserFindings.findings([], realms: ["x"], asked: "y").isEmpty)
     }
 
     // MARK: Ports

@@ -1,0 +1,187 @@
+import CPQ
+import Glibc
+
+/// One connection to a PostgreSQL server. It blocks its thread, never longer than the time that the caller gives.
+///
+/// Looking up the server's name may take longer. Only one thread at a time may use it, so it is not `Sendable`.
+@safe package final class PostgreSQLConnection {
+    private let raw: OpaquePointer
+
+    /// The rows of a query: the names of the columns, and the text of each value; `nil` for NULL.
+    package struct Rows: Hashable, Sendable {
+        package var columns: [String] = []
+        package var rows: [[[UInt8]?]] = []
+    }
+
+    /// Connects to a server.
+    ///
+    /// - Parameters:
+    ///   - url: a connection URI, such as `postgresql://user@host/database?sslmode=require`.
+    ///   - parameters: further parameters of libpq, which replace those of the URI.
+    ///   - time: the limit of the whole attempt.
+    /// - Throws: why there is no connection.
+    package init(_ url: String, _ parameters: [(name: String, value: String)], within time: Duration)
+        throws(PostgreSQLError)
+    {
+        let all = [("dbname", url), ("client_encoding", "UTF8"), ("application_name", "sippushd")] + parameters
+        let opened = unsafe Self.withPointers(to: all.map(\.0)) { names in
+            unsafe Self.withPointers(to: all.map(\.1)) { unsafe PQconnectStartParams(names, $0, 1) }
+        }
+        guard let opened = unsafe opened else {
+            throw PostgreSQLError(kind: .connection, message: "memory is lacking")
+        }
+        unsafe raw = opened
+        guard unsafe PQstatus(raw) != CONNECTION_BAD else { throw error(.connection) }
+        let end = ContinuousClock.now + time
+        var wanted = PGRES_POLLING_WRITING
+        while wanted != PGRES_POLLING_OK {
+            guard wanted == PGRES_POLLING_READING || wanted == PGRES_POLLING_WRITING else { throw error(.connection) }
+            try wait(for: Int16(wanted == PGRES_POLLING_READING ? POLLIN : POLLOUT), until: end)
+            wanted = unsafe PQconnectPoll(raw)
+        }
+        unsafe PQsetnonblocking(raw, 1)
+    }
+
+    deinit { unsafe PQfinish(raw) }
+
+    /// Runs a query with parameters, which are sent beside the text.
+    ///
+    /// After an error of a kind other than `query`, the connection must be released.
+    ///
+    /// - Parameters:
+    ///   - sql: one statement with `$1` and so on.
+    ///   - parameters: the values as text. They must not contain zero bytes.
+    ///   - limit: the maximum number of rows. Further rows are not read.
+    ///   - bytes: the maximum size of the answer in bytes.
+    ///   - time: the limit until the last row is there.
+    /// - Returns: the columns, also if there is no row, and the rows.
+    /// - Throws: why there are no rows.
+    package func query(
+        _ sql: String, _ parameters: [[UInt8]], rows limit: Int, bytes: Int, within time: Duration
+    ) throws(PostgreSQLError) -> Rows {
+        let end = ContinuousClock.now + time
+        let texts = parameters.map { String(decoding: $0, as: UTF8.self) }
+        let isSent = unsafe Self.withPointers(to: texts) { values in
+            unsafe PQsendQueryParams(raw, sql, Int32(clamping: texts.count), nil, values, nil, nil, 0)
+        }
+        guard isSent == 1 else { throw error(.connection) }
+        // Rows arrive one by one, so that a table of a million rows is not in memory.
+        unsafe PQsetSingleRowMode(raw)
+        try flush(until: end)
+        var found = Rows()
+        var left = bytes
+        while let result = try unsafe nextResult(&left, until: end) {
+            defer { unsafe PQclear(result) }
+            switch unsafe PQresultStatus(result) {
+            case PGRES_SINGLE_TUPLE, PGRES_TUPLES_OK:
+                unsafe Self.read(result, into: &found)
+                // The rest would have to be read before the next query. The caller releases the connection instead.
+                if found.rows.count > limit {
+                    throw PostgreSQLError(kind: .tooManyRows, message: "more rows than \(limit)")
+                }
+            case PGRES_COMMAND_OK: break
+            default:
+                let code = unsafe PQresultErrorField(result, Int32(UInt8(ascii: "C"))).map {
+                    unsafe String(cString: $0)
+                }
+                let text = unsafe PQresultErrorField(result, Int32(UInt8(ascii: "M"))).map {
+                    unsafe String(cString: $0)
+                }
+                guard let code else { throw error(.connection) }
+                try drain(&left, until: end)
+                throw PostgreSQLError(kind: .query(code), message: text ?? "the query failed")
+            }
+        }
+        return found
+    }
+
+    // MARK: Inside
+
+    private static func read(_ result: OpaquePointer, into found: inout Rows) {
+        let width = unsafe PQnfields(result)
+        if found.columns.isEmpty {
+            found.columns = (0..<width).map { column in
+                unsafe PQfname(result, column).map { unsafe String(cString: $0) } ?? ""
+            }
+        }
+        let height = unsafe PQntuples(result)
+        for row in 0..<height {
+            found.rows.append(
+                (0..<width).map { column in
+                    guard unsafe PQgetisnull(result, row, column) == 0,
+                        let value = unsafe PQgetvalue(result, row, column)
+                    else { return nil }
+                    let count = Int(unsafe PQgetlength(result, row, column))
+                    return unsafe Array(UnsafeRawBufferPointer(start: value, count: count))
+                })
+        }
+    }
+
+    /// The next result of the query; `nil` after the last.
+    private func nextResult(
+        _ left: inout Int, until end: ContinuousClock.Instant
+    ) throws(PostgreSQLError) -> OpaquePointer? {
+        while unsafe PQisBusy(raw) != 0 {
+            try wait(for: Int16(POLLIN), until: end)
+            left -= Int(unsafe pq_bytes_waiting(PQsocket(raw)))
+            guard unsafe PQconsumeInput(raw) == 1 else { throw error(.connection) }
+            // libpq would go on to read a value of any length. Short rows are not concerned, however many have arrived.
+            if left < 0, unsafe PQisBusy(raw) != 0 {
+                throw PostgreSQLError(kind: .tooLong, message: "the answer is too long")
+            }
+        }
+        return unsafe PQgetResult(raw)
+    }
+
+    private func drain(_ left: inout Int, until end: ContinuousClock.Instant) throws(PostgreSQLError) {
+        while let result = try unsafe nextResult(&left, until: end) { unsafe PQclear(result) }
+    }
+
+    private func flush(until end: ContinuousClock.Instant) throws(PostgreSQLError) {
+        while true {
+            switch unsafe PQflush(raw) {
+            case 0: return
+            case 1: try wait(for: Int16(POLLOUT), until: end)
+            default: throw error(.connection)
+            }
+        }
+    }
+
+    /// Waits until the socket is ready.
+    private func wait(for events: Int16, until end: ContinuousClock.Instant) throws(PostgreSQLError) {
+        while true {
+            let left = (end - ContinuousClock.now) / .milliseconds(1)
+            guard left > 0 else { throw PostgreSQLError(kind: .timeout, message: "no answer in time") }
+            var descriptor = pollfd(fd: unsafe PQsocket(raw), events: events, revents: 0)
+            guard descriptor.fd >= 0 else { throw error(.connection) }
+            switch unsafe poll(&descriptor, 1, Int32(min(left.rounded(.up), 60_000))) {
+            case 1...: return
+            case 0: continue
+            default: if errno != EINTR { throw error(.connection) }
+            }
+        }
+    }
+
+    /// The connection's error in one line. libpq's text names the server, and never a password.
+    private func error(_ kind: PostgreSQLError.Kind) -> PostgreSQLError {
+        let text = unsafe PQerrorMessage(raw).map { unsafe String(cString: $0) } ?? ""
+        let line = text.split(separator: "\n").joined(separator: " ")
+        return PostgreSQLError(kind: kind, message: line.isEmpty ? "the connection broke" : line)
+    }
+
+    /// Gives C an array of texts that ends with a null pointer.
+    private static func withPointers<Result>(
+        to texts: [String], _ body: (UnsafePointer<UnsafePointer<CChar>?>) -> Result
+    ) -> Result {
+        var pointers: [UnsafePointer<CChar>?] = unsafe []
+        for text in texts { unsafe pointers.append(UnsafePointer(strdup(text))) }
+        unsafe pointers.append(nil)
+        defer {
+            for index in texts.indices { unsafe free(UnsafeMutablePointer(mutating: pointers[index])) }
+        }
+        return unsafe pointers.withUnsafeBufferPointer { buffer in
+            guard let base = buffer.baseAddress else { preconditionFailure("the array is not empty") }
+            return unsafe body(base)
+        }
+    }
+}

@@ -1,0 +1,127 @@
+package import Addressing
+import Bytes
+package import ProxyPolicy
+package import Registration
+package import Routing
+import SIPGrammar
+import SIPTransactions
+package import Telemetry
+package import Timekeeping
+
+/// The users that other sources have, and the requests and logins that wait until a source has said who the user is.
+///
+/// A request waits without a transaction unless its sender is trusted. Its nonce has shown that it comes from its source
+/// address, so nobody can make others' requests wait.
+package struct UserDesk {
+    package var cache: UserCache
+    private var waiting: [AddressOfRecord: [IncomingRequest]] = [:]
+    private var logins: [AddressOfRecord: [LoginTicket]] = [:]
+    private var counts: [UserCache.Asker: Int] = [:]
+    private var untrusted = 0
+    package private(set) var count = 0
+    private var bytes = 0
+    private var loginCount = 0
+    /// The time of the timer that is set.
+    private var armed: Instant?
+    /// Limits the lines about single users and about sources.
+    package var userLines = LogRateLimit()
+    package var sourceLines = LogRateLimit()
+
+    /// The maximum numbers of waiting requests: in all, from one address, from all phones.
+    private static let share = FairShare(of: 2000, ofOne: 100, ofUntrusted: 1500)
+    private static let longest = 8 << 20
+    private static let perUser = 32
+    private static let loginLimit = 100
+
+    package init(_ settings: ProxySettings, functions: DigestFunctions) {
+        cache = UserCache(settings.users, algorithms: settings.digest.algorithms, functions: functions)
+    }
+
+    package enum Admission: Hashable, Sendable {
+        case waits
+        /// The request waits already, and this is a copy of it.
+        case waitsAlready
+        case noRoom
+    }
+
+    /// Lets a request wait for its user.
+    package mutating func hold(_ incoming: IncomingRequest, for user: AddressOfRecord) -> Admission {
+        let others = waiting[user] ?? []
+        if others.contains(where: { $0.key == incoming.key && $0.flow == incoming.flow }) { return .waitsAlready }
+        let asker = UserCache.Asker(incoming)
+        let size = incoming.request.frame.bytes.count
+        let taken = FairShare.Taken(
+            all: count, untrusted: untrusted, own: asker == .trusted ? 0 : counts[asker, default: 0])
+        guard others.count < Self.perUser, bytes + size <= Self.longest,
+            Self.share.refusal(beside: taken, isTrusted: asker == .trusted) == nil
+        else { return .noRoom }
+        waiting[user.compacted(), default: []].append(incoming)
+        count(incoming, by: 1)
+        return .waits
+    }
+
+    /// Lets a login wait for its user. False if too many others wait.
+    package mutating func hold(_ login: LoginTicket, for user: AddressOfRecord) -> Bool {
+        guard loginCount < Self.loginLimit else { return false }
+        logins[user, default: []].append(login)
+        loginCount += 1
+        return true
+    }
+
+    /// Takes what waits for a user.
+    package mutating func take(_ user: AddressOfRecord) -> (requests: [IncomingRequest], logins: [LoginTicket]) {
+        let requests = waiting.removeValue(forKey: user) ?? []
+        for incoming in requests { count(incoming, by: -1) }
+        let logins = logins.removeValue(forKey: user) ?? []
+        loginCount -= logins.count
+        return (requests.map(\.afterWaiting), logins)
+    }
+
+    /// A connection was closed. Its requests cannot be answered any more; they are removed.
+    ///
+    /// - Returns: the removed requests.
+    package mutating func flowEnded(_ flow: Flow) -> [IncomingRequest] {
+        guard count > 0 else { return [] }
+        var ended: [IncomingRequest] = []
+        for (user, requests) in waiting {
+            let gone = requests.filter { $0.flow == flow }
+            guard !gone.isEmpty else { continue }
+            let left = requests.filter { $0.flow != flow }
+            waiting[user] = left.isEmpty ? nil : left
+            ended += gone
+        }
+        for incoming in ended { count(incoming, by: -1) }
+        return ended
+    }
+
+    private mutating func count(_ incoming: IncomingRequest, by change: Int) {
+        count += change
+        bytes += change * incoming.request.frame.bytes.count
+        let asker = UserCache.Asker(incoming)
+        guard asker != .trusted else { return }
+        untrusted += change
+        let left = counts[asker, default: 0] + change
+        counts[asker] = left > 0 ? left : nil
+    }
+
+    /// The time for which a timer must be set; `nil` if the present timer is early enough.
+    package mutating func nextTimer() -> Instant? {
+        guard let next = cache.nextDeadline, armed.map({ next < $0 }) ?? true else { return nil }
+        armed = next
+        return next
+    }
+
+    package mutating func timerFired() { armed = nil }
+}
+
+extension UserCache.Asker {
+    package init(_ incoming: IncomingRequest) {
+        self = incoming.isTrusted ? .trusted : .source(incoming.flow.remote.address.source)
+    }
+}
+
+/// Identifies one login over HTTP that waits for its user.
+package struct LoginTicket: Hashable, Sendable {
+    package let number: UInt64
+    package init(_ number: UInt64) { self.number = number }
+}

@@ -1,0 +1,144 @@
+package import AccessLimits
+package import Addressing
+package import Bytes
+package import Registration
+import Routing
+import SIPGrammar
+import Telemetry
+package import Timekeeping
+
+/// Users that other sources than the store have.
+extension ProxyEngine {
+    /// A request waits until the sources have said who its user is.
+    ///
+    /// - Returns: false if it has no room and must be refused.
+    func waits(_ incoming: IncomingRequest, for user: AddressOfRecord, now: Moment) -> Bool {
+        let admission = access.users.hold(incoming, for: user)
+        askSources(now: now)
+        return admission != .noRoom
+    }
+
+    /// The pause for a sender who cannot be judged now. The pauses are spread, so that the phones do not come back together.
+    var retryLater: AddedField { Self.retryAfter(seconds: 3 + Int(functions.random() % 8)) }
+
+    /// Passes the questions to the shell, sets the timer, and tells the news.
+    func askSources(now: Moment) {
+        for question in access.users.cache.takeOrders() { act(.askUser(question)) }
+        for news in access.users.cache.takeNews() { tell(news, now: now) }
+        if let due = access.users.nextTimer() { _ = output.timers.schedule(.usersDue, at: due) }
+    }
+
+    /// A connection was closed. Its requests need no answer any more, but those with a transaction end.
+    func waitingEnded(on flow: Flow, now: Moment) {
+        for incoming in access.users.flowEnded(flow) where incoming.server != nil {
+            refuse(incoming, .serviceUnavailable, now: now)
+        }
+    }
+
+    private func tell(_ news: UserCache.News, now: Moment) {
+        let names = access.users.cache.rules.sources.map(\.name)
+        switch news {
+        case .away(let source, let fault):
+            guard let suppressed = access.users.sourceLines.admit(now: now.instant) else { return }
+            log.error(
+                "a source of users does not answer, so users who are not known yet get 503",
+                [
+                    .setting: .text("users.sources.\(names[source])"), .reason: .text(fault.sentence),
+                    .advice: .text(fault.cure), .suppressed: .number(suppressed),
+                ])
+        case .back(let source):
+            guard let suppressed = access.users.sourceLines.admit(now: now.instant) else { return }
+            log.notice(
+                "a source of users answers again",
+                [.setting: .text("users.sources.\(names[source])"), .suppressed: .number(suppressed)])
+        case .unusable(let source, let user, let fault):
+            guard let suppressed = access.users.userLines.admit(now: now.instant) else { return }
+            log.warning(
+                "the answer of a source about a user cannot be used",
+                [
+                    .setting: .text("users.sources.\(names[source])"), .aor: .described(user),
+                    .reason: .text(fault.sentence), .advice: .text(fault.cure), .suppressed: .number(suppressed),
+                ])
+        }
+    }
+}
+
+/// Logins with a user's password over HTTP.
+extension ProxyEngine {
+    package enum LoginVerdict: Hashable, Sendable {
+        /// The password belongs to this user.
+        case right(AddressOfRecord)
+        case wrong
+        /// Nothing was checked, because the source or the user was wrong too often. The source must wait this long.
+        case refused(Duration)
+        /// A source of users is being asked, see ``loginWaits(_:for:)``.
+        case asking(AddressOfRecord)
+        /// No source of users can say now who the user is.
+        case unavailable
+    }
+
+    /// Checks a password. The limit is checked and the wrong password counted in one step; otherwise simultaneous
+    /// guesses could pass before the wrong ones are counted.
+    ///
+    /// - Parameters:
+    ///   - name: the user part.
+    ///   - domain: the domain; `nil` for our first domain.
+    ///   - password: the password in clear text.
+    ///   - source: the address that shows the password.
+    ///   - hasWaited: whether the login has waited for the sources of users already.
+    ///   - now: the time by both clocks.
+    /// - Returns: the verdict.
+    package func login(
+        _ name: ByteString, in domain: ByteString?, _ password: ByteString, from source: IPAddress, hasWaited: Bool,
+        now: Moment
+    ) -> LoginVerdict {
+        let known = aor(of: name, in: domain)
+        // A domain that is not ours has no users, but the check takes as long as for a known user. Different spellings
+        // of one user count together.
+        let user = known ?? AddressOfRecord(user: name, host: (domain ?? .empty).lowercased())
+        if let wait = loginWait(from: source, for: user, now: now) { return .refused(wait) }
+        let realm = access.digest.realm(for: user.host)
+        let stored = users.user(named: user.user, realm: realm)
+        if let stored, access.digest.isPassword(password, of: stored, called: user.user, realm: realm) {
+            loginSucceeded(from: source, for: user)
+            return .right(user)
+        }
+        // The sources are asked for a user of the store as well, so that the delay does not tell where a user is (T7).
+        let asker = UserCache.Asker.source(source.source)
+        let found =
+            known == nil
+            ? .unknown
+            : access.users.cache.find(user, realm: realm, for: asker, hasWaited ? .last : .any, now: now.instant)
+        var account: DigestUser?
+        if stored == nil, case .known(let user, _) = found { account = user }
+        let isRight =
+            stored == nil && access.digest.isPassword(password, of: account, called: user.user, realm: realm)
+        switch found {
+        case .asking: return asking(user, now: now)
+        case .known where isRight:
+            loginSucceeded(from: source, for: user)
+            return .right(user)
+        case .away where stored == nil: return .unavailable
+        case .known(_, mayRefuse: false) where stored == nil && !hasWaited:
+            let newer = access.users.cache.find(user, realm: realm, for: asker, .newer, now: now.instant)
+            if newer == .asking { return asking(user, now: now) }
+        case .known, .unknown, .away: break
+        }
+        loginFailed(from: source, for: user, now: now)
+        switch found {
+        case .away: return .unavailable
+        case .known(_, mayRefuse: false) where stored == nil: return .unavailable
+        case .known, .unknown, .asking: return .wrong
+        }
+    }
+
+    private func asking(_ user: AddressOfRecord, now: Moment) -> LoginVerdict {
+        askSources(now: now)
+        return .asking(user)
+    }
+
+    /// A login waits until the sources have said who its user is. ``ProxyAction/userSettled(_:)`` says when.
+    package func loginWaits(_ ticket: LoginTicket, for user: AddressOfRecord) {
+        if !access.users.hold(ticket, for: user) { act(.userSettled(ticket)) }
+    }
+}

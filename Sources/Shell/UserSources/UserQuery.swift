@@ -1,0 +1,128 @@
+package import Settings
+
+/// A query that yields one user's secrets, with the places of its values.
+package struct UserQuery: Hashable, Sendable {
+    /// A value that a query may contain, as `:user`.
+    package enum Field: String, Hashable, Sendable, CaseIterable {
+        case user, domain, realm
+    }
+
+    /// The form in which a database takes values beside the text of the query.
+    package enum Dialect: Hashable, Sendable {
+        /// `$1`
+        case postgreSQL
+        /// `?`, once for each place.
+        case mariaDB
+        /// `?1`
+        case sqlite
+    }
+
+    private enum Part: Hashable, Sendable {
+        case text(String)
+        case field(Field)
+    }
+
+    /// The query in the settings: SQL, or the name of a ready query.
+    package let source: String
+    private let parts: [Part]
+
+    /// Reads a query of the settings.
+    package init(_ source: String) throws(SettingComplaint) {
+        self.source = source
+        guard let sql = Self.ready[source] else {
+            guard source.contains(where: \.isWhitespace) else {
+                let names = Self.ready.keys.sorted().joined(separator: ", ")
+                throw SettingComplaint("expected a SELECT, or the name of a ready query: \(names)")
+            }
+            parts = try Self.parts(of: source)
+            return
+        }
+        parts = try Self.parts(of: sql)
+    }
+
+    /// The queries that have names, for tables of well-known programs.
+    package static let ready: [String: String] = [
+        "kamailio-subscriber":
+            "SELECT username, ha1, password, domain AS realm FROM subscriber WHERE username = :user AND domain = :domain",
+        "asterisk-ps-auths": """
+        SELECT username, CASE WHEN auth_type = 'md5' THEN md5_cred END AS ha1, \
+        CASE WHEN auth_type = 'userpass' THEN password END AS password, realm \
+        FROM ps_auths WHERE username = :user
+        """,
+        "freepbx-sip":
+            "SELECT id AS username, data AS password FROM sip WHERE id = :user AND keyword = 'secret'",
+        "fusionpbx-extensions": """
+        SELECT e.extension AS username, e.password FROM v_extensions e \
+        JOIN v_domains d ON d.domain_uuid = e.domain_uuid \
+        WHERE e.extension = :user AND d.domain_name = :domain AND e.enabled = 'true'
+        """,
+    ]
+
+    /// The text for a database, and the fields in the order in which the database takes their values.
+    package func text(for dialect: Dialect) -> (sql: String, fields: [Field]) {
+        var sql = ""
+        var fields: [Field] = []
+        for part in parts {
+            switch part {
+            case .text(let text): sql += text
+            case .field(let field) where dialect == .mariaDB:
+                fields.append(field)
+                sql += "?"
+            case .field(let field):
+                if !fields.contains(field) { fields.append(field) }
+                let number = (fields.firstIndex(of: field) ?? 0) + 1
+                sql += dialect == .postgreSQL ? "$\(number)" : "?\(number)"
+            }
+        }
+        return (sql, fields)
+    }
+
+    // MARK: Reading
+
+    /// Cuts SQL at its fields. Texts in quotes and comments have no fields.
+    private static func parts(of source: String) throws(SettingComplaint) -> [Part] {
+        var parts: [Part] = []
+        var text = ""
+        var rest = Substring(source)
+        while let first = rest.first {
+            if "'\"`".contains(first) {
+                text += take(through: String(first), of: &rest)
+            } else if rest.hasPrefix("--") {
+                text += take(through: "\n", of: &rest)
+            } else if rest.hasPrefix("/*") {
+                text += take(through: "*/", of: &rest)
+            } else if rest.hasPrefix("::") {
+                // A cast of PostgreSQL.
+                text += rest.prefix(2)
+                rest = rest.dropFirst(2)
+            } else if first == ":", let name = fieldName(rest.dropFirst()) {
+                guard let field = Field(rawValue: name) else {
+                    throw SettingComplaint(":\(name) is no field; expected :user, :domain or :realm")
+                }
+                parts += [.text(text), .field(field)]
+                text = ""
+                rest = rest.dropFirst(name.count + 1)
+            } else if first == ";" || first == "?" || first == "$" {
+                throw SettingComplaint("expected one query with :user, and without \(first)")
+            } else {
+                text.append(first)
+                rest = rest.dropFirst()
+            }
+        }
+        guard parts.contains(.field(.user)) else { throw SettingComplaint("expected :user in the query") }
+        return parts + [.text(text)]
+    }
+
+    private static func fieldName(_ text: Substring) -> String? {
+        let name = text.prefix { $0.isASCII && ($0.isLetter || $0.isNumber || $0 == "_") }
+        return name.isEmpty ? nil : String(name)
+    }
+
+    /// Takes everything up to the next occurrence of `end` after the first character.
+    private static func take(through end: String, of rest: inout Substring) -> Substring {
+        let from = rest.index(after: rest.startIndex)
+        let stop = rest[from...].firstRange(of: end)?.upperBound ?? rest.endIndex
+        defer { rest = rest[stop...] }
+        return rest[..<stop]
+    }
+}

@@ -1,0 +1,56 @@
+import Bytes
+import Registration
+
+/// The result of a query for one user.
+struct UserRows: Hashable, Sendable {
+    var columns: [String]
+    var rows: [[[UInt8]?]]
+
+    /// The maximum size of one value in bytes.
+    static let longestValue = 2048
+    /// The maximum size of a whole answer in bytes.
+    static let longestAnswer = 64 << 10
+
+    /// The answer about the user in these rows.
+    var answer: UserAnswer {
+        guard columns.contains(where: { Self.secrets.contains($0.lowercased()) }) else {
+            return .away(missingColumns)
+        }
+        guard let row = rows.first else { return .unknown }
+        guard rows.count == 1 else { return .unusable(.severalRows) }
+        var secrets = UserSecrets()
+        for (column, value) in zip(columns, row) {
+            guard let value else { continue }
+            guard value.count <= Self.longestValue else { return .unusable(.tooLong) }
+            secrets.set(column.lowercased(), ByteString(value))
+        }
+        return .found(secrets)
+    }
+
+    /// Names the columns that are there, so that an operator sees which name to change.
+    private var missingColumns: UserFault {
+        let found = columns.isEmpty ? "none" : columns.joined(separator: ", ")
+        return UserFault(
+            "the query has no column password, ha1, ha1_sha256 or ha1_sha512_256; its columns: \(found)",
+            cure: UserFault.noSecret.cure)
+    }
+
+    private static let secrets: Set<String> = [
+        "password", "ha1", "ha1_md5", "md5_cred", "ha1_sha256", "ha1_sha512_256",
+    ]
+}
+
+extension UserSecrets {
+    /// Sets the value of a column or a member of JSON. Other names are ignored.
+    mutating func set(_ name: String, _ value: ByteString) {
+        switch name {
+        case "password": password = value
+        case "ha1", "ha1_md5", "md5_cred": ha1[.md5] = value
+        case "ha1_sha256": ha1[.sha256] = value
+        case "ha1_sha512_256": ha1[.sha512_256] = value
+        case "realm": realm = value
+        case "username": self.name = value
+        default: break
+        }
+    }
+}
