@@ -28,11 +28,13 @@ package struct AccessControl {
 
     /// Checks the digest credentials of a request, as ``DigestAuthenticator`` does. A user that the store does not have
     /// is looked for in the other sources. `wait` gets the limits for logins, and returns the time to wait before the
-    /// user's password is checked, or `nil` if it is checked now.
+    /// user's password is checked, or `nil` if it is checked now. `pushed` and `isKept` say which nonces may be used that
+    /// were not sent to the sender's address.
     package mutating func check(
         _ incoming: IncomingRequest, as role: DigestAuthenticator.Role, home: ByteString, owner: ByteString?,
         from holder: NonceHolder, users stored: UserDirectory, now: Instant,
-        wait: (_ user: ByteString, _ logins: LoginLimit) -> Duration?
+        wait: (_ user: ByteString, _ logins: LoginLimit) -> Duration?,
+        pushed: AddressOfRecord? = nil, isKept: (_ nonce: UInt64, _ count: UInt32) -> Bool = { _, _ in false }
     ) -> DigestAuthenticator.Verdict {
         let logins = sources.logins
         let realm = digest.realm(for: home)
@@ -44,6 +46,6 @@ package struct AccessControl {
                 users.cache.find(
                     AddressOfRecord(user: name, host: home), realm: realm, for: asker,
                     incoming.hasWaited ? .last : wish, now: now)
-            })
+            }, pushed: pushed, isKept: isKept)
     }
 }

@@ -96,6 +96,7 @@ package struct Registrar: ~Copyable {
     private mutating func plan(_ work: RegistrarWork, for aor: AddressOfRecord, now: Moment) -> RegistrarStep {
         switch decision(on: work, for: aor, now: now) {
         case .rejected(let status, let fields, let problem): return .rejected(status, fields, problem)
+        case .challenged: return .challenged
         case .refreshed(let refresh): return .refreshed(refresh)
         case .accepted(let plan) where plan.persist.isEmpty: return .planned(plan)
         case .accepted(let plan):
@@ -112,7 +113,8 @@ package struct Registrar: ~Copyable {
     private func decision(on work: RegistrarWork, for aor: AddressOfRecord, now: Moment) -> RegisterDecision {
         switch work {
         case .register(let incoming):
-            processor.plan(incoming.request, for: aor, on: incoming.flow, in: bindings, now: now)
+            processor.plan(
+                incoming.request, for: aor, on: incoming.flow, using: incoming.nonce, in: bindings, now: now)
         case .report(let device, _): processor.plan(device, for: aor, in: bindings, now: now)
         case .removal(let selection, _): .accepted(processor.plan(removing: selection, of: aor, in: bindings, now: now))
         }
@@ -209,6 +211,8 @@ package enum RegistrarStep {
     /// Too much work already waits for this AOR.
     case busy
     case rejected(Status, [AddedField], TokenProblem?)
+    /// The REGISTER used a nonce that its binding does not keep.
+    case challenged
     /// The REGISTER only refreshes a push contact, so that nothing must be stored first.
     case refreshed(ContactRefresh)
     /// The plan may be applied now, because nothing must be stored first.

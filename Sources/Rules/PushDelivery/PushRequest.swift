@@ -112,10 +112,12 @@ package struct PushRequest: Sendable {
     /// The time at which the push becomes useless: the end of the ring time for a call, or the expiry of a list or
     /// notification.
     package let deadline: UnixTime
+    /// The nonce with which the woken phone may register without a challenge; `nil` if the push has none.
+    package let nonce: ByteString?
 
     package init(
         id: PushID, code: PushCode, device: DeviceID, token: PushToken, message: PushMessage,
-        badge: Int, deadline: UnixTime
+        badge: Int, deadline: UnixTime, nonce: ByteString? = nil
     ) {
         self.id = id
         self.code = code
@@ -124,6 +126,7 @@ package struct PushRequest: Sendable {
         self.message = message
         self.badge = badge
         self.deadline = deadline
+        self.nonce = nonce
     }
 }
 

@@ -181,10 +181,11 @@ package struct PushLedger: ~Copyable {
     // MARK: Waking a phone
 
     /// Sends the push about a call for a branch that waits (R11). The parameter `old` is the code of the push if an
-    /// earlier run has already ordered it.
+    /// earlier run has already ordered it. The push contains the `nonce`.
     package mutating func wake(
         _ target: ForkTarget, _ token: PushToken, for branch: Int, of call: ProxiedRequest, _ userCall: UserCall,
-        _ caller: CallerIdentity, again old: PushCode? = nil, now: Moment, into actions: inout some PushOrders
+        _ caller: CallerIdentity, again old: PushCode? = nil, nonce: ByteString? = nil, now: Moment,
+        into actions: inout some PushOrders
     ) {
         guard !isPaused(token.provider) else {
             call.saw(.pushPaused)
@@ -225,7 +226,8 @@ package struct PushLedger: ~Copyable {
             PushRequest(
                 id: push, code: code, device: target.id, token: token,
                 message: .incomingCall(IncomingCall(userCall, from: caller)), badge: badge,
-                deadline: max(userCall.pushDeadline, now.date + Self.shortestCallPush)), now: now, into: &actions)
+                deadline: max(userCall.pushDeadline, now.date + Self.shortestCallPush), nonce: nonce), now: now,
+            into: &actions)
     }
 
     /// The shortest lifetime of a call's push, for a phone that was lost while it rang.

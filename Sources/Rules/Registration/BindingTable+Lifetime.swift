@@ -102,7 +102,8 @@ extension BindingTable {
             // All connections end when the daemon stops, and the next run uses their numbers for other connections.
             flow: row.flow.closed, cseq: row.cseq, granted: row.granted, freshUntil: now.instant + remaining,
             registeredAt: row.registeredAt,
-            q: contact.q, provider: contact.provider, marks: contact.marks)
+            q: contact.q, provider: contact.provider, marks: contact.marks,
+            nonce: KeptNonce(name: row.nonce.name, count: row.nonce.stored, stored: row.nonce.stored))
         guard enabled.contains(number: content.provider) || now.instant < content.freshUntil,
             let record = makeRecord(row.id, content)
         else {

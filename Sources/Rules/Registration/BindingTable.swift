@@ -128,7 +128,7 @@ package struct BindingTable: ~Copyable, Sendable {
                 id: id, aor: binding.aor, contact: binding.contact, callID: binding.callID, cseq: binding.cseq,
                 path: binding.path, flow: binding.flow, granted: binding.granted,
                 freshUntil: now.date + (binding.freshUntil - now.instant), registeredAt: binding.registeredAt,
-                isPush: binding.provider != 0, userAgent: userAgent)
+                isPush: binding.provider != 0, userAgent: userAgent, nonce: binding.nonce)
         }
     }
 

@@ -229,7 +229,8 @@ struct ContactRegistration {
             registeredAt: now.date, q: contact.address.q, provider: provider,
             marks: contact.address.marks(
                 needsReview: contact.notUsed != nil || contact.push != .none && provider == 0,
-                isFlow: contact.flow != nil))
+                isFlow: contact.flow != nil),
+            nonce: contact.match.map { stored[$0].binding.nonce } ?? .none)
         plan.installs.append(RegisterPlan.Install(id: id, content: content))
         plan.refreshed.append(id)
         plan.announcement.echoed.append(id)

@@ -22,8 +22,17 @@ package struct RegisterProcessor: Sendable {
     }
 
     /// Decides about a REGISTER, and changes nothing. Later requests to the contacts in the REGISTER are sent on
-    /// `flow`.
+    /// `flow`. The binding that the REGISTER refreshes keeps its nonce `use`.
     package func plan(
+        _ request: SIPRequest, for aor: AddressOfRecord, on flow: Flow, using use: NonceUse? = nil,
+        in table: borrowing BindingTable, now: Moment
+    ) -> RegisterDecision {
+        let decision = plan(request, for: aor, on: flow, in: table, now: now)
+        guard let use else { return decision }
+        return keep(use, of: request, for: aor, on: flow, after: decision, in: table, now: now)
+    }
+
+    private func plan(
         _ request: SIPRequest, for aor: AddressOfRecord, on flow: Flow, in table: borrowing BindingTable, now: Moment
     ) -> RegisterDecision {
         if let decision = refresh(request, for: aor, on: flow, in: table, now: now) { return decision }
@@ -95,18 +104,28 @@ package struct RegisterProcessor: Sendable {
             wantsGRUU: request.supports("gruu"))
         if isPush { return .refreshed(refresh) }
 
+        return .accepted(plan(refresh, binding.nonce, of: request, contact, for: aor, on: flow, now: now))
+    }
+
+    /// The plan of a refresh that the store must write before the 200 is sent.
+    func plan(
+        _ refresh: ContactRefresh, _ nonce: KeptNonce, of request: SIPRequest, _ contact: ByteString,
+        for aor: AddressOfRecord, on flow: Flow, now: Moment
+    ) -> RegisterPlan {
         let plan = RegisterPlan(aor: aor)
-        plan.refreshed = ShortList(binding.id)
+        plan.refreshed = ShortList(refresh.id)
         plan.announcement = announcement(of: refresh)
         plan.refresh = refresh
         plan.persist = [
             .upsert(
                 StoredBinding(
-                    id: binding.id, aor: aor, contact: contact, callID: request.callID, cseq: request.cseq.number,
-                    path: [], flow: flow, granted: granted, freshUntil: now.date + .seconds(Int64(granted)),
-                    registeredAt: now.date, isPush: false, userAgent: UserAgent.said(in: request)))
+                    id: refresh.id, aor: aor, contact: contact, callID: request.callID, cseq: request.cseq.number,
+                    path: [], flow: flow, granted: refresh.granted,
+                    freshUntil: now.date + .seconds(Int64(refresh.granted)), registeredAt: now.date,
+                    isPush: refresh.provider != 0, userAgent: UserAgent.said(in: request),
+                    nonce: nonce))
         ]
-        return .accepted(plan)
+        return plan
     }
 
     /// The values in the 200 to a refresh, apart from the contacts.

@@ -19,6 +19,8 @@ package struct IncomingRequest {
     package private(set) var key: TransactionKey?
     /// The user whose right password came with the request; `nil` if no right password came.
     package private(set) var sender: AddressOfRecord?
+    /// The nonce with which a REGISTER has proved its user; `nil` if it proved no user.
+    package private(set) var nonce: NonceUse?
     /// Whether the request has waited for the answer of a source of users.
     package private(set) var hasWaited = false
     /// The request's server transaction; `nil` if the request has none, so that responses are sent without state.
@@ -54,6 +56,13 @@ package struct IncomingRequest {
     package func proved(by sender: AddressOfRecord?) -> IncomingRequest {
         var proved = self
         proved.sender = sender
+        return proved
+    }
+
+    /// A copy of the REGISTER with the nonce by which it has proved its user.
+    package func proved(with nonce: NonceUse?) -> IncomingRequest {
+        var proved = self
+        proved.nonce = nonce
         return proved
     }
 

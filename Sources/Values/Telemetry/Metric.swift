@@ -24,6 +24,7 @@ package enum Counter: Int, CaseIterable, Sendable {
     case bindingCreated, bindingRemoved, tokenDropped
     case challengeSent, credentialsAccepted, credentialsRefused
     case loginFailed, loginLimited
+    case wakeChallenged, wakeKeptNonce, wakePushedNonce
     case userKnown, userUnknown, userUnusable, userFailed, userLate, userKept, userRefused
     case outgoingCall, outgoingAnswered, outgoingRefused, outgoingUnanswered, outgoingUnreachable, outgoingGivenUp
     case shareUsedUp, registerLimited
@@ -88,6 +89,9 @@ package enum Counter: Int, CaseIterable, Sendable {
             MetricName(
                 "sippushd_limited_logins_total",
                 "Passwords and ApiTokens refused without a check, after too many wrong ones.")
+        case .wakeChallenged: Self.wake("challenge")
+        case .wakeKeptNonce: Self.wake("kept")
+        case .wakePushedNonce: Self.wake("push")
         case .userKnown: Self.user("known")
         case .userUnknown: Self.user("unknown")
         case .userUnusable: Self.user("unusable")
@@ -200,6 +204,13 @@ package enum Counter: Int, CaseIterable, Sendable {
 
     private static func request(_ method: String) -> MetricName {
         MetricName("sippushd_sip_requests_total", labels: "method=\"\(method)\"", "SIP requests received.")
+    }
+
+    private static func wake(_ nonce: String) -> MetricName {
+        MetricName(
+            "sippushd_wakes_total", labels: "nonce=\"\(nonce)\"",
+            "REGISTERs that released calls, by the origin of their nonce: only those with a challenge needed a second REGISTER."
+        )
     }
 
     private static func response(_ statusClass: String) -> MetricName {

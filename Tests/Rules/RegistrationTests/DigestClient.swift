@@ -124,10 +124,10 @@ struct Gate {
             users: users, now: now
         ) { [wait] _ in wait }
         switch verdict {
-        case .authenticated(let user): return .passed(user.name.string)
+        case .authenticated(let user, _): return .passed(user.name.string)
         case .challenge(.stale): return .stale
         case .challenge(.nothingShown): return .challenged
-        case .challenge(.wrong): return .wrong
+        case .challenge(.wrong), .challenge(.wrongForBinding): return .wrong
         case .forbidden: return .forbidden
         case .limited: return .limited
         case .asking, .unavailable: return .elsewhere

@@ -87,7 +87,9 @@ extension ProxyEngine {
         guard !call.isForgotten else { return }
         list(branch, of: call)
         if treatment != .ring, userCall.mayPush, let token = target.pushToken {
-            ledger.wake(target, token, for: branch, of: call, userCall, caller, now: now, into: &output.actions)
+            let nonce = nonceForPush(to: userCall.aor, now: now)
+            ledger.wake(
+                target, token, for: branch, of: call, userCall, caller, nonce: nonce, now: now, into: &output.actions)
         } else {
             let (omission, app) = omission(of: target, treatment)
             ledger.began(branch, of: call, userCall, target.id, omission, app: app, now: now)

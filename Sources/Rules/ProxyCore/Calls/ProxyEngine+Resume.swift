@@ -317,8 +317,9 @@ extension ProxyEngine {
         }
         if mayPushAgain(stored, userCall), let token = target.pushToken {
             let caller = CallerIdentity(incoming.request, format: settings.call.callerIDFormat)
+            let nonce = nonceForPush(to: userCall.aor, now: now)
             ledger.wake(
-                target, token, for: index, of: call, userCall, caller, again: stored.code, now: now,
+                target, token, for: index, of: call, userCall, caller, again: stored.code, nonce: nonce, now: now,
                 into: &output.actions)
         }
         if stored.stage == .waiting { return watch(target) }

@@ -63,7 +63,7 @@ extension ProxyEngine {
             return false
         }
         switch checkCredentials(of: incoming, as: .proxy, home: owner.home, owner: owner.user, now: now) {
-        case .authenticated(let user):
+        case .authenticated(let user, _):
             guard owner.isTheOne(AddressOfRecord(user: user.name, host: owner.home)) else { break }
             dialogs.provedPlaces.note(incoming.flow, for: pass)
             return true

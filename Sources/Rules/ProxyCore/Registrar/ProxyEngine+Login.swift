@@ -2,6 +2,7 @@ import AccessLimits
 package import Addressing
 import Bytes
 import LocationService
+import ProxyPolicy
 package import Registration
 import Routing
 import SIPGrammar
@@ -53,18 +54,30 @@ extension ProxyEngine {
         of incoming: IncomingRequest, as role: DigestAuthenticator.Role, home: ByteString, owner: ByteString?,
         now: Moment
     ) -> DigestAuthenticator.Verdict {
+        let reuser = role == .registrar && settings.digest.reusesNonces ? owner : nil
+        let user = reuser.map { AddressOfRecord(user: $0, host: home) }
         let verdict = access.check(
             incoming, as: role, home: home, owner: owner, from: holder(incoming), users: registrar.users,
-            now: now.instant
-        ) { name, logins in
-            digestWait(incoming, AddressOfRecord(user: name, host: home), logins, now: now)
-        }
+            now: now.instant,
+            wait: { name, logins in
+                digestWait(incoming, AddressOfRecord(user: name, host: home), logins, now: now)
+            },
+            pushed: user.flatMap { mayUsePushedNonce(incoming, of: $0) ? $0 : nil },
+            isKept: { nonce, count in
+                guard let user else { return false }
+                return registrar.bindings.keeps(
+                    nonce: nonce, below: count, of: user, on: incoming.flow, isTrusted: incoming.isTrusted)
+            })
         count(verdict)
         let source = incoming.isTrusted ? nil : incoming.flow.remote.address
         switch verdict {
         case .challenge(.wrong(let name)):
             loginFailed(from: source, for: AddressOfRecord(user: name, host: home), now: now)
-        case .authenticated(let user), .forbidden(let user):
+        case .challenge(.wrongForBinding(let name, let nonce)):
+            // Whoever has overheard the nonce has one guess.
+            if let user { registrar.bindings.forget(nonce: nonce, of: user) }
+            loginFailed(from: source, for: AddressOfRecord(user: name, host: home), now: now)
+        case .authenticated(let user, _), .forbidden(let user):
             let user = AddressOfRecord(user: user.name, host: home)
             noteProved(incoming.flow, by: user)
             loginSucceeded(from: source, for: user)
@@ -73,6 +86,12 @@ extension ProxyEngine {
         case .challenge, .limited, .asking, .unavailable(wrong: nil): break
         }
         return verdict
+    }
+
+    /// Whether the sender may use a nonce from a push to its user. The source address of a datagram may be forged, so
+    /// over UDP the sender must be where the user has registered before.
+    private func mayUsePushedNonce(_ incoming: IncomingRequest, of user: AddressOfRecord) -> Bool {
+        incoming.isTrusted || incoming.flow.isFromProvedAddress || isHome(incoming.flow.remote.address, of: user)
     }
 
     /// How long the digest of this request must wait for its check; `nil` if it is checked now.
@@ -93,7 +112,7 @@ extension ProxyEngine {
         home: ByteString, now: Moment
     ) {
         let fields = access.digest.challenge(
-            realm: access.digest.realm(for: home), stale: reason == .stale, as: role, of: incoming.request,
+            realm: access.digest.realm(for: home), stale: reason.isStale, as: role, of: incoming.request,
             for: holder(incoming), users: registrar.users, now: now.instant)
         refuse(incoming, role == .registrar ? .unauthorized : .proxyAuthenticationRequired, fields: fields, now: now)
     }

@@ -31,28 +31,32 @@ extension ProxyEngine {
             refusePath(incoming, for: aor, now: now)
             return
         }
-        guard authenticateRegister(incoming, for: aor, now: now), let incoming = startTransaction(incoming, now: now)
-        else {
-            return
-        }
+        guard let proved = authenticateRegister(incoming, for: aor, now: now),
+            let incoming = startTransaction(proved, now: now)
+        else { return }
         begin(.register(incoming), for: aor, now: now)
     }
 
     // MARK: Authenticate
 
-    private func authenticateRegister(_ incoming: IncomingRequest, for aor: AddressOfRecord, now: Moment) -> Bool {
-        guard settings.authenticates else { return !isLimited(incoming, isProved: true, now: now) }
+    /// Checks the password of a REGISTER.
+    ///
+    /// - Returns: the REGISTER with its nonce; `nil` if this method has answered the REGISTER.
+    private func authenticateRegister(_ incoming: IncomingRequest, for aor: AddressOfRecord, now: Moment)
+        -> IncomingRequest?
+    {
+        guard settings.authenticates else { return isLimited(incoming, isProved: true, now: now) ? nil : incoming }
         let verdict = checkCredentials(of: incoming, as: .registrar, home: aor.host, owner: aor.user, now: now)
         // A request that waits is counted when it is judged.
         if case .asking(let name) = verdict, waits(incoming, for: AddressOfRecord(user: name, host: aor.host), now: now)
         {
-            return false
+            return nil
         }
         var isProved = false
         if case .authenticated = verdict { isProved = true }
-        guard !isLimited(incoming, isProved: isProved, now: now) else { return false }
+        guard !isLimited(incoming, isProved: isProved, now: now) else { return nil }
         switch verdict {
-        case .authenticated: return true
+        case .authenticated(_, let nonce): return incoming.proved(with: settings.digest.reusesNonces ? nonce : nil)
         case .forbidden:
             refuseRegister(incoming, of: aor, .forbidden, because: "the password is another user's", now: now)
         case .limited(let wait):
@@ -67,7 +71,7 @@ extension ProxyEngine {
             noteChallenge(incoming, of: aor, reason, now: now)
             challenge(incoming, reason, as: .registrar, home: aor.host, now: now)
         }
-        return false
+        return nil
     }
 
     // MARK: Limits (T17.6)
@@ -112,6 +116,10 @@ extension ProxyEngine {
         switch registrar.begin(work, for: aor, now: now) {
         case .queued: break
         case .busy: refuse(work, retryAfter: 5, now: now)
+        case .challenged:
+            guard case .register(let incoming) = work else { return }
+            count(.challenge(.stale))
+            challenge(incoming, .stale, as: .registrar, home: aor.host, now: now)
         case .rejected(let status, let fields, let problem):
             reject(work, of: aor, status, fields, because: problem, now: now)
         case .refreshed(let refresh):
@@ -189,7 +197,10 @@ extension ProxyEngine {
             }
         }
         for device in plan.removed { deviceRemoved(device, of: aor, now: now) }
-        for binding in plan.refreshed { bindingReturned(binding, of: aor, isPush: nil, now: now) }
+        for binding in plan.refreshed {
+            countWake(of: binding, by: incoming)
+            bindingReturned(binding, of: aor, isPush: nil, now: now)
+        }
     }
 
     /// Completes a REGISTER that only refreshed one push contact.
@@ -206,6 +217,7 @@ extension ProxyEngine {
                 out.append(functions.seal.seal(name).span)
             }
         }
+        countWake(of: refresh.id, by: incoming)
         bindingReturned(refresh.id, of: aor, isPush: true, now: now)
     }
 
@@ -320,7 +332,7 @@ extension ProxyEngine {
             log.info(
                 "REGISTER refused",
                 refusedFields(incoming, of: aor, .unauthorized, "no password was shown yet", suppressed))
-        case .nothingShown, .stale: break
+        case .nothingShown, .stale, .wrongForBinding: break
         }
     }
 

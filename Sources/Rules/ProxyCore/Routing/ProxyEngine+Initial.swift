@@ -75,7 +75,7 @@ extension ProxyEngine {
             access.refusals.answered(callID: incoming.request.callID, at: incoming.flow.remote.address)
         }
         switch verdict {
-        case .authenticated(let user), .forbidden(let user):
+        case .authenticated(let user, _), .forbidden(let user):
             // From must name the user whose password was shown, or be anonymous, because From alone proves no identity
             // (T9.6).
             let proved = AddressOfRecord(user: user.name, host: home)

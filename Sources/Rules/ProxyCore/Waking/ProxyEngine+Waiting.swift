@@ -211,7 +211,9 @@ extension ProxyEngine {
                 userCall, from: caller, at: userCall.receivedAt, to: [target.id], into: &output.actions)
         }
         ledger.ended(index, of: call, .unreachable, now: now, into: &output.actions)
-        ledger.wake(target, token, for: index, of: call, userCall, caller, now: now, into: &output.actions)
+        let nonce = nonceForPush(to: userCall.aor, now: now)
+        ledger.wake(
+            target, token, for: index, of: call, userCall, caller, nonce: nonce, now: now, into: &output.actions)
     }
 }
 

@@ -10,7 +10,7 @@ package import Timekeeping
 /// user exists.
 package struct DigestAuthenticator: Sendable {
     package enum Verdict: Hashable, Sendable {
-        case authenticated(DigestUser)
+        case authenticated(DigestUser, NonceUse)
         /// The request must be answered with 401 or 407. The method
         /// ``DigestAuthenticator/challenge(realm:stale:as:of:for:users:now:)`` makes the challenge.
         case challenge(Reason)
@@ -34,6 +34,17 @@ package struct DigestAuthenticator: Sendable {
         /// The nonce is valid, but the response is wrong. The associated value is the user name, and a user with this
         /// name need not exist.
         case wrong(ByteString)
+        /// The response to a nonce that a binding keeps is wrong, perhaps because the password has changed. The binding
+        /// must forget the nonce, and the phone can answer a new challenge without asking its user.
+        case wrongForBinding(ByteString, nonce: UInt64)
+
+        /// Whether the phone can answer the challenge without asking its user.
+        package var isStale: Bool {
+            switch self {
+            case .stale, .wrongForBinding: true
+            case .nothingShown, .wrong: false
+            }
+        }
     }
 
     /// The daemon's role towards the sender of a request, which decides about the status and the header fields of a
@@ -74,7 +85,8 @@ package struct DigestAuthenticator: Sendable {
     ///
     /// - Parameters:
     ///   - realm: the realm to which the password belongs.
-    ///   - stale: whether the phone may answer without asking its user.
+    ///   - stale: whether the phone may answer without asking its user. It has used an older nonce already, so it will
+    ///     probably use this nonce again.
     ///   - role: the daemon's role, which decides about the name of the header fields.
     ///   - request: the request to challenge. Its User-Agent decides about the algorithms.
     ///   - holder: the peer that gets the challenge. No other peer can answer it.
@@ -85,8 +97,7 @@ package struct DigestAuthenticator: Sendable {
         realm: ByteString, stale: Bool, as role: Role, of request: SIPRequest, for holder: NonceHolder,
         users: UserDirectory, now: Instant
     ) -> [AddedField] {
-        let nonce = Nonce(serial: nextSerial, issued: now).text(for: holder, functions)
-        nextSerial &+= 1
+        let nonce = nonce(for: holder, stale ? .isForReuse : [], now: now).text
         return offer(to: request.frame.firstValue(of: .userAgent), users).map { algorithm in
             var out: [UInt8] = []
             out.reserveCapacity(128)
@@ -100,6 +111,16 @@ package struct DigestAuthenticator: Sendable {
             if stale { out.append(", stale=true") }
             return AddedField(role == .registrar ? "WWW-Authenticate" : "Proxy-Authenticate", ByteString(out))
         }
+    }
+
+    private mutating func nonce(for holder: NonceHolder, _ marks: Nonce.Marks, now: Instant) -> Nonce.NonceText {
+        defer { nextSerial &+= 1 }
+        return Nonce(serial: nextSerial, issued: now, marks).text(for: holder, functions)
+    }
+
+    /// Makes a nonce for a push to a user's phone. The phone may answer it from any address.
+    package mutating func nonce(pushedTo user: AddressOfRecord, now: Instant) -> ByteString {
+        nonce(for: .user(user), .isPushed, now: now).text
     }
 
     /// The algorithms to offer to a client, the preferred one first. The algorithms depend neither on the user nor on
@@ -140,18 +161,22 @@ package struct DigestAuthenticator: Sendable {
     ///   - now: the present time, for the age of the nonce.
     ///   - wait: returns how long to wait before the password of a user may be checked; `nil` if it may be checked now.
     ///   - find: looks for a user that the store does not have.
+    ///   - pushed: the user whose pushed nonce may be used; `nil` if the sender may use none.
+    ///   - isKept: whether a binding keeps the nonce of this name, and the nonce count was not used before.
     /// - Returns: the verdict; a challenge if no credentials can be used.
     package mutating func check(
         _ request: SIPRequest, as role: Role, realm: ByteString, owner: ByteString?, on flow: Flow,
         from holder: NonceHolder, users: UserDirectory, now: Instant, wait: (ByteString) -> Duration?,
-        find: (ByteString, UserCache.Wish) -> UserCache.Finding = { _, _ in .unknown }
+        find: (ByteString, UserCache.Wish) -> UserCache.Finding = { _, _ in .unknown },
+        pushed: AddressOfRecord? = nil, isKept: (_ nonce: UInt64, _ count: UInt32) -> Bool = { _, _ in false }
     ) -> Verdict {
         let all = role == .registrar ? request.authorization : request.proxyAuthorization
         var isStale = false
         for credentials in all where credentials.realm == realm {
             guard let answer = answer(credentials, to: request) else { continue }
-            guard let nonce = Nonce(credentials.nonce, for: holder, functions), nonce.issued <= now,
-                now - nonce.issued <= settings.nonceLifetime
+            let count = answer.count ?? .max
+            guard let text = Nonce.NonceText(credentials.nonce),
+                let origin = origin(of: text, count: count, for: holder, pushed: pushed, now: now, isKept: isKept)
             else {
                 isStale = true
                 continue
@@ -160,18 +185,42 @@ package struct DigestAuthenticator: Sendable {
             let user: DigestUser
             switch proof(by: credentials, answer, request.method, realm: realm, users, find) {
             case .right(let proved): user = proved
+            case .wrong where origin == .binding:
+                return .challenge(.wrongForBinding(credentials.username, nonce: text.name))
             case .wrong: return .challenge(.wrong(credentials.username))
             case .asking: return .asking(credentials.username)
             case .unavailable(let isWrong): return .unavailable(wrong: isWrong ? credentials.username : nil)
             }
             guard
-                ledger.admit(
-                    nonce.serial, count: answer.count ?? .max, fingerprint: Self.fingerprint(request, on: flow),
-                    now: now)
+                origin == .binding
+                    || ledger.admit(
+                        text.nonce.serial, count: count, fingerprint: Self.fingerprint(request, on: flow), now: now)
             else { return .challenge(.stale) }
-            return owner == nil || owner == user.name ? .authenticated(user) : .forbidden(user)
+            guard owner == nil || owner == user.name else { return .forbidden(user) }
+            var use = NonceUse(
+                origin: origin, name: text.name, count: count,
+                isReused: origin != .challenge || count > 1 || text.nonce.marks.contains(.isForReuse))
+            if role == .registrar, answer.count == nil { use = use.followed(by: nonce(for: holder, [], now: now)) }
+            return .authenticated(user, use)
         }
         return .challenge(isStale ? .stale : .nothingShown)
+    }
+
+    /// Where the sender may have got the nonce from; `nil` if it may not use the nonce.
+    ///
+    /// During its lifetime a nonce belongs to the holder for whom it was made, and the ledger has its counts. Afterwards
+    /// it belongs to the binding that keeps it, whose phone may have a new address, and the binding has the count (T39).
+    private func origin(
+        of text: Nonce.NonceText, count: UInt32, for holder: NonceHolder, pushed: AddressOfRecord?, now: Instant,
+        isKept: (_ nonce: UInt64, _ count: UInt32) -> Bool
+    ) -> NonceUse.Origin? {
+        let nonce = text.nonce
+        guard nonce.issued <= now, now - nonce.issued <= settings.nonceLifetime else {
+            return isKept(text.name, count) ? .binding : nil
+        }
+        guard nonce.marks.contains(.isPushed) else { return text.isMade(for: holder, functions) ? .challenge : nil }
+        guard let pushed else { return nil }
+        return text.isMade(for: .user(pushed), functions) ? .push : nil
     }
 
     private enum Proof {
