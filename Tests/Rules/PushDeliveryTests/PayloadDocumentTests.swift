@@ -29,7 +29,10 @@ struct PayloadDocumentTests {
         _ profile: PayloadProfile, _ token: PushToken, _ message: PushMessage = incomingCall(),
         _ type: RemotePushType = .alert
     ) throws -> String {
-        try #require(PushSettings.sample(profile, type).body(push(to: token, message, badge: 1)))
+        // Only pushes for calls have a nonce.
+        var nonce: String?
+        if case .incomingCall = message { nonce = "AAAAAAsAADh-Tb3k9Qx0cWZr2LuA" }
+        return try #require(PushSettings.sample(profile, type).body(push(to: token, message, badge: 1, nonce: nonce)))
     }
 
     /// The part of a Firebase message that the app receives.

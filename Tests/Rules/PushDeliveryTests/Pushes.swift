@@ -13,11 +13,11 @@ func token(_ provider: PushProvider, _ prid: String = "device_token", param: Str
 
 func push(
     to token: PushToken, _ message: PushMessage, code: PushCode = sampleCode, badge: Int = 10,
-    deadline: UnixTime = sampleDate + .seconds(30)
+    deadline: UnixTime = sampleDate + .seconds(30), nonce: String? = nil
 ) -> PushRequest {
     PushRequest(
         id: PushID(rawValue: 1), code: code, device: 71, token: token, message: message,
-        badge: badge, deadline: deadline)
+        badge: badge, deadline: deadline, nonce: nonce.map { ByteString($0) })
 }
 
 func incomingCall(
