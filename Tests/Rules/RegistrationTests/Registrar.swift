@@ -33,6 +33,7 @@ struct Registrar: ~Copyable {
         switch processor.plan(request, for: aor, on: flow, in: table, now: now) {
         case .rejected(let status, let fields, _):
             return Reply(status: status, rows: fields.map { "\($0.name): \($0.value.string)" })
+        case .challenged: return Reply(status: 401, rows: [])
         case .refreshed(let refresh):
             table.apply(refresh)
             let rows = rows(for: aor, processor.announcement(of: refresh), after: refresh)

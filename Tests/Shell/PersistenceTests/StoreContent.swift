@@ -56,7 +56,8 @@ extension StoredBinding {
             contact: contact, callID: ByteString("call-\(id)@host"), cseq: cseq, path: path.map { ByteString($0) },
             flow: Flow(transport: .tls, listener: 3, connection: connection, remote: remote), granted: 3600,
             freshUntil: UnixTime(milliseconds: 1_700_000_000_123), registeredAt: UnixTime(milliseconds: -5),
-            isPush: true, userAgent: userAgent)
+            isPush: true, userAgent: userAgent,
+            nonce: KeptNonce(name: .max - id, count: UInt32(id), stored: UInt32(id)))
     }
 }
 

@@ -1,3 +1,4 @@
+import AccessLimits
 import Addressing
 import Bytes
 import Calling
