@@ -57,7 +57,7 @@ extension StoredBinding {
             flow: Flow(transport: .tls, listener: 3, connection: connection, remote: remote), granted: 3600,
             freshUntil: UnixTime(milliseconds: 1_700_000_000_123), registeredAt: UnixTime(milliseconds: -5),
             isPush: true, userAgent: userAgent,
-            nonce: KeptNonce(name: .max - id, count: UInt32(id), stored: UInt32(id)))
+            nonce: KeptNonce(name: .max - id, count: .max - 1, stored: .max - 1))
     }
 }
 
