@@ -48,6 +48,9 @@ def refused(answer, what):
 
 def rings_at(t, waker, agent, what):
     caller, request = call(t, waker.name)
+    question = agent.request("OPTIONS", None, 3)
+    if question:
+        agent.respond(question, 200, tag="q")
     check(agent.request("INVITE", request.call_id, 3), f"{what}: the call does not ring there")
     caller.send(caller.cancel(request))
 
@@ -185,9 +188,10 @@ def ends(t):
     return "sign-out and a new password end the nonce, and the sign-out cannot be sent again"
 
 
-@probe("T39.7", "nonce-in-the-push", "narrow")
+@probe("T39.7", "nonce-in-the-push")
 def in_the_push(t):
     """A push has a nonce. It lets in nobody without the password, and nobody twice."""
+    own_daemon(t, "pushed-nonce", digest={"nonce-lifetime": "5s"}, push={"fcm": {"payload": "ecss10.extended"}}).start()
     waker = Waker(t)
     caller, request = call(t, waker.name)
     check(t.suite.provider.wait(waker.token), "control: no push")
