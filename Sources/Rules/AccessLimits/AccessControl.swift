@@ -34,7 +34,7 @@ package struct AccessControl {
         _ incoming: IncomingRequest, as role: DigestAuthenticator.Role, home: ByteString, owner: ByteString?,
         from holder: NonceHolder, users stored: UserDirectory, now: Instant,
         wait: (_ user: ByteString, _ logins: LoginLimit) -> Duration?,
-        pushed: AddressOfRecord? = nil, isKept: (_ nonce: UInt64, _ count: UInt32) -> Bool = { _, _ in false }
+        pushed: () -> AddressOfRecord? = { nil }, isKept: (_ nonce: UInt64, _ count: UInt32) -> Bool = { _, _ in false }
     ) -> DigestAuthenticator.Verdict {
         let logins = sources.logins
         let realm = digest.realm(for: home)

@@ -62,7 +62,7 @@ extension ProxyEngine {
             wait: { name, logins in
                 digestWait(incoming, AddressOfRecord(user: name, host: home), logins, now: now)
             },
-            pushed: user.flatMap { mayUsePushedNonce(incoming, of: $0) ? $0 : nil },
+            pushed: { user.flatMap { mayUsePushedNonce(incoming, of: $0) ? $0 : nil } },
             isKept: { nonce, count in
                 guard let user else { return false }
                 return registrar.bindings.keeps(

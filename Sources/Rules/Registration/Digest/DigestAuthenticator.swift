@@ -161,14 +161,14 @@ package struct DigestAuthenticator: Sendable {
     ///   - now: the present time, for the age of the nonce.
     ///   - wait: returns how long to wait before the password of a user may be checked; `nil` if it may be checked now.
     ///   - find: looks for a user that the store does not have.
-    ///   - pushed: the user whose pushed nonce may be used; `nil` if the sender may use none.
+    ///   - pushed: returns the user whose pushed nonce may be used; `nil` if the sender may use none.
     ///   - isKept: whether a binding keeps the nonce of this name, and the nonce count was not used before.
     /// - Returns: the verdict; a challenge if no credentials can be used.
     package mutating func check(
         _ request: SIPRequest, as role: Role, realm: ByteString, owner: ByteString?, on flow: Flow,
         from holder: NonceHolder, users: UserDirectory, now: Instant, wait: (ByteString) -> Duration?,
         find: (ByteString, UserCache.Wish) -> UserCache.Finding = { _, _ in .unknown },
-        pushed: AddressOfRecord? = nil, isKept: (_ nonce: UInt64, _ count: UInt32) -> Bool = { _, _ in false }
+        pushed: () -> AddressOfRecord? = { nil }, isKept: (_ nonce: UInt64, _ count: UInt32) -> Bool = { _, _ in false }
     ) -> Verdict {
         let all = role == .registrar ? request.authorization : request.proxyAuthorization
         var isStale = false
@@ -211,7 +211,7 @@ package struct DigestAuthenticator: Sendable {
     /// During its lifetime a nonce belongs to the holder for whom it was made, and the ledger has its counts. Afterwards
     /// it belongs to the binding that keeps it, whose phone may have a new address, and the binding has the count (T39).
     private func origin(
-        of text: Nonce.NonceText, count: UInt32, for holder: NonceHolder, pushed: AddressOfRecord?, now: Instant,
+        of text: Nonce.NonceText, count: UInt32, for holder: NonceHolder, pushed: () -> AddressOfRecord?, now: Instant,
         isKept: (_ nonce: UInt64, _ count: UInt32) -> Bool
     ) -> NonceUse.Origin? {
         let nonce = text.nonce
@@ -219,7 +219,7 @@ package struct DigestAuthenticator: Sendable {
             return isKept(text.name, count) ? .binding : nil
         }
         guard nonce.marks.contains(.isPushed) else { return text.isMade(for: holder, functions) ? .challenge : nil }
-        guard let pushed else { return nil }
+        guard let pushed = pushed() else { return nil }
         return text.isMade(for: .user(pushed), functions) ? .push : nil
     }
 

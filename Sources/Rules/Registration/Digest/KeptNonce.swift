@@ -43,6 +43,7 @@ package struct KeptNonce: Hashable, Sendable {
     /// - Parameters:
     ///   - use: the nonce of the REGISTER, and its count.
     ///   - isWritten: whether the store writes the binding's row before the 200 anyway.
+    /// - Returns: the nonce that the binding keeps, and whether the store must have it before the 200.
     func change(by use: NonceUse, isWritten: Bool) -> Change {
         if name == use.name, name != 0 {
             guard use.count > count else { return use.origin == .binding ? .refused : .unchanged }
