@@ -74,7 +74,7 @@ extension ProxyEngine {
         case .challenge(.wrong(let name)):
             loginFailed(from: source, for: AddressOfRecord(user: name, host: home), now: now)
         case .challenge(.wrongForBinding(let name, let nonce)):
-            // Whoever has overheard the nonce has one guess.
+            // So an attacker who has overheard the nonce has one guess.
             if let user { registrar.bindings.forget(nonce: nonce, of: user) }
             loginFailed(from: source, for: AddressOfRecord(user: name, host: home), now: now)
         case .authenticated(let user, _), .forbidden(let user):

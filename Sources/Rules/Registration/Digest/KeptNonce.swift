@@ -24,7 +24,7 @@ package struct KeptNonce: Hashable, Sendable {
     /// that is used. Only every thirty-second refresh waits.
     static let countsAhead: UInt32 = 32
 
-    /// What a REGISTER with the nonce `use` changes.
+    /// The effect of a REGISTER on the nonce that its binding keeps.
     enum Change: Hashable, Sendable {
         /// The nonce is not the nonce of this binding, or the nonce count was used before. The phone needs a challenge.
         case refused

@@ -321,7 +321,7 @@ private final class NonceScene {
 
     func crash() throws { bench = restarted() }
 
-    /// What a daemon would do that starts with the present store.
+    /// A copy of this scene, whose daemon has started again with the present store.
     func copyAfterCrash() throws -> NonceScene { NonceScene(after: self) }
 
     private func restarted() -> EngineBench {
