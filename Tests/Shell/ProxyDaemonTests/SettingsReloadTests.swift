@@ -29,6 +29,7 @@ struct SettingsReloadTests {
         "registrar.refresh-push": "700s", "registrar.announce-purr": "true", "registrar.flow-timer": "70s",
         "digest.realm": "other", "digest.algorithms": "[SHA-256]", "digest.old-clients": "[x]",
         "digest.nonce-lifetime": "70s", "digest.nonce-memory": "2048", "digest.allow-missing-qop": "true",
+        "digest.reuse-nonces": "false",
         "users.order": "[x]", "users.sources": "{a: {url: \"http://a.example/\"}}", "users.known-for": "7s",
         "users.refused-for": "7s", "users.keep-for": "7s", "users.remember": "700",
         "messages.methods": "[INFO]", "messages.wait": "7s", "messages.store": "true", "messages.max-count": "7",
