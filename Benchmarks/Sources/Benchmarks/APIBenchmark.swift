@@ -1,9 +1,9 @@
-/// Measures how many token reports per second the HTTP API accepts, when each report is persisted before its 200. The
-/// benchmark also measures whether calls become slower while reports arrive.
+/// Measures how many token reports per second the HTTP API accepts, when each report is persisted before its 200, and
+/// whether calls become slower while reports arrive.
 ///
-/// Calls are measured alternately in three ways: without reports, while another daemon receives reports, and while
-/// their own daemon receives reports. With reports to another daemon, calls become slower only because both daemons
-/// share the machine. Any further delay is caused by reports to the calls' own daemon.
+/// Calls are measured alternately without reports, while another daemon receives reports, and while their own daemon
+/// receives reports. Reports to another daemon slow calls down only because both daemons share the machine. Any further
+/// delay comes from reports to the calls' own daemon.
 enum APIBenchmark {
     private static let calls = 1000
     private static let rate = 200.0
@@ -20,7 +20,7 @@ enum APIBenchmark {
         var rates: [Double] = []
         var costs: [Double] = []
         var latency = Samples()
-        // The first round only warms up.
+        // The first round only warms up the daemon.
         for round in 0...options.rounds {
             let before = try bench.daemon.figures()
             load.start(connections: options.connections)

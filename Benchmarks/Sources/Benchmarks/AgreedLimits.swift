@@ -1,6 +1,6 @@
 import Foundation
 
-/// The highest permitted count for each measured step, read from lines of the form `NAME NUMBER` with comments after
+/// The highest permitted count of each measured step, read from lines of the form `NAME NUMBER` with comments after
 /// `#`.
 package struct AgreedLimits: Hashable, Sendable {
     package let limits: [String: Double]
@@ -18,7 +18,7 @@ package struct AgreedLimits: Hashable, Sendable {
         self.limits = limits
     }
 
-    /// Reads the limits from a file.
+    /// Reads the highest permitted counts from a file.
     init(contentsOf file: String) throws(BenchmarkError) {
         guard let text = try? String(contentsOfFile: file, encoding: .utf8) else {
             throw BenchmarkError("\(file) cannot be read")
@@ -26,8 +26,8 @@ package struct AgreedLimits: Hashable, Sendable {
         try self.init(text)
     }
 
-    /// Compares the counts with the limits. Returns a complaint about each count that exceeds its limit, has no limit,
-    /// or is missing.
+    /// Compares the counts with the limits. The result has a complaint about each count that exceeds its limit, has no
+    /// limit, or is missing.
     package func complaints(about counts: [(name: String, count: Double)], of unit: String) -> [String] {
         var complaints: [String] = []
         for (name, count) in counts {

@@ -1,6 +1,6 @@
 import Foundation
 
-/// The options of the command line.
+/// The command-line options of the benchmarks.
 package struct BenchmarkOptions: Sendable {
     package enum Name: String, CaseIterable, Sendable {
         case register, hold, slow, api, tls, idle, storm, overload, memory, allocations, instructions, push, days
@@ -8,12 +8,12 @@ package struct BenchmarkOptions: Sendable {
 
     package var names: [Name] = []
     package var isJSON = false
-    /// The path of this program, and the path of the daemon that is measured.
+    /// The path of the benchmark program, and the path of the daemon that is measured.
     package let program: String
     package var daemon: String
     package var limits: String?
-    /// The number of REGISTERs of each kind (new, refresh) in a round, and how many of them may be unanswered at the
-    /// same time.
+    /// The number of REGISTERs of each kind (new contacts, refreshes) in a round, and the maximum number of unanswered
+    /// REGISTERs.
     package var requests = 30_000
     package var window = 256
     package var rounds = 3
@@ -23,15 +23,15 @@ package struct BenchmarkOptions: Sendable {
     package var bulkRate = 2000.0
     package var lowRate = 100.0
     package var bindings = 300_000
-    /// The number of connections to the API. Each connection has one unanswered report at a time.
+    /// The number of connections to the HTTP API, each of which has one unanswered report at a time.
     package var connections = 64
-    /// The number of phones, each of which has a connection of its own.
+    /// The number of phones, each of which has its own connection.
     package var phones = 5000
-    /// The destination of pushes, the file with its certificate authority, and the number of pushes in a round.
+    /// The URL to which pushes are sent, the file with its certificate authority, and the number of pushes in a round.
     package var url: String?
     package var authority: String?
     package var pushes = 100_000
-    /// The seeds of the simulated days that are run.
+    /// The seeds of the simulated days.
     package var seeds: Range<UInt64> = 0..<1000
     package var tellsStory = false
 
@@ -39,8 +39,8 @@ package struct BenchmarkOptions: Sendable {
     ///
     /// - Parameters:
     ///   - words: the command line without the program's name.
-    ///   - program: the path of the program. The daemon is expected in the same folder.
-    /// - Throws: ``BenchmarkError`` with the argument that is unknown.
+    ///   - program: the path of the program, whose folder also contains the daemon.
+    /// - Throws: ``BenchmarkError`` with the unknown argument.
     package init(_ words: [String], program: String) throws(BenchmarkError) {
         self.program = program
         daemon = URL(filePath: program).deletingLastPathComponent().appending(path: "sippushd").path
@@ -81,8 +81,8 @@ package struct BenchmarkOptions: Sendable {
             throw BenchmarkError(
                 "--limits is for allocations, for instructions or for idle: each has a file of its own")
         }
-        // By default three benchmarks are not run: pushes need a receiver, counting instructions needs valgrind, and
-        // simulated days measure nothing.
+        // Three benchmarks run only if they are named: pushes need a receiver, counting instructions needs valgrind,
+        // and simulated days measure nothing.
         if names.isEmpty {
             names = Name.allCases.filter { $0 != .days && $0 != .instructions && ($0 != .push || url != nil) }
         }

@@ -1,10 +1,10 @@
-/// Runs the benchmarks in the order of their names.
+/// Runs the selected benchmarks, in the order in which the options name them.
 package enum BenchmarkRun {
-    /// Runs the selected benchmarks.
+    /// Runs the selected benchmarks one after the other.
     ///
     /// - Parameters:
-    ///   - options: which benchmarks to run, and how.
-    ///   - allocationCount: returns how many allocations this thread has made so far.
+    ///   - options: the selected benchmarks and their parameters.
+    ///   - allocationCount: returns the number of heap allocations of this thread so far.
     /// - Returns: the results.
     /// - Throws: ``BenchmarkError`` if a benchmark could not be finished.
     package static func run(

@@ -1,6 +1,6 @@
 import TestSupport
 
-/// Runs many simulated days, to find errors in the rules that the tests miss. The tests simulate only sixteen days.
+/// Runs many simulated days, to find errors of the engine that the sixteen days of the tests do not find.
 enum DayRun {
     static func run(_ options: BenchmarkOptions, into report: inout Report) {
         var all = SimulatedWorld.Statistics()

@@ -1,4 +1,4 @@
-/// Checks that every held call reaches its phone, and measures how fast pushes and woken calls are.
+/// Checks that each held call reaches its phone, and measures the time from INVITE to push and from REGISTER to INVITE.
 enum HoldBenchmark {
     static func run(_ options: BenchmarkOptions, into report: inout Report) throws(BenchmarkError) {
         // The load at the low rate lasts two seconds.
@@ -18,8 +18,8 @@ enum HoldBenchmark {
         let before = try bench.daemon.figures()
         let held = try bench.calls.hold(users, rate: rate)
         let pushes = bench.calls.pushLatencies
-        // Only phones with sockets of their own are measured. If the system allows too few descriptors, the other
-        // phones share sockets. The first REGISTER on a shared socket releases the calls of all its phones.
+        // Only phones with their own sockets are measured. If the system allows too few descriptors, the other phones
+        // share sockets, and the first REGISTER on a shared socket releases the calls of all its phones.
         let alone = users.clamped(to: bench.alone)
         try bench.calls.wake(alone, rate: rate)
         let (wakes, again, completed) = (bench.calls.wakeLatencies, bench.calls.sentAgain, bench.calls.completed)

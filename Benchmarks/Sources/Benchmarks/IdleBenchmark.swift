@@ -1,9 +1,9 @@
 /// Measures how much resident memory an idle connection adds to the daemon.
 ///
-/// The benchmark opens so many connections that pages which the allocator reserves in advance add only a few bytes for
-/// each connection.
+/// The number of connections is high, so that pages which the allocator reserves in advance add only a few bytes to
+/// each connection's share.
 enum IdleBenchmark {
-    /// The number of connections that may be opening at the same time.
+    /// The maximum number of connections that are being opened at the same time.
     private static let window = 64
 
     static func run(_ options: BenchmarkOptions, into report: inout Report) throws(BenchmarkError) {

@@ -1,9 +1,9 @@
 import Reactor
 import Timekeeping
 
-/// Measures how much the daemon still does under ten times the usual load. The load is either REGISTERs that refresh,
-/// or calls to phones that are awake. Each kind is measured at the usual rate, at ten times this rate, and at the usual
-/// rate again.
+/// Measures how many requests the daemon still serves under ten times the usual load. The load consists of REGISTERs
+/// that refresh contacts, or of calls to phones that are awake. Each kind of load is measured at the usual rate, at ten
+/// times this rate, and at the usual rate again.
 enum OverloadBenchmark {
     private static let users = 20_000
     private static let phones = 500
@@ -53,7 +53,7 @@ enum OverloadBenchmark {
         calls.close()
     }
 
-    /// One kind of load, which lasts for some time.
+    /// One kind of load: REGISTERs or calls.
     private struct Phase {
         let bench: Workbench
         let name: String
@@ -72,8 +72,7 @@ enum OverloadBenchmark {
             let usual = try load(at: rate, "at the usual \(Int(rate))/s", into: &report)
             let tenfold = try load(at: rate * 10, "at ten times that", into: &report)
             report.add("overload", "\(name): goodput at ten times, of the usual", "ratio", tenfold / max(usual, 1))
-            // The result is the number of seconds from the end of the high load until nine of ten requests are served
-            // again.
+            // The number of seconds from the end of the high load until nine of ten requests are served again.
             var seconds = 0
             while seconds < recovery, try load(at: rate, nil, for: .seconds(1), into: &report) < 0.9 * rate {
                 seconds += 1

@@ -23,7 +23,7 @@ enum PushBenchmark {
             var costs: [Double] = []
             var allocations: [Double] = []
             var latency = Samples()
-            // The first round only warms up.
+            // The first round only warms up the connection.
             for round in 0...options.rounds {
                 let load = PushLoad(on: loop, url, outstanding, options)
                 let count = round == 0 ? max(1, options.pushes / 10) : options.pushes
@@ -88,9 +88,9 @@ final class PushLoad {
         template.route.authorityFile = options.authority
     }
 
-    /// Sends the pushes.
+    /// Sends this number of pushes, and waits for all answers.
     ///
-    /// - Returns: the duration, and the processor time of this process.
+    /// - Returns: the duration, and the processor time that this process used.
     func run(_ count: Int) throws(BenchmarkError) -> (time: Duration, cpu: Duration) {
         left = count
         let start = loop.now

@@ -1,4 +1,4 @@
-/// Measures how many REGISTERs per second the daemon handles, and how much each of them costs.
+/// Measures how many REGISTERs per second the daemon handles, and how much processor time each REGISTER costs.
 enum RegisterBenchmark {
     static func run(_ options: BenchmarkOptions, into report: inout Report) throws(BenchmarkError) {
         let bench = try Workbench(options)

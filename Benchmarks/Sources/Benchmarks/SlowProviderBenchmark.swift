@@ -1,10 +1,11 @@
-/// Measures the time from an INVITE to its push, and the part of this time that the daemon needs. The benchmark also
-/// measures whether a slow provider delays the pushes of other apps. The same calls are sent alternately to the
-/// ``Relay``, to the daemon, and to the daemon with the slow provider.
+/// Measures the time from an INVITE to its push, and whether a slow provider delays the pushes of other apps.
+///
+/// The same calls are sent alternately to the ``Relay``, to the daemon, and to the daemon with the slow provider. The
+/// difference between relay and daemon is the time that the daemon needs.
 enum SlowProviderBenchmark {
     private static let calls = 5000
     private static let rate = 1000.0
-    /// One call in six is for the slow app.
+    /// One call in six is for the app with the slow provider.
     private static let share = 6
 
     static func run(_ options: BenchmarkOptions, into report: inout Report) throws(BenchmarkError) {

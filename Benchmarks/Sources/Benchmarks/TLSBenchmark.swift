@@ -1,9 +1,9 @@
-/// Measures the costs of connections: full and resumed TLS handshakes, TCP connections, and REGISTERs over many of
-/// them. The benchmark also measures whether calls become slower when all phones connect at the same time.
+/// Measures the costs of connections: full and resumed TLS handshakes, TCP connections, and REGISTERs over many
+/// connections. The benchmark also measures whether calls become slower when all phones connect at the same time.
 enum TLSBenchmark {
-    /// The number of connections that may be opening at the same time.
+    /// The maximum number of connections that are being opened at the same time.
     private static let window = 64
-    /// The number of connections that may be opening at the same time in a storm. The number is so high that handshakes
+    /// The maximum number of connections that are being opened at the same time in a storm: so high that handshakes
     /// always wait, and so low that no handshake exceeds its time limit.
     private static let stormWindow = 500
     private static let calls = 500
@@ -25,7 +25,7 @@ enum TLSBenchmark {
         var full = Rounds()
         var resumed = Rounds()
         var accepted = Rounds()
-        // The first round only warms up.
+        // The first round only warms up the daemon.
         for round in 0...options.rounds {
             let long = try measure(bench) { () throws(BenchmarkError) in
                 try secure.open(options.phones, window: window)
@@ -99,15 +99,14 @@ enum TLSBenchmark {
 
     // MARK: All at once
 
-    /// Measures calls while many phones connect.
+    /// Measures calls while many phones connect at the same time (a storm).
     ///
-    /// In reality, the phones of a storm would be other machines. The thread that plays the phones gets only the
-    /// processor time that no other thread needs, because real phones would use none. The thread that measures calls
-    /// also plays other machines, so it runs as soon as an event arrives.
+    /// Real phones use no processor time of this machine. The thread that plays the phones therefore gets only the time
+    /// that no other thread needs. The thread that measures calls plays other machines too, so it runs as soon as an
+    /// event arrives.
     ///
-    /// The same calls are measured alternately in three ways: alone, during a storm on another daemon, and during a
-    /// storm on their own daemon. During a storm on another daemon, calls become slower only because both daemons share
-    /// the machine.
+    /// Calls are measured alternately without a storm, during a storm on another daemon, and during a storm on their
+    /// own daemon. A storm on another daemon slows calls down only because both daemons share the machine.
     static func storm(_ options: BenchmarkOptions, into report: inout Report) throws(BenchmarkError) {
         let users = 4 * calls * options.rounds
         let bench = try Workbench(options, calls: users, servesStreams: true)
@@ -169,8 +168,8 @@ enum TLSBenchmark {
             wakes.append(bench.calls.wakeLatencies.percentile(99).milliseconds)
         }
 
-        /// Measures calls while all connections end. All connections end at the same moment, a fifth of a second after
-        /// the first call. There are few calls, so that most of them arrive while the connections end.
+        /// Measures calls while all connections end at the same moment, a fifth of a second after the first call. There
+        /// are few calls, so that most of them arrive while the connections end.
         mutating func add(
             _ bench: Workbench, _ users: Range<Int>, besideEndsOf load: ConnectionLoad, _ options: BenchmarkOptions
         ) throws(BenchmarkError) {
@@ -200,7 +199,7 @@ enum TLSBenchmark {
             guard let load else { return }
             storms.append(try load.finish().time.seconds)
             try load.closeAll()
-            // The next measurement waits until the daemon has handled the ends of all connections.
+            // The next measurement must wait until the daemon has handled the ends of all connections.
             try bench.pause(.seconds(1))
         }
 

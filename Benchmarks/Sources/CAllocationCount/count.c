@@ -4,14 +4,15 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-/* A program's own malloc takes the place of glibc's for everything in the process; these count and hand on. Memory is
-   still glibc's, so its free() serves. Under a sanitizer this file must not be linked: it has a malloc of its own. */
+/* These functions replace glibc's malloc in the whole process: each counts the call, and then calls glibc's function.
+   glibc's free() still works, because glibc still allocates the memory. This file must not be linked under a
+   sanitizer, which has its own malloc. */
 extern void *__libc_malloc(size_t size);
 extern void *__libc_calloc(size_t count, size_t size);
 extern void *__libc_realloc(void *old, size_t size);
 extern void *__libc_memalign(size_t alignment, size_t size);
 
-/* initial-exec: a thread-local variable that would have to be allocated when it is first touched cannot serve here. */
+/* initial-exec: other thread-local variables are allocated at their first use, which would call malloc again. */
 __attribute__((tls_model("initial-exec"))) static _Thread_local uint64_t allocations;
 
 uint64_t allocation_count(void) { return allocations; }

@@ -2,7 +2,7 @@ import Benchmarks
 import CAllocationCount
 import Foundation
 
-/// The command line of the benchmarks.
+/// The command-line program that runs the benchmarks.
 @main
 struct BenchmarksProgram {
     static func main() {

@@ -1,7 +1,7 @@
 import JSON
 
-/// Checks that nothing traps, that the limits hold, that accepted texts are UTF-8, and that a text that was read and
-/// written again gives the same value.
+/// Checks that no input crashes the JSON reader, that the limits hold, that accepted texts are UTF-8, and that a value
+/// stays the same when it is written and read again.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzzJSON(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
     let bytes = unsafe Array(UnsafeBufferPointer(start: start, count: count))
@@ -25,7 +25,7 @@ public func fuzzJSON(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
     return 0
 }
 
-/// The greatest nesting depth in the text; `nil` if the text is refused.
+/// Returns the greatest nesting depth in the text; `nil` if the text is refused.
 private func depth(of bytes: [UInt8], _ limits: JSONReader.Limits) -> Int? {
     guard var reader = try? JSONReader(bytes, limits: limits) else { return nil }
     var deepest = 0

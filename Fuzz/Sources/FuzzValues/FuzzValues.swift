@@ -2,12 +2,12 @@ import Bytes
 import SIPGrammar
 @testable import SIPMessage
 
-/// Checks values that `SIPGrammar` calls plain, and accepts without asking libosip2. For each of these values, libosip2
-/// must find the same parts in the same places.
+/// Checks the values that `SIPGrammar` calls plain and accepts without libosip2. In each of these values, libosip2 must
+/// find the same parts in the same places.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzzValues(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
     let bytes = unsafe Array(UnsafeBufferPointer(start: start, count: count))
-    // A message with control bytes is refused before its values are read. Folds and tabs are white space here.
+    // A message with control bytes is refused before its values are read. Folds and tabs count as white space.
     guard let kind = bytes.first, !bytes.contains(where: { $0 < 0x20 && !$0.isLinearSpace || $0 == 0x7f }) else {
         return 0
     }
@@ -35,7 +35,8 @@ private func checkVia(_ reader: ValueReader, _ range: Range<Int>) {
     precondition(reader.isAcceptable(via, range), "libosip2 reads a plain Via differently")
 }
 
-/// Checks an address, and its URI alone. Without brackets, parameters belong to the field; with brackets, to the URI.
+/// Checks an address, and its URI alone. Parameters belong to the header field if the URI has no brackets, and to the
+/// URI if they are inside the brackets.
 private func checkAddress(_ reader: ValueReader, _ range: Range<Int>) {
     guard let address = reader.nameAddress(range) else { return }
     precondition(

@@ -11,9 +11,9 @@ package struct AccessControl {
     package var sources: SourceLimits
     /// Checks passwords.
     package var digest: DigestAuthenticator
-    /// Decides which refusals operators are told about.
+    /// The limits on how many refusals are reported to operators.
     package var refusals = Refusals()
-    /// Refuses new work under overload.
+    /// Refuses new work while the daemon is overloaded.
     package var admission: Admission
     /// Users that other sources than the store have, and the requests that wait for an answer about such a user.
     package var users: UserDesk

@@ -2,18 +2,19 @@ package import Timekeeping
 
 /// Decides which part of new work is refused under overload, so that the rest is served in time (F7).
 ///
-/// The measure of overload is how long work waits: from a message's arrival at the machine until it is read, plus the
-/// time until its changes are persisted. While this wait exceeds ``limit``, the pressure rises; otherwise it falls. The
-/// kinds of work are refused in order: a kind is refused only after the previous kind has reached its maximum
+/// The measure of overload is how long work waits: from a message's arrival until the daemon reads it, plus the time
+/// until its changes are stored. While this wait exceeds ``limit``, the pressure rises; otherwise it falls. The kinds
+/// of work are refused in order: a kind is refused only after the previous kind has reached its maximum
 /// (``Kind/mostRefused``).
 ///
-/// A random number decides about each request, and a sender keeps its number for some seconds. So a request that was
-/// admitted without a password is also admitted when its sender repeats it with a password.
+/// A random number decides about each request, and a sender keeps its number for some seconds. Therefore, a request
+/// that was admitted without a password is also admitted when its sender repeats it with a password.
 ///
-/// This type reads no clock: each measurement comes with its time.
+/// The type ``Admission`` reads no clock, because each measurement comes with its time.
 package struct Admission: Sendable {
-    /// The kinds of work that may be refused, in the order of refusal. Requests inside dialogs are never refused, and
-    /// neither is the REGISTER of a phone that a call waits for.
+    /// The kinds of work that may be refused, in the order of refusal.
+    ///
+    /// Requests inside dialogs are never refused, and neither is the REGISTER of a phone that a call waits for.
     package enum Kind: Int, CaseIterable, Sendable {
         /// A REGISTER for a user without a contact.
         case newDevice
@@ -24,9 +25,10 @@ package struct Admission: Sendable {
         /// An INVITE outside a dialog.
         case newCall
 
-        /// The maximum fraction of the requests of this kind that is refused. A refusal costs a fifth (REGISTER) or a
-        /// tenth (INVITE) of the time for serving the request. With these maximums, even extreme load leaves half of
-        /// the time to serve requests.
+        /// The maximum fraction of the requests of this kind that is refused.
+        ///
+        /// A refusal costs a fifth (REGISTER) or a tenth (INVITE) of the time for serving the request. These maximums
+        /// leave half of the time to serve requests, even under extreme load.
         var mostRefused: Double {
             switch self {
             case .newDevice, .service: 1
@@ -36,37 +38,37 @@ package struct Admission: Sendable {
         }
     }
 
-    /// How long work may wait before new work is refused. If the value is zero, no work is refused.
+    /// How long work may wait before new work is refused; zero if no work is ever refused.
     package var limit: Duration
-    /// Whether the daemon is shutting down and begins no new calls.
+    /// Whether the daemon is shutting down, and therefore begins no new calls.
     package private(set) var isDraining = false
     /// The time at which refusals began, and the number of refusals before that time.
     private var refusing: (since: Instant, before: UInt64)?
 
-    /// The strength of the overload, between 0 and the number of kinds. The fraction of a kind that is refused is the
-    /// pressure minus the kind's index, limited to the range from 0 to 1.
+    /// The strength of the overload, between 0 and the number of kinds.
+    ///
+    /// The fraction of a kind that is refused is the pressure minus the kind's index, limited to the range from 0 to 1.
     private(set) package var pressure = 0.0
     private var queue = Measurement()
     private var loss = Measurement()
     private var commit = Measurement()
     private var lastChange: Instant?
-    /// The time at which the wait began to exceed ``limit``; `nil` while it does not.
+    /// The time at which the wait began to exceed ``limit``; `nil` while the wait is within the limit.
     private var excessBegan: Instant?
 
     // MARK: What operators are told
 
     package mutating func drainBegins() { isDraining = true }
 
-    /// Notes that work was refused. `count` is the number of refusals before it.
-    ///
-    /// - Returns: whether an overload begins with this refusal.
+    /// Notes that work was refused after `count` earlier refusals, and returns whether an overload begins with this
+    /// refusal.
     package mutating func refused(after count: UInt64, now: Instant) -> Bool {
         guard refusing == nil else { return false }
         refusing = (now, count)
         return true
     }
 
-    /// Checks whether an overload that has begun is over. `count` is the number of refusals so far.
+    /// Checks whether an overload that has begun is over; `count` is the number of refusals so far.
     package mutating func mayBeRelieved(at count: UInt64, now: Instant) -> Relief {
         guard let (since, before) = refusing else { return .notBegun }
         passed(now: now)
@@ -76,18 +78,17 @@ package struct Admission: Sendable {
     }
 
     package enum Relief: Equatable, Sendable {
-        /// No work was refused, so there is no overload.
+        /// There is no overload, because no work was refused.
         case notBegun
-        /// Work is still refused.
+        /// The overload continues, because some work is still refused.
         case notYet
-        /// The overload is over. `after` is its duration, and `refused` the number of its refusals.
+        /// The overload has ended after the time `after`, in which `refused` requests were refused.
         case relieved(after: Duration, refused: Int)
     }
 
     // MARK: Measurements
 
-    /// The last measurement of a wait. After `end` the measurement counts as zero, because no new work has arrived
-    /// since.
+    /// The last measurement of a wait, which counts as zero after `end`, because no new work has arrived since.
     private struct Measurement {
         var wait: Duration = .zero
         var end = Instant.distantPast
@@ -96,43 +97,43 @@ package struct Admission: Sendable {
     }
 
     private static let life: Duration = .milliseconds(100)
-    /// How long the wait must exceed the limit before the pressure rises. A single delay, such as a slow disk write, is
-    /// over by then.
+    /// How long the wait must exceed the limit before the pressure rises, so that a single delay, such as a slow disk
+    /// write, is ignored.
     private static let patience: Duration = .milliseconds(100)
     private static let largest = Double(Kind.allCases.count)
-    /// The speed at which ``pressure`` changes, per second. The pressure reaches its maximum in half a second, and
-    /// falls to zero in two seconds.
+    /// The speed per second at which ``pressure`` rises or falls.
+    ///
+    /// The pressure reaches its maximum in half a second, and falls to zero in two seconds.
     private static let rise = 8.0
     private static let fall = 2.0
-    /// The longest time that one step of the computation takes into account. Without this limit, a pause of the whole
-    /// machine would cause refusals.
+    /// The longest time that one step of the computation takes into account, so that a pause of the whole machine
+    /// causes no refusals.
     private static let longestStep: Duration = .milliseconds(50)
-    /// How long a sender keeps the same random number.
+    /// How long the requests of a sender keep the same random number.
     package static let lotTime: Duration = .seconds(8)
 
     package init(limit: Duration) { self.limit = limit }
 
-    /// Whether any kind of work is refused now.
+    /// Whether the daemon now refuses some requests because of overload.
     package var isUnderPressure: Bool { pressure > 0 }
 
     // MARK: Measurements
 
-    /// Notes how long a message waited between its arrival and its reading.
+    /// Notes how long a message waited in the kernel before the daemon read it.
     package mutating func looked(after wait: Duration, now: Instant) {
         advance(to: now)
         queue = Measurement(wait: wait, end: now + Self.life)
         measured(at: now)
     }
 
-    /// Notes how long a change took to be persisted after its commit was ordered.
+    /// Notes how long the store took to commit changes to disk.
     package mutating func stored(after wait: Duration, now: Instant) {
         advance(to: now)
         commit = Measurement(wait: wait, end: now + Self.life)
         measured(at: now)
     }
 
-    /// Notes that a message was lost because it was not read in time. A lost message counts as twice the permitted
-    /// wait.
+    /// Notes that a message was lost because it was not read in time, which counts as twice the permitted wait.
     package mutating func lost(now: Instant) {
         advance(to: now)
         loss = Measurement(wait: limit * 2, end: now + Self.life)
@@ -143,13 +144,8 @@ package struct Admission: Sendable {
 
     // MARK: Decisions
 
-    /// Decides whether work is refused.
-    ///
-    /// - Parameters:
-    ///   - kind: the kind of the work.
-    ///   - lot: an evenly distributed random number. Requests that belong together have the same number.
-    ///   - now: the time.
-    /// - Returns: whether the work is refused.
+    /// Returns whether work of this kind is refused now; `lot` is an evenly distributed random number, equal for
+    /// requests that belong together.
     package mutating func refuses(_ kind: Kind, lot: UInt32, now: Instant) -> Bool {
         advance(to: now)
         return Double(lot) < min(kind.mostRefused, pressure - Double(kind.rawValue)) * 4_294_967_296
@@ -179,7 +175,7 @@ package struct Admission: Sendable {
                 pressure = min(Self.largest, pressure + step * Self.rise * min(1, excess))
             }
         } else {
-            // The whole elapsed time counts, so the pressure also falls while no request arrives.
+            // The whole elapsed time counts here, so that the pressure also falls while no request arrives.
             pressure = max(0, pressure + (now - last) / .seconds(1) * Self.fall * min(0, excess))
         }
         lastChange = pressure > 0 || excessBegan != nil ? now : nil

@@ -3,7 +3,8 @@ package import Registration
 import Telemetry
 package import Timekeeping
 
-/// Limits the log lines about failed calls at the level `notice`: for each callee, for each caller, and in all.
+/// Limits the log lines about failed calls at the level `notice`: for each callee, for each caller, and for all calls
+/// together.
 ///
 /// Calls to one callee, or from one caller, cannot use up the log lines of other calls.
 package struct CallLines {
@@ -12,9 +13,8 @@ package struct CallLines {
 
     package init() {}
 
-    /// Decides whether the log line of a failed call is written.
-    ///
-    /// - Returns: the number of lines that were suppressed before; `nil` if this line is suppressed too.
+    /// Returns how many log lines were suppressed before the line about this failed call; `nil` if this line is
+    /// suppressed too.
     package mutating func admit(to callee: AddressOfRecord, from caller: Caller, now: Instant) -> Int? {
         guard perCallee.wait(for: callee, now: now) == nil else {
             callers.omit()
@@ -31,14 +31,13 @@ package struct CallLines {
 package struct CallerLines {
     private var perCaller = RateLimit<Caller>(perMinute: 12, capacity: 1024)
     private var all = LogRateLimit(burst: 20)
-    /// The number of suppressed lines since the last line, except those above the limit for all callers.
+    /// The number of suppressed lines since the last written line, without the lines above the limit for all callers.
     private var omitted = 0
 
     package init() {}
 
-    /// Decides whether a log line that the caller causes is written.
-    ///
-    /// - Returns: the number of lines that were suppressed before; `nil` if this line is suppressed too.
+    /// Returns how many log lines were suppressed before the line that this caller causes; `nil` if this line is
+    /// suppressed too.
     package mutating func admit(_ caller: Caller, now: Instant) -> Int? {
         guard perCaller.wait(for: caller, now: now) == nil else {
             omit()
@@ -50,6 +49,6 @@ package struct CallerLines {
         return suppressed &+ omitted
     }
 
-    /// Counts a line that is suppressed for a reason of the caller of this method.
+    /// Counts a line that was suppressed because of another limit than those in this type.
     mutating func omit() { omitted &+= 1 }
 }

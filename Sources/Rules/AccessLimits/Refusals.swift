@@ -7,8 +7,8 @@ package import SIPGrammar
 import Telemetry
 package import Timekeeping
 
-/// Limits the log lines and records about refused requests, so that a sender of thousands of refused requests can
-/// neither fill the log nor hide the refusals of other senders.
+/// Limits the log lines and records about refused requests, so that one sender can neither fill the log nor hide the
+/// refusals of other senders.
 ///
 /// The table also keeps calls whose senders were challenged a moment ago. A sender who shows no password in time is
 /// reported, because it may be a PBX that `trusted` does not list.
@@ -16,9 +16,9 @@ package struct Refusals {
     private var challenged = LogRateLimit()
     private var unanswerable = LogRateLimit()
     private var strayed = LogRateLimit()
-    /// The way to report one refusal: by a log line, a record, both, or not at all.
+    /// How one refusal is reported: by a log line, a record, both, or not at all.
     package struct Telling: Equatable {
-        /// The number of log lines that were suppressed before this one; `nil` if this line is suppressed too.
+        /// The number of log lines that were suppressed before this line; `nil` if this line is suppressed too.
         package let suppressed: Int?
         package let isRecorded: Bool
     }
@@ -27,28 +27,28 @@ package struct Refusals {
     private var records = Dictionary(uniqueKeysWithValues: RefusalShare.allCases.map { ($0, Records($0)) })
 
     private var asked: [AskedSender: Asked] = [:]
-    /// The senders of ``asked`` calls in the order of their deadlines. Some of these senders may have answered in the
+    /// The senders of ``asked`` calls in the order of their deadlines, including senders who have answered in the
     /// meantime.
     private var due = Queue<(sender: AskedSender, at: Instant)>()
     private var askedPerSource = RateLimit<IPAddress>(perMinute: 20, capacity: 1024)
 
     /// How long a challenged sender may take to show a password before the call counts as refused.
     package static let patience: Duration = .seconds(3)
-    /// The maximum number of calls whose senders are waited for at a time.
+    /// The maximum number of calls whose senders may still show a password.
     package static let capacity = 512
 
     // MARK: What is told
 
-    /// Decides whether to log that a REGISTER was challenged.
-    ///
-    /// - Returns: the number of lines that were suppressed before; `nil` if this line is suppressed too.
+    /// Returns how many log lines were suppressed before the line about a challenged REGISTER; `nil` if this line is
+    /// suppressed too.
     package mutating func challenged(now: Instant) -> Int? { challenged.admit(now: now) }
 
-    /// Decides whether to log a peer's challenge in one of our realms. The result is as for ``challenged(now:)``.
+    /// Returns how many log lines were suppressed before the line about a peer's challenge in our own realm; `nil` if
+    /// this line is suppressed too.
     package mutating func challengedUnanswerably(now: Instant) -> Int? { unanswerable.admit(now: now) }
 
-    /// Decides whether to log a response from another place than its request was sent to. The result is as for
-    /// ``challenged(now:)``.
+    /// Returns how many log lines were suppressed before the line about a response from a wrong address; `nil` if this
+    /// line is suppressed too.
     package mutating func strayed(now: Instant) -> Int? { strayed.admit(now: now) }
 
     /// Counts a refused request against the limits, and decides how the refusal is reported.
@@ -112,8 +112,8 @@ package struct Refusals {
 
     /// Remembers a call whose sender was challenged, because the call came without a password.
     ///
-    /// - Returns: when ``silent(now:)`` must be called; `nil` if that is already scheduled, or if the call is not
-    ///   kept.
+    /// - Returns: when ``silent(now:)`` must be called; `nil` if that call is already scheduled, or if the challenged
+    ///   call is not kept.
     package mutating func asked(_ call: () -> RefusedCall, callID: ByteString, at source: Endpoint, now: Instant)
         -> Instant?
     {
@@ -135,9 +135,8 @@ package struct Refusals {
         asked[AskedSender(callID: callID, source: source)] = nil
     }
 
-    /// Removes the calls whose senders showed no password in time.
-    ///
-    /// - Returns: these calls, and when the next call is due.
+    /// Removes and returns the calls whose senders showed no password in time, with the time at which the next call is
+    /// due.
     package mutating func silent(now: Instant) -> (calls: [Asked], next: Instant?) {
         var calls: [Asked] = []
         while let first = due.first, first.at <= now {
@@ -148,7 +147,7 @@ package struct Refusals {
     }
 }
 
-/// The data of a refused call that its record needs. All other parts of the message are dropped.
+/// The data of a refused call for its timeline record and log line.
 package struct RefusedCall {
     package let callee: AddressOfRecord
     package let caller: ByteString
@@ -160,7 +159,7 @@ package struct RefusedCall {
         self.callID = callID
     }
 
-    /// Reads the data of a request. `known` is the callee, if it is known better than by the Request-URI.
+    /// Reads the data from a request; `known` is the callee, if it is known better than by the Request-URI.
     package init(_ request: SIPRequest, to known: AddressOfRecord? = nil) {
         let uri = request.uri
         callee =
@@ -172,7 +171,7 @@ package struct RefusedCall {
         callID = request.callID.shortened()
     }
 
-    /// The maximum length in bytes of each value. Longer values are cut off.
+    /// The maximum length in bytes of each value, beyond which the value is cut off.
     package static let longest = 255
 }
 

@@ -4,8 +4,9 @@ import SIPGrammar
 package import Telemetry
 package import Timekeeping
 
-/// Limits how many REGISTERs one source may send each second (T17.6). The source of a datagram may be forged, so UDP
-/// and connections are counted separately.
+/// Limits how many REGISTERs one source may send each second (T17.6).
+///
+/// UDP and connections are counted separately, because the source address of a datagram may be forged.
 package struct RegisterLimit: Sendable {
     private var rate: SourceRate
     private var logLimit = LogRateLimit(burst: 5, per: .seconds(60))
@@ -21,21 +22,17 @@ package struct RegisterLimit: Sendable {
         return hasher.finalize()
     }
 
-    /// How long a source must wait before its REGISTER is processed. The REGISTER is not counted here.
+    /// How long a source must wait before the daemon processes its REGISTER; `nil` if the REGISTER is processed now.
     ///
-    /// - Parameters:
-    ///   - flow: the flow on which the REGISTER came.
-    ///   - showsPassword: whether the REGISTER has credentials. The limit is stricter for a REGISTER without
-    ///     credentials.
-    ///   - now: the time.
-    /// - Returns: how long the source must wait; `nil` if its REGISTER is processed now.
+    /// The limit is stricter for a REGISTER without credentials. A REGISTER is counted later, by
+    /// ``came(on:isProved:now:)``.
     package func wait(on flow: Flow, showsPassword: Bool, now: Instant) -> Duration? {
         rate.isOn ? rate.wait(Self.source(of: flow), isProved: showsPassword, now: now) : nil
     }
 
-    /// Counts a REGISTER. `isProved` says whether its sender has authenticated.
+    /// Counts a REGISTER, and returns how long its source must wait if the REGISTER exceeds the limit.
     ///
-    /// - Returns: how long the source must wait, if this REGISTER exceeds the limit.
+    /// The parameter `isProved` says whether the sender of the REGISTER has authenticated.
     package mutating func came(on flow: Flow, isProved: Bool, now: Instant) -> Duration? {
         guard rate.isOn else { return nil }
         let source = Self.source(of: flow)

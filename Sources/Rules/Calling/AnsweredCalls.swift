@@ -2,16 +2,15 @@ package import Bytes
 import Collections
 package import Timekeeping
 
-/// The answered calls that the journal still keeps, because a restart could lose their ACK.
+/// The answered calls that the journal still keeps, because a restart of the daemon could lose their ACK.
 ///
-/// The journal keeps a call for five seconds after its answer. If no ACK passes within one second, the journal keeps
-/// the call for 32 seconds, because a phone repeats its 2xx for that long (RFC 3261 section 13.3.1.4).
+/// The journal keeps an answered call for five seconds. If no ACK passes within one second, the journal keeps the call
+/// for 32 seconds, because a phone repeats its 2xx for that long (RFC 3261 section 13.3.1.4).
 package struct AnsweredCalls {
-    /// How long the journal keeps a call whose ACK came in time. A phone repeats its 2xx after at most four seconds
-    /// (T2).
+    /// How long the journal keeps a call whose ACK came in time, because a phone repeats its 2xx after at most four
+    /// seconds (T2).
     private static let moment: Duration = .seconds(5)
-    /// The longest time between an answer and an ACK that is in time. After a slower ACK, the phone may repeat its 2xx
-    /// later than ``moment``.
+    /// The longest time between a 2xx and an ACK that counts as in time.
     private static let quick: Duration = .seconds(1)
 
     private struct Answer {
@@ -20,15 +19,16 @@ package struct AnsweredCalls {
         let answered: Instant
     }
 
-    /// How long the journal keeps a call without ACK: 64 times T1.
+    /// How long the journal keeps an answered call without ACK: 64 times T1.
     private static let patience: Duration = .seconds(32)
-    /// The maximum number of kept answers without ACK. Above this number, the oldest answers are dropped.
+    /// The maximum number of kept answers without ACK; beyond it, the oldest answers are dropped.
     private let limit: Int
     private var recent = Queue<Answer>()
     private var unacknowledged = Queue<Answer>()
-    /// The time of the answer, for each dialog without an ACK. The key is ``dialogKey(_:_:_:)``.
+    /// The time of the 2xx for each dialog without an ACK, by the dialog's ``dialogKey(_:_:_:)``.
     private var dialogs: [Int: Instant] = [:]
-    /// When the earliest armed timer fires. The engine's other timers for the journal are ignored.
+    /// When the earliest timer fires that is set for the journal; the engine's later timers for the journal are
+    /// ignored.
     private var due: Instant?
 
     package init(limit: Int = 16_384) { self.limit = limit }
@@ -37,17 +37,14 @@ package struct AnsweredCalls {
 
     // MARK: The timer
 
-    /// The time for which the caller of this method must set a timer; `nil` if the timer that is set fires early
-    /// enough.
+    /// The time for which the engine must set a timer; `nil` if the timer that is set already fires early enough.
     package mutating func timerWanted() -> Instant? {
         guard let end = nextEnd, due.map({ end < $0 }) ?? true else { return nil }
         due = end
         return end
     }
 
-    /// Handles a timer of the journal. A timer that was set for another time than ``due`` is ignored.
-    ///
-    /// - Returns: whether the timer for ``due`` has fired.
+    /// Handles a timer of the journal, and returns false if the timer was set for another time than ``due``.
     package mutating func timerFired(now: Instant) -> Bool {
         guard let due, now >= due else { return false }
         self.due = nil
@@ -62,12 +59,8 @@ package struct AnsweredCalls {
 
     // MARK: What happens
 
-    /// Notes a 2xx of a phone, or a repeated 2xx.
-    ///
-    /// - Parameters:
-    ///   - call: the call, which is ignored if the journal does not keep it.
-    ///   - dialog: the hash of ``dialogKey(_:_:_:)``.
-    ///   - now: the monotonic clock.
+    /// Notes the first or a repeated 2xx of a phone, unless the journal does not keep the call. The parameter `dialog`
+    /// is the ``dialogKey(_:_:_:)``.
     package mutating func note(_ call: ProxiedRequest, in dialog: Int, now: Instant) {
         switch call.journalling {
         case .off: return
@@ -81,7 +74,7 @@ package struct AnsweredCalls {
         recent.append(Answer(call: call, dialog: dialog, answered: now))
     }
 
-    /// Adds a call that was answered in an earlier run.
+    /// Adds a call that was answered in an earlier run of the daemon.
     package mutating func resume(_ call: ProxiedRequest, now: Instant) {
         guard call.journalling != .off else { return }
         call.journalKeeps(forAnswers: 1)
@@ -94,7 +87,7 @@ package struct AnsweredCalls {
         dialogs[dialog] = nil
     }
 
-    /// Removes and returns a call that the journal need not keep any longer; `nil` if there is none now.
+    /// Removes and returns a call that the journal need not keep any longer; `nil` if there is no such call now.
     package mutating func popDue(now: Instant) -> ProxiedRequest? {
         while let answer = recent.first, now >= answer.answered + Self.moment {
             _ = recent.popFirst()
@@ -114,8 +107,8 @@ package struct AnsweredCalls {
         return nil
     }
 
-    /// Counts an answer of the call as done. Returns true if it was the call's last answer, so that the journal can
-    /// drop the call.
+    /// Notes that one 2xx of the call needs no ACK any more; returns true if it was the call's last one, so that the
+    /// journal can drop the call.
     private func isOver(_ call: ProxiedRequest) -> Bool {
         guard case .answered(let count) = call.journalling else { return false }
         guard count > 1 else { return true }
@@ -123,8 +116,8 @@ package struct AnsweredCalls {
         return false
     }
 
-    /// The key of a dialog: a hash that a 2xx and its ACK have in common. Peers choose the texts, but the hash is
-    /// seeded, so peers cannot make two dialogs collide.
+    /// The key of a dialog: a hash that is equal for a 2xx and its ACK. Peers cannot make two dialogs collide, because
+    /// the hash has a random seed.
     package static func dialogKey(_ callID: ByteString, _ toTag: ByteString?, _ cseq: UInt32) -> Int {
         var hasher = Hasher()
         hasher.combine(callID)

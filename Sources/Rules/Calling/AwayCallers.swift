@@ -1,20 +1,20 @@
 package import Addressing
 import SIPTransactions
 
-/// Calls of an earlier run whose callers lost their connections when that run ended. When such a caller connects again,
-/// the responses to its calls are sent on the new connection.
+/// Calls of an earlier run whose callers lost their connections when that run ended. When one of these callers connects
+/// again, the responses to its calls are sent on the new connection.
 package struct AwayCallers {
-    /// Calls from trusted peers, by the peer's address.
+    /// The calls from trusted peers, by the peer's address.
     private var peers: [IPAddress: [ProxiedRequest]] = [:]
 
     package init() {}
 
     package var isEmpty: Bool { peers.isEmpty }
 
-    /// Adds a call, if a trusted peer made it.
+    /// Adds a call that a trusted peer made in an earlier run.
     package mutating func add(_ call: ProxiedRequest) { peers[call.source.remote.address, default: []].append(call) }
 
-    /// Whether the trusted peer that made the call has not connected again yet.
+    /// Whether the trusted peer that made the call has not connected again since the restart.
     package func isAway(_ call: ProxiedRequest) -> Bool {
         peers[call.source.remote.address]?.contains { $0 === call } == true
     }

@@ -2,16 +2,15 @@ package import SIPGrammar
 
 /// Chooses the final response for the caller from the branches' final responses (RFC 3261 section 16.7 item 6).
 package struct BestResponse: Sendable {
-    /// The status of the best final response so far; `nil` while no branch has failed. If ``response`` is `nil`, this
-    /// proxy chose the status.
+    /// The status of the best final response so far; `nil` while no branch has failed.
     package private(set) var status: Status?
     private var response: SIPResponse?
-    /// Whether the fork itself chose the status, by ``decide(_:)``.
+    /// Whether the fork itself chose the status with ``decide(_:)``.
     private var isDecided = false
-    /// The 401 and 407 responses besides the best response. Their challenges are added to the final response.
+    /// The 401 and 407 responses besides the best response, whose challenges are added to the final response.
     private var challenges: [SIPResponse] = []
 
-    /// Considers a branch that failed with this status.
+    /// Considers the final status of a failed branch, with its response if a response was received.
     package mutating func consider(_ status: Status, _ response: SIPResponse?) {
         var other = response
         if isBetter(status) {
@@ -23,13 +22,13 @@ package struct BestResponse: Sendable {
         if let other { challenges.append(other) }
     }
 
-    /// Fixes the status of the fork's final response, whatever its branches respond.
+    /// Fixes the status of the fork's final response, no matter what its branches respond.
     package mutating func decide(_ status: Status) { (self.status, response, isDecided) = (status, nil, true) }
 
-    /// The order for a fork whose branches have all ended.
+    /// The order that ends a fork after all its branches have ended.
     package func order(isInvite: Bool) -> Fork.Order {
         guard let status else { return isInvite ? .respond(.requestTimeout) : .giveUp }
-        // A branch's 503 describes one next hop, not this proxy.
+        // A 503 from a branch is sent to the caller as 500, because it describes one next hop and not this proxy.
         if status == .serviceUnavailable, !isDecided {
             return response.map { .respondInstead(of: $0, .serverError) } ?? .respond(.serverError)
         }
@@ -41,7 +40,7 @@ package struct BestResponse: Sendable {
         return .respond(status)
     }
 
-    /// The order for a fork whose caller has sent CANCEL.
+    /// The order that ends a fork whose caller has sent CANCEL.
     var orderAfterCancel: Fork.Order {
         guard let status, status.statusClass == 6, let response else { return .respond(.requestTerminated) }
         return .relay(response)
@@ -51,8 +50,10 @@ package struct BestResponse: Sendable {
         status == .unauthorized || status == .proxyAuthenticationRequired
     }
 
-    /// Whether a status is better than the best one so far. A 6xx is better than all others; then the lowest class is
-    /// best. Within 4xx, statuses that tell the caller how to continue are preferred.
+    /// Whether a status is better than the best status so far.
+    ///
+    /// A 6xx is the best status, and otherwise the lowest class is best. Within 4xx, a status that tells the caller how
+    /// to continue is best.
     private func isBetter(_ status: Status) -> Bool {
         guard let best = self.status else { return true }
         return Self.rank(status) < Self.rank(best)
@@ -64,7 +65,7 @@ package struct BestResponse: Sendable {
         let within: Int
         switch status.code {
         case let code where helpful.contains(code): within = 0
-        // A device's own response says more than a time-out, or than a device that never woke.
+        // A device's own response is better than a time-out, and better than the status for a device that never woke.
         case 408, 480, 487, 503: within = 2
         default: within = 1
         }

@@ -1,16 +1,16 @@
-/// Four letters that say how a call was held, pushed, woken and ended. docs/Logging.md explains them.
+/// Four letters that say how a call waited, was pushed, woke a phone and ended; docs/Logging.md lists the letters.
 package struct CallCode: Hashable, Sendable, CustomStringConvertible {
     /// Whether the INVITE waited for a phone.
     package enum Hold: String, Hashable, Sendable, CaseIterable {
         /// At least one phone was asleep, and the call waited for it.
         case held = "H"
-        /// The call waited for a phone, and waited again because a phone with the INVITE was lost.
+        /// The call waited for a phone, and waited again because a phone that had the INVITE was lost.
         case again = "M"
-        /// All phones got the INVITE at once.
+        /// All phones got the INVITE immediately.
         case atOnce = "N"
-        /// A phone made the call, through the upstream.
+        /// A phone made the call through the upstream.
         case outgoing = "O"
-        /// No phone was called: the call was refused at once, or the user has no contact.
+        /// No phone was called: the call was refused immediately, or the user has no contact.
         case none = "-"
     }
 
@@ -18,9 +18,9 @@ package struct CallCode: Hashable, Sendable, CustomStringConvertible {
     package enum Push: String, Hashable, Sendable, CaseIterable {
         /// A provider accepted a push.
         case accepted = "A"
-        /// A push was sent, and its provider had not answered yet.
+        /// A push was sent, and its provider had not answered yet when the call ended.
         case sent = "S"
-        /// The caller got 180 before any phone rang.
+        /// A push still waited in the daemon's queue when the call ended.
         case queued = "Q"
         /// All pushes failed.
         case failed = "F"
@@ -32,11 +32,11 @@ package struct CallCode: Hashable, Sendable, CustomStringConvertible {
         case none = "-"
     }
 
-    /// The event that ended the wait for a phone.
+    /// The event that ended the call's wait for a phone.
     package enum Wake: String, Hashable, Sendable, CaseIterable {
         /// A phone registered.
         case registered = "R"
-        /// A phone showed life on the flow of its registration.
+        /// A phone showed life on the flow with which it had registered.
         case showedLife = "K"
         /// No phone woke.
         case nobody = "N"
@@ -46,17 +46,17 @@ package struct CallCode: Hashable, Sendable, CustomStringConvertible {
 
     package enum End: String, Hashable, Sendable, CaseIterable {
         case answered = "A"
-        /// The call was answered on a phone outside this proxy, as the caller's CANCEL says.
+        /// Somebody outside this proxy answered the call, as the Reason of the caller's CANCEL says.
         case answeredElsewhere = "E"
-        /// The caller gave up.
+        /// The caller gave up before anybody answered.
         case callerGaveUp = "C"
         /// A phone or the upstream refused the call.
         case refused = "R"
-        /// A phone or the upstream had the INVITE and gave no final response.
+        /// A phone or the upstream had the INVITE, but gave no final response.
         case noAnswer = "N"
         /// The INVITE could not be sent to any phone.
         case unreachable = "U"
-        /// No phone registered within the waiting time.
+        /// No phone registered before the time limit for waiting.
         case timeOver = "T"
         /// The pushes failed, so the call stopped waiting for phones.
         case pushFailed = "P"
@@ -64,11 +64,11 @@ package struct CallCode: Hashable, Sendable, CustomStringConvertible {
         case phonesGone = "G"
         /// The call was forwarded, and the destination answered.
         case forwarded = "F"
-        /// The caller was redirected.
+        /// The caller was redirected with 302.
         case redirected = "X"
         /// An operator ended the call.
         case endedByOperator = "O"
-        /// This daemon refused the call at once.
+        /// This daemon refused the call immediately.
         case denied = "D"
     }
 
@@ -116,7 +116,7 @@ extension CallCode {
 }
 
 extension CallCode.End {
-    /// The end of the call, in words for log lines.
+    /// The way in which the call ended, in words for log lines.
     package var words: StaticString {
         switch self {
         case .answered: "answered"
@@ -136,30 +136,30 @@ extension CallCode.End {
     }
 }
 
-/// Events of a call that its fork does not keep, but that the log line at the end of the call shows.
+/// Events of a call for the log line at its end, as far as the call's ``Fork`` does not keep them.
 package struct CallMarks: OptionSet, Sendable {
     package let rawValue: UInt16
 
     package init(rawValue: UInt16) { self.rawValue = rawValue }
 
-    /// The call waited for a phone, or waited again for a phone that was lost.
+    /// The call waited for a phone.
     package static let held = CallMarks(rawValue: 1)
     package static let heldAgain = CallMarks(rawValue: 2)
     package static let pushAsked = CallMarks(rawValue: 4)
     package static let pushFailed = CallMarks(rawValue: 8)
     package static let pushLimited = CallMarks(rawValue: 16)
     package static let pushPaused = CallMarks(rawValue: 32)
-    /// A phone has registered or shown life while the call waited for it.
+    /// A phone has registered while the call waited for it.
     package static let registered = CallMarks(rawValue: 64)
     package static let showedLife = CallMarks(rawValue: 128)
-    /// The time limit for waiting was reached.
+    /// The time limit of the call's wait for phones was reached.
     package static let timeOver = CallMarks(rawValue: 256)
-    /// The caller got 180 although no phone rang.
+    /// The caller got 180 because a push was accepted, although no phone rang.
     package static let rungForPush = CallMarks(rawValue: 512)
-    /// The caller was redirected.
+    /// The caller was redirected with 302.
     package static let redirected = CallMarks(rawValue: 1024)
     /// A phone signed out, or its token was dead, while the call waited for it.
     package static let phonesGone = CallMarks(rawValue: 4096)
-    /// The call's log line was written.
+    /// The log line about the end of the call was written.
     package static let told = CallMarks(rawValue: 2048)
 }

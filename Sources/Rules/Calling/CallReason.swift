@@ -2,23 +2,22 @@ package import Bytes
 import Registration
 import SIPGrammar
 
-/// Reads and writes the Reason header field (RFC 3326). The Reason of a CANCEL may say that the call was answered
-/// elsewhere.
+/// Reads and writes the Reason header field, which may say in a CANCEL that the call was answered elsewhere (RFC 3326).
 package enum CallReason {
     static let completedElsewhere = ByteString("SIP;cause=200;text=\"Call completed elsewhere\"")
 
-    /// Whether the Reason says that the call was answered elsewhere: `SIP;cause=200`, or `Q.850;cause=26` (non-selected
-    /// user clearing), which some PBXs send instead.
+    /// Whether a Reason says that the call was answered elsewhere: `SIP;cause=200`, or `Q.850;cause=26`, which some
+    /// PBXs send instead.
     package static func saysAnswered(_ field: ByteString) -> Bool {
         values(of: field).contains { $0 == ("sip", 200) || $0 == ("q.850", 26) }
     }
 
-    /// Whether the field has `SIP;cause=200`. Phones understand this value, but not `Q.850;cause=26`.
+    /// Whether a Reason contains `SIP;cause=200`, which phones understand, unlike `Q.850;cause=26`.
     static func saysCompletedElsewhere(_ field: ByteString) -> Bool {
         values(of: field).contains { $0 == ("sip", 200) }
     }
 
-    /// The protocol, in lower case, and the cause of each value in the field. Values without a cause are left out.
+    /// The protocol, in lower case, and the cause of each Reason value that has a cause.
     private static func values(of field: ByteString) -> [(String, Int)] {
         field.split(at: [UInt8(ascii: ",")]).compactMap { value in
             let parts = value.split(at: [UInt8(ascii: ";")])
@@ -35,10 +34,11 @@ package enum CallReason {
 }
 
 extension Fork.CancelReason {
-    /// The values of the Reason header field for a CANCEL with this reason.
+    /// The values of the Reason header field for a CANCEL that is sent for this reason.
     package func fields(callerReasons: [ByteString]) -> [ByteString] {
         switch self {
-        // The caller may have sent only `Q.850;cause=26`, which phones do not understand.
+        // `SIP;cause=200` is added, because the caller may have sent only `Q.850;cause=26`, which phones do not
+        // understand.
         case .answeredElsewhere:
             callerReasons.contains(where: CallReason.saysCompletedElsewhere)
                 ? callerReasons : [CallReason.completedElsewhere] + callerReasons

@@ -10,10 +10,10 @@ package import Timekeeping
 
 /// A request that is being proxied, with its state: the response context of RFC 3261 section 16.7.
 ///
-/// ``Calls`` owns all these requests. The type is a class, so that the engine's extensions change it in place. The
-/// daemon keeps many calls, so the properties are packed, in an order that leaves no gaps.
+/// The type is a class, so that the engine's extensions change a request in place. The daemon keeps many calls, so the
+/// properties are packed, in an order that leaves no gaps.
 package final class ProxiedRequest {
-    /// The kind of request, with the state that only this kind has.
+    /// The kind of the proxied request, with the state that only this kind has.
     package enum Purpose {
         /// A request without special treatment.
         case plain
@@ -23,45 +23,45 @@ package final class ProxiedRequest {
         case userCall(UserCall)
         /// The delivery of a stored message to one device.
         case delivery(MessageDelivery)
-        /// A request inside a dialog, to a phone that a push can wake.
+        /// A request inside a dialog to a phone that a push can wake.
         case dialog(DialogRequest)
     }
 
     package let id: ForkID
-    /// The slot index of the call in ``Calls``.
+    /// The index of the call's slot in ``Calls``.
     package let place: UInt32
-    /// The timer that ends the wait for devices.
+    /// The timer that ends the call's wait for devices.
     package private(set) var deadline = DeadlineID.none
-    /// The entries of ``HeldShares`` that count this request for its caller and callee, until the request's bytes are
+    /// The slots in which ``HeldShares`` counts this request for its caller and callee, until the request's bytes are
     /// dropped.
     fileprivate(set) var claim = HeldShares.Claim()
     /// Whether the request came from a trusted peer.
     package let isTrusted: Bool
-    /// Whether the call is over, so that late events of its transactions change nothing.
+    /// Whether the call is over, so that late events of its transactions are ignored.
     package fileprivate(set) var isForgotten = false
     package var fork: Fork
-    /// The server transaction that gets the responses; `nil` for a stored message that is being sent to one device.
+    /// The server transaction that gets the responses; `nil` if the request is a stored message for one device.
     @PackedOptional package private(set) var server: ServerTransactionID?
     package private(set) var purpose: Purpose
-    /// The flow that the request came on.
+    /// The flow on which the request came.
     package let source: Flow
-    /// The Max-Breadth for each branch: a part of the Max-Breadth of the request (RFC 5393).
+    /// The Max-Breadth for each branch, which is a part of the request's Max-Breadth (RFC 5393).
     package let breadth: UInt16
-    /// The number of devices with knowledge of the call that the engine has reported to the bucket of missed calls.
+    /// How many devices that know of the call were reported to the list of missed calls.
     private var toldKnowing: UInt8 = 0
-    /// Whether the bucket of missed calls knows that the call was answered.
+    /// Whether the list of missed calls was told that the call was answered.
     package private(set) var wasAnswered = false
-    /// Events that the log line at the end of the call shows, and that the fork does not keep.
+    /// Events for the log line at the end of the call, as far as the fork does not keep them.
     package private(set) var marks: CallMarks = []
-    /// The status of the final response that the caller got; 0 before that.
+    /// The status of the final response that the caller got; 0 if the caller got none yet.
     package private(set) var finalStatus: UInt16 = 0
-    /// Whether and how long the journal keeps the call.
+    /// Whether the journal keeps the call, and until when.
     package private(set) var journalling = Journalling.off
     private var shownUser = BoxedOptional<AddressOfRecord>()
-    /// The request's bytes, for branches that start later and for a final response of this proxy. The bytes are kept
-    /// until the final response.
+    /// The request's bytes, kept until the final response for branches that start later and for a final response of
+    /// this proxy.
     package fileprivate(set) var request: KeptRequest
-    /// The parsed request. Only the newest calls keep it; the bytes of older calls are parsed again.
+    /// The parsed request, which only the newest calls keep: the bytes of older calls are parsed again.
     package fileprivate(set) var recent: SIPRequest?
     /// The Reason header fields of the caller's CANCEL (RFC 3326).
     package private(set) var callerReasons: [ByteString] = []
@@ -84,55 +84,54 @@ package final class ProxiedRequest {
 
     // MARK: What happened
 
-    /// Stores the timer that ends the wait for devices.
+    /// Stores the timer that ends the call's wait for devices.
     package func waits(until deadline: DeadlineID) { self.deadline = deadline }
 
-    /// Removes the timer that ends the wait for devices.
-    ///
-    /// - Returns: the timer, which the caller of this method may cancel.
+    /// Removes and returns the timer that ends the call's wait for devices; the caller of this method may cancel the
+    /// timer.
     package func stopsWaiting() -> DeadlineID {
         defer { deadline = .none }
         return deadline
     }
 
-    /// Sets the purpose, which became known after the request was kept.
+    /// Sets the purpose of the request, which became known after the request was kept.
     package func turned(into purpose: Purpose) { self.purpose = purpose }
 
     /// Notes an event for the log line at the end of the call.
     package func saw(_ mark: CallMarks) { marks.insert(mark) }
 
-    /// Restores the events for the log line at the end of the call, as far as the journal has them. If the caller has
-    /// the final response, the earlier run has already written the line.
+    /// Restores the events for the log line at the end of a resumed call, as far as the journal has them.
+    ///
+    /// A call with a final response gets no log line in this run, because the earlier run has written the line.
     package func resumed(from stored: StoredCall) {
         if !stored.final.isEmpty || fork.wasAnswered { saw(.told) }
         if stored.branches.contains(where: { $0.stage == .waiting || $0.code != nil }) { saw(.held) }
     }
 
-    /// Stores the status of the final response that the caller got. Later responses are ignored.
+    /// Stores the status of the first final response that the caller got.
     package func answered(with status: Status) { if finalStatus == 0 { finalStatus = status.code } }
 
     /// Stores the Reason values of the caller's CANCEL.
     package func cancelled(for reasons: [ByteString]) { if !reasons.isEmpty { callerReasons = reasons } }
 
-    /// Notes that the journal keeps the call.
+    /// Notes that the journal keeps the call from now on.
     package func journalBegan() { journalling = .open }
 
-    /// Notes that the call was answered, and how many answers the journal must keep it for.
+    /// Notes that the call was answered, and how many answers without ACK keep the call in the journal.
     func journalKeeps(forAnswers count: UInt8) { journalling = .answered(count) }
 
-    /// Notes that the journal no longer keeps the call, or will never keep it.
+    /// Notes that the journal no longer keeps the call, or will never keep the call.
     package func journalEnded() { journalling = .off }
 
-    /// A change of a call that concerns the bucket of missed calls.
+    /// A change of a call that concerns the devices' lists of missed calls.
     package enum BucketNews {
         case answered
         /// More devices know of the call, or the call has ended (`isOver`).
         case knowing(isOver: Bool)
     }
 
-    /// Returns the change since the last call of this method, for the bucket of missed calls.
-    ///
-    /// - Returns: the change; `nil` if there is none, or if the bucket knows that the call was answered.
+    /// Returns the change for the lists of missed calls since the last call of this method; `nil` if there is none, or
+    /// if the call was reported as answered.
     package func takeBucketNews() -> BucketNews? {
         guard !wasAnswered else { return nil }
         if fork.isAnswered {
@@ -148,7 +147,7 @@ package final class ProxiedRequest {
     /// The user who has shown a password for the request.
     package var sender: AddressOfRecord? { shownUser.value }
 
-    /// The data of the user's call, if the request is an INVITE to one of our users.
+    /// The data of a call to one of our users; `nil` for any other request.
     package var userCall: UserCall? { if case .userCall(let userCall) = purpose { userCall } else { nil } }
     package var outgoing: OutgoingCall? { if case .outgoing(let outgoing) = purpose { outgoing } else { nil } }
     package var delivery: MessageDelivery? { if case .delivery(let delivery) = purpose { delivery } else { nil } }
@@ -158,27 +157,27 @@ package final class ProxiedRequest {
 /// Whether the journal keeps a call as a ``StoredCall``, and for how long.
 package enum Journalling: Equatable, Sendable {
     case off
-    /// The journal keeps the call until its caller has acknowledged the end.
+    /// The journal keeps the call until its caller has acknowledged the final response.
     case open
-    /// The call was answered, and the journal keeps it for a short time. The number counts the answers without ACK,
-    /// because several phones may answer: see ``AnsweredCalls``.
+    /// The journal keeps the answered call for a short time, as long as this number of answers may lack an ACK: see
+    /// ``AnsweredCalls``.
     case answered(UInt8)
 }
 
 /// An INVITE for one of our users, from its arrival to its end.
 ///
-/// The type is a class because the call, its branches, its records and the work after its end share it.
+/// The type is a class, because the call, its branches, its records and the work after its end share one instance.
 package final class UserCall: Sendable {
     package let ref: CallRef
     package let key: UserCallKey
     package let receivedAt: UnixTime
-    /// The time after which a push for the call is useless: the end of the hold (A12, A26).
+    /// The time after which a push for the call is useless, because the call no longer waits for phones (A12, A26).
     package let pushDeadline: UnixTime
-    /// The end of the hold, by the monotonic clock.
+    /// The time, by the monotonic clock, at which the call stops waiting for phones.
     package let holdUntil: Instant
-    /// The caller to whose share of the limits the call counts.
+    /// The caller whose limits apply to the call.
     package let caller: Caller
-    /// Whether phones may be woken for this caller (T11.2).
+    /// Whether the limits allow this caller to wake phones (T11.2).
     package let mayPush: Bool
 
     package var aor: AddressOfRecord { key.aor }
@@ -201,28 +200,26 @@ package final class UserCall: Sendable {
 /// The state of an INVITE from a phone to the upstream.
 package final class OutgoingCall {
     package let since: Instant
-    /// Whether the upstream has sent a response above 100.
+    /// Whether the upstream has sent a response other than 100.
     package private(set) var isHeard = false
     package private(set) var isCounted = false
 
     package init(since: Instant) { self.since = since }
 
-    /// Notes a response above 100 of the upstream.
-    ///
-    /// - Returns: whether it is the first such response.
+    /// Notes a response other than 100 of the upstream, and returns whether it is the first one.
     package func heard() -> Bool {
         defer { isHeard = true }
         return !isHeard
     }
 
-    /// Notes that the call was counted.
+    /// Notes that the result of the call was counted.
     package func counted() { isCounted = true }
 }
 
-/// The key of a call for one user. Two INVITEs with equal keys are the same call, which arrived twice because a proxy
-/// forked it before (RFC 3261 section 8.2.2.2).
+/// The key of a call to one user: a second INVITE with an equal key is the same call, forked by a proxy before this one
+/// (RFC 3261 section 8.2.2.2).
 ///
-/// The key is kept longer than the INVITE, so its texts have their own memory block.
+/// The key has a memory block of its own for its strings, because it is kept longer than the INVITE.
 package struct UserCallKey: Equatable {
     package let hash: UInt32
     package let aor: AddressOfRecord
@@ -243,12 +240,11 @@ package struct UserCallKey: Equatable {
     }
 }
 
-/// All requests that are being proxied. A call is found by its id, its server transaction, or its ``UserCallKey``.
-/// ``WakeDesk`` finds a call by the devices that the call waits for.
+/// All requests that are being proxied, each found by its id, its server transaction, or its ``UserCallKey``.
 package struct Calls: ~Copyable {
-    /// Answered calls that are still in the journal, in case the daemon restarts.
+    /// Answered calls that the journal still keeps, in case the daemon restarts.
     package var answered = AnsweredCalls()
-    /// Callers whose connections ended with an earlier run of the daemon.
+    /// Calls from trusted peers whose connections ended with an earlier run of the daemon.
     package var away = AwayCallers()
     private var calls: [ProxiedRequest?] = []
     private var vacant: [UInt32] = []
@@ -257,12 +253,14 @@ package struct Calls: ~Copyable {
     private var userCalls = SlotIndex()
     package private(set) var shares = HeldShares()
     package private(set) var limits: HeldShares.Limits
-    /// Calls that are over, for phones that got a push for them and have not registered yet.
+    /// Ended calls that are kept for phones that got a push for the call and have not registered yet.
     package var ended = EndedCalls()
     private var lastID: UInt64 = 0
-    /// The latest calls, which keep their parsed request. Most phones wake within a few seconds, and parsing an INVITE
-    /// again costs nearly as much as sending it. But a parsed request takes nearly as much memory as the rest of a
-    /// waiting call, so older calls keep only packed bytes.
+    /// The latest calls, which keep their parsed request, in the order of their arrival.
+    ///
+    /// Most phones wake within a few seconds, and parsing an INVITE again costs nearly as much as sending it. Older
+    /// calls keep only packed bytes, because a parsed request takes nearly as much memory as the rest of a waiting
+    /// call.
     private var recent = Queue<(place: UInt32, id: ForkID)>()
     private static let recentLimit = 1024
     private var packer: RequestPacker
@@ -277,13 +275,13 @@ package struct Calls: ~Copyable {
     package var count: Int { calls.count - vacant.count }
     /// The number of INVITEs to our users without a final response.
     package var offered: Int { userCalls.count }
-    /// The number of bytes of all kept requests.
+    /// The number of bytes of all kept requests, including those of ended calls.
     package var bytes: Int { shares.all.bytes + ended.bytes }
 
-    /// Finds a call by its id. The function searches all calls, so only commands of operators use it.
+    /// Finds a call by its id with a search through all calls, so only commands of operators use this subscript.
     package subscript(id: ForkID) -> ProxiedRequest? { calls.first { $0?.id == id } ?? nil }
 
-    /// The call in the given slot, see ``ProxiedRequest/place``.
+    /// The call in the slot with this index, see ``ProxiedRequest/place``.
     package func call(at place: UInt32) -> ProxiedRequest? { calls[Int(place)] }
 
     package func call(of server: ServerTransactionID) -> ProxiedRequest? { byServer[server] }
@@ -296,7 +294,7 @@ package struct Calls: ~Copyable {
 
     // MARK: Beginning and end
 
-    /// Continues a call of an earlier run with its state and id. Calls that begin later get higher ids.
+    /// Continues a call of an earlier run with its state and its id; calls that begin later get higher ids.
     package mutating func resume(
         _ stored: StoredCall, _ incoming: IncomingRequest, _ server: ServerTransactionID, userCall: UserCall?,
         parties: HeldShares.Parties
@@ -311,7 +309,7 @@ package struct Calls: ~Copyable {
         return call
     }
 
-    /// Begins to keep a request that is proxied.
+    /// Adds a new request that is being proxied, and counts it for its caller and callee.
     package mutating func begin(
         _ incoming: IncomingRequest, _ server: ServerTransactionID?, branches: [ForkBranch],
         purpose: ProxiedRequest.Purpose = .plain, parties: HeldShares.Parties = .nobody
@@ -343,17 +341,16 @@ package struct Calls: ~Copyable {
         call.recent = request
         recent.append((call.place, call.id))
         guard recent.count > Self.recentLimit, let oldest = recent.popFirst() else { return }
-        // Another call may use this slot by now.
+        // Another call may use the slot of the oldest call by now.
         guard let call = calls[Int(oldest.place)], call.id == oldest.id else { return }
         call.recent = nil
         packer.pack(&call.request)
     }
 
-    /// Drops the request's bytes after the final response. From now on, an INVITE with the same ``UserCallKey`` is a
-    /// new call.
+    /// Drops the request's bytes after the final response; an INVITE with the same ``UserCallKey`` is a new call from
+    /// now on.
     package mutating func finish(_ call: ProxiedRequest) {
-        // A late CANCEL may finish a call a second time. A newer call may have the same key by then, and must stay
-        // listed.
+        // If a late CANCEL finishes the call a second time, a newer call with the same key must stay listed.
         guard !call.isForgotten else { return }
         if let userCall = call.userCall { userCalls.remove(hash: userCall.key.hash, slot: call.place) }
         if !call.request.isEmpty {
@@ -369,7 +366,8 @@ package struct Calls: ~Copyable {
         forgetIfDone(call)
     }
 
-    /// Removes a call when nothing can refer to it any more: its branches and its server transaction have ended.
+    /// Removes a call when all its branches and its server transaction have ended, so that nothing refers to the call
+    /// any more.
     package mutating func forgetIfDone(_ call: ProxiedRequest) {
         guard !call.isForgotten, call.fork.phase == .ended,
             call.server.map({ byServer[$0] == nil }) ?? true
@@ -381,7 +379,7 @@ package struct Calls: ~Copyable {
 
     // MARK: For operators
 
-    /// The calls for our users for which `matches` returns true, in no order.
+    /// The calls to our users for which `matches` returns true, in no particular order.
     package func offered(where matches: (UserCallKey, ProxiedRequest) -> Bool) -> [ProxiedRequest] {
         calls.compactMap { call in
             guard let call, let userCall = call.userCall, !call.request.isEmpty else { return nil }
@@ -389,9 +387,10 @@ package struct Calls: ~Copyable {
         }
     }
 
-    /// The oldest calls with higher ids than `id`, in order.
+    /// The oldest calls with higher ids than `id`, in the order of their ids.
     ///
-    /// The page is sorted and cut off whenever it has twice its size. With 200,000 calls, a page takes one millisecond.
+    /// The collected calls are sorted and cut off whenever they are twice as many as the page can have. Collecting one
+    /// page takes a millisecond if there are 200,000 calls.
     package func page(after id: UInt64, limit: Int) -> [ProxiedRequest] {
         var page: [ProxiedRequest] = []
         var last = UInt64.max
@@ -410,6 +409,6 @@ package struct Calls: ~Copyable {
 }
 
 extension ProxiedRequest {
-    /// The calls and bytes that a kept request takes from the limits of its caller and callee.
+    /// The number of calls and bytes that a kept request takes from the limits of its caller and callee.
     fileprivate var share: HeldShares.Share { HeldShares.Share(calls: fork.isInvite ? 1 : 0, bytes: request.count) }
 }

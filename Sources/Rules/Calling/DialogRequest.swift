@@ -8,12 +8,12 @@ package final class DialogRequest {
     package let pass: DialogPass
     package let next: RouteSet.Next
     package let device: DeviceID
-    /// The caller to whose share of the limits the request counts.
+    /// The caller whose limits apply to the request.
     package let caller: Caller
     package let isBye: Bool
-    /// Whether the phone was woken for this request.
+    /// Whether a push was sent to the phone for this request.
     package private(set) var hasWoken = false
-    /// The time at which the wait ends, if it began in an earlier run of the program.
+    /// The end of the request's wait for its phone, if the wait began in an earlier run of the daemon.
     package private(set) var waitsUntil: Instant?
 
     package init(_ pass: DialogPass, _ next: RouteSet.Next, to device: DeviceID, from caller: Caller, isBye: Bool) {
@@ -27,6 +27,6 @@ package final class DialogRequest {
     /// Notes that a push was sent to the phone for this request.
     package func wokePhone() { hasWoken = true }
 
-    /// Sets the end of the wait, which began in an earlier run.
+    /// Sets the end of a wait for the phone that began in an earlier run of the daemon.
     package func waits(until end: Instant) { waitsUntil = end }
 }

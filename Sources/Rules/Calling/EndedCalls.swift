@@ -4,14 +4,14 @@ import Collections
 package import SIPTransactions
 package import Timekeeping
 
-/// A call that is over, kept for phones that got a push for it and have not registered yet.
+/// An ended call, kept for phones that got a push for the call and have not registered yet.
 package final class EndedCall {
     package let userCall: UserCall
     /// The INVITE's bytes.
     package let request: KeptRequest
     package let source: Flow
     package let until: Instant
-    /// The devices that get INVITE and CANCEL when they register, each with the Reason values for the CANCEL.
+    /// The devices that get an INVITE and a CANCEL when they register, each with the Reason values for the CANCEL.
     package private(set) var reasons: [DeviceID: [ByteString]]
     /// The transactions by which phones may still ring although their connections have ended. A phone that may still
     /// ring gets only a CANCEL when it registers.
@@ -29,18 +29,17 @@ package final class EndedCall {
         self.reasons = reasons
     }
 
-    /// Replaces the id of a device by the id of another of its bindings.
+    /// Replaces the id of a device by the id of another binding of the device.
     package func renamed(_ device: DeviceID, to heir: DeviceID) {
         if let values = reasons.removeValue(forKey: device) { reasons[heir] = values }
         if let clients = rings.removeValue(forKey: device) { rings[heir] = clients }
     }
 }
 
-/// The calls that are over, each kept for one minute. ``WakeDesk`` finds these calls by the devices that must be
-/// notified of them.
+/// The ended calls, each kept for one minute for phones that may still register.
 package struct EndedCalls: ~Copyable {
     private var calls = Queue<EndedCall>()
-    /// The total bytes of the calls' requests.
+    /// The total number of bytes of the ended calls' requests.
     package private(set) var bytes = 0
 
     package var isEmpty: Bool { calls.isEmpty }
@@ -51,7 +50,7 @@ package struct EndedCalls: ~Copyable {
         bytes += call.request.count
     }
 
-    /// Removes the oldest call.
+    /// Removes and returns the oldest ended call.
     package mutating func dropOldest() -> EndedCall? {
         guard let oldest = calls.popFirst() else { return nil }
         bytes -= oldest.request.count

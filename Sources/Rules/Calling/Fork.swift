@@ -6,32 +6,32 @@ package import Routing
 package import SIPGrammar
 package import SIPTransactions
 
-/// The id of a fork. No id is used twice.
+/// The id of a fork, which is never used for another fork.
 package struct ForkID: SerialID, Sendable {
     package let rawValue: UInt64
     package init(_ number: UInt64) { rawValue = number }
 }
 
 /// The response context of one proxied request (RFC 3261 section 16.7): its branches, and the choice of the response
-/// that is sent upstream, to the caller.
+/// for the caller.
 ///
-/// A fork performs no input or output. Its methods take an event of a branch, and return orders for the engine.
+/// A fork performs no input or output. The methods of a fork take an event of a branch, and return orders for the
+/// engine.
 package struct Fork: Sendable {
     package enum Phase: Hashable, Sendable {
-        /// No final response was sent upstream. The next phase can be any other phase.
+        /// The caller has no final response yet; the next phase can be any other phase.
         case proceeding
-        /// A branch declined with 6xx for all devices of the user, and the other branches are being cancelled. The next
-        /// phase is `answered` or `ended`.
+        /// A branch declined with 6xx for all devices of the user, and the other branches are being cancelled. The
+        /// phase after `declined` is `answered` or `ended`.
         case declined
-        /// The caller has sent CANCEL. The next phase is `answered` (by a 2xx that crossed the CANCEL) or `ended`.
+        /// The caller has sent CANCEL; the next phase is `answered` (by a 2xx that crossed the CANCEL) or `ended`.
         case cancelled
-        /// An operator ended the call. The caller has its final response, and the requests to phones are being
-        /// cancelled. The next phase is `ended`.
+        /// An operator ended the call: the caller has its final response, and the requests to phones are being
+        /// cancelled.
         case endedByOperator
-        /// The 2xx of a branch was sent upstream, and each later 2xx of another branch is sent upstream too. The next
-        /// phase is `ended`.
+        /// The caller has got the 2xx of a branch, and gets each later 2xx of another branch too.
         case answered
-        /// The final response was sent upstream, and every branch has ended.
+        /// The caller has got the final response, and every branch has ended.
         case ended
     }
 
@@ -47,32 +47,33 @@ package struct Fork: Sendable {
     }
 
     package enum Order: Sendable {
-        /// Send this response upstream.
+        /// Forward this response to the caller.
         case relay(SIPResponse)
-        /// Send this challenge upstream together with the challenges of other branches: the caller can answer them all
-        /// (RFC 3261 section 16.7 item 7).
+        /// Forward this challenge to the caller together with the challenges of other branches, all of which the caller
+        /// can answer (RFC 3261 section 16.7 item 7).
         case relayChallenge(SIPResponse, others: [SIPResponse])
-        /// Send the caller a response of this proxy.
+        /// Send the caller a response that this proxy itself creates.
         case respond(Status)
-        /// Send the caller a final response of this proxy instead of this response, which concerns only one next hop.
+        /// Send the caller a final response of this proxy instead of this response of a next hop, which concerns only
+        /// that next hop.
         case respondInstead(of: SIPResponse, Status)
         /// Forward the request to the destination in the settings, because no phone was found.
         case forward
         /// Send no final response, because no branch answered a request other than INVITE (RFC 4320 section 4.2).
         case giveUp
         case cancel(ClientTransactionID, CancelReason)
-        /// End the branch's wait for its device. If the branch's push was not sent yet, drop the push.
+        /// End the branch's wait for its device, and drop its push if the push was not sent yet.
         case stopWaiting(branch: Int)
-        /// Acknowledge this 2xx and send BYE, because the phone answered after the caller had got a refusal.
+        /// Send ACK and BYE for this 2xx, because the phone answered after the caller had got a refusal.
         case hangUp(SIPResponse, branch: Int, ClientTransactionID?)
     }
 
-    /// Who answered the call. Unlike ``phase``, this value stays when the fork ends.
+    /// Who answered the call; unlike ``phase``, this value stays when the fork ends.
     private enum Taker: UInt8 {
         case nobody
-        /// A branch answered, and its 2xx was sent upstream.
+        /// A branch answered, and the caller got its 2xx.
         case branch
-        /// The destination of a forward answered. For the called user, the call counts as missed.
+        /// The destination of a forward answered, so that the call counts as missed for the called user.
         case forward
         /// Somebody outside this proxy answered, as the Reason of the caller's CANCEL says.
         case elsewhere
@@ -83,8 +84,7 @@ package struct Fork: Sendable {
     private var taker = Taker.nobody
     package private(set) var branches: [ForkBranch]
     private var best = BestResponse()
-    /// Whether the request may be forwarded to one further destination if no phone is found. A fork forwards its
-    /// request at most once.
+    /// Whether the request may be forwarded to one further destination, once, if no phone is found.
     package var mayForward = false
     /// Whether the destination of the forward rings or has answered.
     private var forwardStands = false
@@ -97,8 +97,7 @@ package struct Fork: Sendable {
         self.branches = branches
     }
 
-    /// Continues the fork of an INVITE of an earlier run. In this run, the INVITE has not been sent yet. The store has
-    /// only the status codes of earlier responses.
+    /// Continues the fork of an INVITE that an earlier run handled, and that this run has not sent yet.
     package init(resuming stored: StoredCall) {
         let isAnswered = !stored.final.isEmpty
         self.init(isInvite: true, branches: stored.branches.map(ForkBranch.init))
@@ -118,7 +117,7 @@ package struct Fork: Sendable {
         if wasAnswered, branches.allSatisfy(\.isEnded) { phase = .ended }
     }
 
-    /// Sets the fork's phase from the end of a branch that an earlier run stored.
+    /// Sets the fork's phase from the end of a branch that ended in an earlier run.
     private mutating func note(_ end: ForkBranch.End) {
         switch end {
         case .succeeded:
@@ -137,10 +136,10 @@ package struct Fork: Sendable {
         }
     }
 
-    /// Ends the fork if all its branches ended in the earlier run. The engine has continued the other branches by now.
+    /// Ends a resumed fork if all its branches ended in the earlier run.
     package mutating func resumed() -> [Order] { closeIfDone() }
 
-    /// Ends the fork or forwards its request, because the called user has no device.
+    /// Ends the fork, or forwards its request, because the called user has no device.
     package mutating func hasNoDevice() -> [Order] { closeIfDone() }
 
     /// Whether the fork has left the phase `proceeding`, so that requests in progress get a CANCEL.
@@ -149,13 +148,13 @@ package struct Fork: Sendable {
     /// Whether somebody answered the call, through this proxy or elsewhere.
     package var isAnswered: Bool { taker == .branch || taker == .elsewhere }
 
-    /// Whether the 2xx of a branch was sent upstream. Unlike ``phase``, this value stays when the fork ends.
+    /// Whether the caller got the 2xx of a branch; unlike ``phase``, this value stays when the fork ends.
     package var wasAnswered: Bool { taker == .branch || taker == .forward }
 
-    /// Whether new branches may be started, because no final response was chosen yet.
+    /// Whether new branches may start, because no final response was chosen yet.
     package var acceptsBranches: Bool { phase == .proceeding }
 
-    /// The index of the branch that waits for this device.
+    /// The index of the branch that waits for this device; `nil` if no branch waits for the device.
     package func waitingBranch(of device: DeviceID) -> Int? {
         branches.firstIndex { $0.device == device && $0.isWaiting }
     }
@@ -168,9 +167,7 @@ package struct Fork: Sendable {
 
     // MARK: Sending
 
-    /// Adds a branch for a device that registered after the call's begin.
-    ///
-    /// - Returns: the index of the new branch.
+    /// Adds a branch for a device that registered after the call had begun, and returns the index of the branch.
     package mutating func added(_ device: DeviceID) -> Int {
         branches.append(ForkBranch(device: device))
         return branches.count - 1
@@ -196,8 +193,7 @@ package struct Fork: Sendable {
     /// See ``ForkBranch/resolving(_:)``.
     package mutating func resolving(_ branch: Int, _ ticket: ResolutionTicket) { branches[branch].resolving(ticket) }
 
-    /// Lets the branch wait for its device, because no response to the request has come. If the device answers later,
-    /// its answer still counts.
+    /// Lets a branch wait for its device, because no response to the request has come; a late response still counts.
     package mutating func fellSilent(_ branch: Int) { branches[branch].fellSilent() }
 
     /// See ``ForkBranch/sent(as:on:)``.
@@ -212,21 +208,21 @@ package struct Fork: Sendable {
 
     package mutating func pushAsked(_ branch: Int, _ push: PushID) { branches[branch].pushAsked(push) }
 
-    /// Notes that the push was sent to the provider.
+    /// Notes that the branch's push was sent to its provider.
     package mutating func pushLeft(_ branch: Int) { branches[branch].pushLeft() }
 
-    /// Notes that the provider has refused the push, so that the engine may send it again.
+    /// Notes that the provider has refused the branch's push, so that the engine may send the push again.
     package mutating func pushRefused(_ branch: Int) { branches[branch].pushRefused() }
 
-    /// Notes the provider's final result for the push.
+    /// Notes the provider's final result for the branch's push.
     package mutating func pushFinished(_ branch: Int, isAccepted: Bool) {
         _ = branches[branch].takePush()
         if isAccepted { branches[branch].pushTaken() }
     }
 
-    /// Notes that the provider has accepted a push that the branch no longer waited for, so that the phone may ring.
+    /// Notes that the provider has accepted a push for which the branch no longer waited, so that the phone may ring.
     ///
-    /// - Returns: whether the branch is still active, so that the result matters.
+    /// - Returns: false if the branch has ended, so that the push does not matter.
     package mutating func pushTaken(_ branch: Int) -> Bool {
         guard !branches[branch].isEnded else { return false }
         branches[branch].pushTaken()
@@ -242,7 +238,7 @@ package struct Fork: Sendable {
     /// See ``ForkBranch/takeRecord()``.
     package mutating func takeRecord(_ branch: Int) -> RecordID? { branches[branch].takeRecord() }
 
-    /// Notes that the store has the branch's present state.
+    /// Notes that the journal has the present state of the branch.
     package mutating func wasWritten(_ branch: Int) { branches[branch].wasWritten() }
 
     /// Notes that ``WakeDesk`` lists the call under the branch's device.
@@ -252,16 +248,16 @@ package struct Fork: Sendable {
 
     // MARK: Responses and ends
 
-    /// Handles a response of 101 to 199.
+    /// Handles a provisional response of a branch, from 101 to 199.
     package mutating func provisionalReceived(_ response: SIPResponse, on branch: Int) -> [Order] {
         if isForward(branch) { return forwardRang(response, on: branch) }
         noteDevice(branch, response.status)
         return phase == .proceeding ? [.relay(response)] : []
     }
 
-    /// Handles a 2xx. Every 2xx to an INVITE is sent upstream (RFC 3261 section 16.7 item 5).
+    /// Handles a 2xx of a branch: every 2xx to an INVITE is sent to the caller (RFC 3261 section 16.7 item 5).
     ///
-    /// If the 2xx came in an earlier transaction, from before the device moved, the present transaction is cancelled.
+    /// If the 2xx came in a transaction from before the device moved, the present transaction is cancelled.
     package mutating func successReceived(
         _ response: SIPResponse, on branch: Int, from client: ClientTransactionID? = nil
     ) -> [Order] {
@@ -291,18 +287,18 @@ package struct Fork: Sendable {
             return (isInvite ? [.relay(response)] : []) + closeIfDone()
         case .endedByOperator: return [.hangUp(response, branch: branch, client)] + closeIfDone()
         case .ended:
-            // The device sends its 2xx again until it gets the caller's ACK.
+            // A 2xx to an INVITE is forwarded even now, because the device repeats it until it gets the caller's ACK.
             return isInvite ? [.relay(response)] : []
         }
     }
 
-    /// Ends a branch that failed with a status of 300 or more. `response` is `nil` if this proxy chose the status.
+    /// Ends a branch that failed with a status of 300 or more; `response` is `nil` if this proxy chose the status.
     package mutating func failed(_ branch: Int, with status: Status, response: SIPResponse?) -> [Order] {
         guard branches.indices.contains(branch), !branches[branch].isEnded else { return [] }
         if isForward(branch) { return forwardFailed(branch, response == nil ? .gaveUp(status) : .failed(status)) }
         if response != nil { noteDevice(branch, status) }
         var orders: [Order] = []
-        // The INVITE may still reach a silent device. Therefore the INVITE is cancelled, and a later 2xx still counts.
+        // The INVITE to a silent device is cancelled, because it may still reach the device; a later 2xx still counts.
         if isInvite, case .silent(let client) = branches[branch].state { orders = [.cancel(client, .moved)] }
         branches[branch].ended(response == nil ? .gaveUp(status) : .failed(status))
         best.consider(status, response)
@@ -320,19 +316,16 @@ package struct Fork: Sendable {
         return failed(branch, with: .serviceUnavailable, response: nil)
     }
 
-    /// Ends a branch without any response that could be forwarded: the branch of a request other than INVITE that timed
-    /// out.
+    /// Ends a branch that has no response to forward: a request other than INVITE that timed out.
     package mutating func silenced(_ branch: Int) -> [Order] {
         guard branches.indices.contains(branch), !branches[branch].isEnded else { return [] }
         branches[branch].silenced()
         return closeIfDone()
     }
 
-    /// Handles the caller's CANCEL. `answeredElsewhere` means that its Reason says that the call was answered
-    /// elsewhere.
+    /// Handles the caller's CANCEL; `answeredElsewhere` is true if its Reason says that the call was answered elsewhere.
     ///
-    /// The fork believes this Reason even after a branch declined with 6xx, or when the CANCEL crossed the final
-    /// response.
+    /// The Reason counts even if a branch has declined with 6xx, or if the CANCEL crossed the final response.
     package mutating func cancelReceived(answeredElsewhere: Bool = false) -> [Order] {
         if answeredElsewhere, taker == .nobody { taker = .elsewhere }
         guard phase == .proceeding else { return [] }
@@ -340,15 +333,15 @@ package struct Fork: Sendable {
         return endOthers(answeredElsewhere ? .answeredElsewhere : .callerCancelled) + closeIfDone()
     }
 
-    /// Ends the call for an operator: the caller gets this status immediately, and phones that have the INVITE are
-    /// cancelled.
+    /// Ends the call for an operator: the caller gets this status immediately, and phones that have the INVITE get a
+    /// CANCEL.
     package mutating func endedByOperator(with status: Status) -> [Order] {
         guard phase == .proceeding else { return [] }
         phase = .endedByOperator
         return [.respond(status)] + endOthers(.endedByOperator(status)) + closeIfDone()
     }
 
-    /// Ends the wait for devices at its time limit (R18).
+    /// Ends the wait for devices, because the call's time limit is reached (R18).
     package mutating func deadlineReached() -> [Order] {
         if forwardsNow { return goesForward() }
         return endWaits()
@@ -363,19 +356,19 @@ package struct Fork: Sendable {
 
     // MARK: Devices that move
 
-    /// Lets the branch wait for its device again, because the device has moved or its connection has ended. A late 2xx
-    /// in the earlier transaction still counts.
+    /// Lets a branch wait for its device again, because the device has moved or its connection has ended. A late 2xx in
+    /// the earlier transaction of the branch still counts.
     package mutating func recalled(_ branch: Int) { branches[branch].recalled() }
 
-    /// Ends a cancelled branch without its final response, because its device cannot be reached now. A late 2xx of the
-    /// device still counts.
+    /// Ends a cancelled branch without a final response, because its device cannot be reached now. A late 2xx from the
+    /// device of an abandoned branch still counts.
     package mutating func abandoned(_ branch: Int) -> [Order] {
         guard branches[branch].abandoned() else { return [] }
         best.consider(.requestTerminated, nil)
         return closeIfDone()
     }
 
-    /// Handles an earlier transaction of a branch that got a response other than a 2xx, or failed without a response.
+    /// Handles an earlier transaction of a branch that failed, or that got a response other than 2xx.
     package mutating func formerSpoke(_ status: Status, _ client: ClientTransactionID, of branch: Int) {
         noteDevice(branch, status)
         if status.isFinal { formerEnded(client, of: branch) }
@@ -385,15 +378,13 @@ package struct Fork: Sendable {
         branches[branch].formerEnded(client)
     }
 
-    /// Handles a 482 of a branch. The branch waits for its device again, unless the 482 is final.
+    /// Handles a 482 of a branch, which waits for its device again unless the 482 is final.
     package mutating func loopReported(on branch: Int) -> ForkBranch.Loop {
         phase == .proceeding ? branches[branch].loopReported() : .isFinal
     }
 
-    /// Handles a transaction of the branch that ended without a 2xx.
-    ///
-    /// - Returns: whether the branch was in the state `takingBack`. In any other state, the transaction's result
-    ///   counts.
+    /// Notes that a transaction of the branch ended without a 2xx, and returns whether the branch was in the state
+    /// `takingBack`.
     package mutating func takenBack(_ branch: Int, _ client: ClientTransactionID) -> Bool {
         branches[branch].takenBack(client)
     }
@@ -407,7 +398,7 @@ package struct Fork: Sendable {
         branches[branch].deviceSpoke()
     }
 
-    /// Ends waiting branches, and orders the CANCEL of requests that were sent.
+    /// Ends the branches that wait, and orders a CANCEL for each INVITE that was sent.
     private mutating func endOthers(_ reason: CancelReason) -> [Order] {
         var orders: [Order] = []
         for index in branches.indices {
@@ -421,7 +412,7 @@ package struct Fork: Sendable {
     private mutating func closeIfDone() -> [Order] {
         guard phase != .ended, branches.allSatisfy(\.isEnded) else { return [] }
         if forwardsNow { return goesForward() }
-        // The called user has no device, and the destination of the forward has refused.
+        // The caller gets 480 if the called user has no device and the destination of the forward has refused.
         if best.status == nil, branches.indices.allSatisfy(isForward) { best.consider(.temporarilyUnavailable, nil) }
         defer { phase = .ended }
         switch phase {
@@ -434,15 +425,15 @@ package struct Fork: Sendable {
 
 // MARK: A forward
 
-/// Forwards a call to one further destination if no phone is found. Until this destination rings or answers, the call
-/// still waits for the phones.
+/// Forwards a call to one further destination if no phone is found; the call waits for phones until this destination
+/// rings or answers.
 extension Fork {
     /// Whether the request was forwarded, or is being forwarded.
     package var hasForward: Bool { forwardBranch >= 0 }
 
     package func isForward(_ branch: Int) -> Bool { branch == Int(forwardBranch) }
 
-    /// Whether the request was forwarded, and the destination has neither rung nor failed yet.
+    /// Whether the request was forwarded, and its destination has neither rung nor failed yet.
     package var isForwardPending: Bool {
         guard forwardBranch >= 0, !forwardStands, phase == .proceeding else { return false }
         switch branches[Int(forwardBranch)].state {
@@ -457,15 +448,15 @@ extension Fork {
     /// Whether somebody answered: a phone, somebody elsewhere, or the destination of a forward.
     package var isAnsweredOrForwarded: Bool { taker != .nobody }
 
-    /// Whether the wait for every phone has ended without success. A phone that could not be reached counts.
+    /// Whether the wait for every phone has ended without success; a phone that could not be reached counts too.
     package var foundNobody: Bool {
         branches.indices.allSatisfy { isForward($0) || branches[$0].end == .gaveUp(.temporarilyUnavailable) }
     }
 
-    /// Whether the request is forwarded as soon as the wait for all phones is over.
+    /// Whether the request is forwarded as soon as the wait for all phones ends.
     package var forwardsNow: Bool { forwardsAfter(nil) }
 
-    /// Whether the request is forwarded as soon as the wait for this branch is over; for `nil`, the wait for all
+    /// Whether the request is forwarded as soon as the wait of this branch ends; `nil` stands for the waits of all
     /// branches.
     package func forwardsAfter(_ branch: Int?) -> Bool {
         guard mayForward, phase == .proceeding else { return false }
@@ -487,10 +478,10 @@ extension Fork {
         return branches.count - 1
     }
 
-    /// Ends the fork, because the request cannot be forwarded any more.
+    /// Ends the fork, because its request cannot be forwarded any more.
     package mutating func forwardImpossible() -> [Order] { endWaits() + closeIfDone() }
 
-    /// Ends the wait for one device before the wait for the other devices ends.
+    /// Ends the wait for one device before the waits for the other devices end.
     package mutating func waitIsOver(_ branch: Int) -> [Order] {
         guard branches[branch].isWaiting else { return [] }
         if forwardsAfter(branch) { return goesForward() }
@@ -527,7 +518,7 @@ extension Fork {
         return waits + [.relay(response)] + endOthers(.declinedElsewhere(.temporarilyUnavailable)) + closeIfDone()
     }
 
-    /// Handles a refusal by the forward's destination. The caller does not get this response, because the caller called
+    /// Handles a refusal by the forward's destination, which is not sent to the caller, because the caller called
     /// somebody else.
     private mutating func forwardFailed(_ branch: Int, _ end: ForkBranch.End) -> [Order] {
         branches[branch].ended(end)

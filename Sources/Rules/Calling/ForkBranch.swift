@@ -6,32 +6,29 @@ package import Routing
 package import SIPGrammar
 package import SIPTransactions
 
-/// One target of a fork: a device of our users, or another next hop. Only the fork changes its branches.
+/// One target of a fork: a device of our users, or another next hop.
 package struct ForkBranch: Sendable {
     package enum State: Hashable, Sendable {
-        /// The request was not sent yet. The next state is `waiting`, `resolving`, `calling` or `ended`.
+        /// The request was not sent yet; the next state is `waiting`, `resolving`, `calling` or `ended`.
         case unsent
-        /// An earlier run of the daemon left the branch active, and may have cancelled it. The next state can be any
-        /// except `unsent`.
+        /// An earlier run of the daemon left the branch active or cancelled; the next state can be any except `unsent`.
         case resumed(cancelled: Fork.CancelReason?)
-        /// The branch waits until its device registers or shows life. The next state is `resolving` or `calling` when
-        /// the device registers or shows life, or `ended`.
+        /// The branch waits until its device registers or shows life; the next state is `resolving`, `calling` or
+        /// `ended`.
         case waiting
-        /// The addresses of the next hop are being looked up. The next state is `calling`, `cancelled` (for an INVITE
-        /// that an earlier run cancelled) or `ended`.
+        /// The addresses of the next hop are being looked up; the next state is `calling`, `ended`, or `cancelled` if
+        /// an earlier run cancelled the INVITE.
         case resolving(ResolutionTicket, cancelled: Fork.CancelReason?)
-        /// The request was sent in this client transaction. The next state is `silent`, `takingBack`, `cancelled`,
-        /// `ended`, or `waiting` when the device has moved or its connection has ended.
+        /// The request was sent in this client transaction; the next state is `silent`, `takingBack`, `cancelled`,
+        /// `ended`, or `waiting` if the device's flow changes.
         case calling(ClientTransactionID)
-        /// The device received the request twice and refused the later copy. The earlier of the two transactions, named
-        /// here, is being cancelled. When the earlier transaction is over, the request is sent again. The next state is
-        /// `waiting`, `cancelled` or `ended`.
+        /// The device got the request twice and refused the later copy, so the earlier transaction is being cancelled.
+        /// When the cancelled transaction is over, the request is sent again.
         case takingBack(ClientTransactionID)
-        /// The request was sent and no response came: the device may sleep, and the branch waits for the device. The
-        /// transaction of the request continues. The next state is `calling` when the device responds, `waiting` when
-        /// the device has moved, or `ended`.
+        /// The request was sent, and no response came: the device may sleep, and the branch waits for it. The client
+        /// transaction of a silent branch continues: a response leads to `calling`.
         case silent(ClientTransactionID)
-        /// The request is cancelled. The final response to the request ends the branch. The next state is `ended`.
+        /// The request was cancelled; its final response ends the branch.
         case cancelled(ClientTransactionID, Fork.CancelReason)
         case ended(End)
     }
@@ -56,7 +53,7 @@ package struct ForkBranch: Sendable {
         case taken
     }
 
-    /// Whether the device has shown that it knows of the call: by a response of 180 or more, other than 408 and 503
+    /// Whether the device has shown that it knows of the call, by a response of 180 or more, other than 408 and 503
     /// (reading A21).
     private enum Knowledge: UInt8 {
         case none
@@ -65,28 +62,27 @@ package struct ForkBranch: Sendable {
         case sinceRecord
     }
 
-    // Small properties are declared together and leave no gaps, because many calls are kept in memory.
+    // Small properties are declared together, so that they leave no gaps: many calls are kept in memory.
     package private(set) var state = State.unsent
     private var waking = Waking.none
     private var knowledge = Knowledge.none
     /// Whether the request was sent more than once, because the device moved.
     package private(set) var hasMoved = false
-    /// The number of 482 responses by which the device refused the request because it got the request twice.
+    /// How often the device refused the request with 482, because it got the request twice.
     private var loops: UInt8 = 0
-    /// Whether any response, including 100, has come since the request was first sent, or since the branch was
-    /// recalled.
+    /// Whether a response, including 100, has come since the request was first sent or the branch was last recalled.
     package private(set) var wasHeard = false
     /// Whether ``WakeDesk`` lists the branch's call under its device.
     package private(set) var isListed = false
-    /// The value of ``news`` when the branch was last written to the store.
+    /// The value of ``news`` when the branch was last written to the journal.
     private var written: UInt8 = 0
     /// The binding that the branch calls; `nil` for the upstream and for next hops inside a dialog.
     @PackedOptional package private(set) var device: DeviceID?
-    /// The push for this branch, while it is active.
+    /// The push for this branch, until the push has a final outcome.
     @PackedOptional package private(set) var push: PushID?
-    /// The branch's record in the timeline, until the record has the branch's end.
+    /// The branch's record in the timeline, until the end of the branch is written into the record.
     @PackedOptional package private(set) var record: RecordID?
-    /// The data about the way of the request. To save memory, a branch that has sent nothing has none.
+    /// The flow, contact and earlier transactions of the request; absent, to save memory, until the request is sent.
     private var course = BoxedOptional<Course>()
 
     private struct Course: Sendable {
@@ -96,15 +92,14 @@ package struct ForkBranch: Sendable {
         var former: [ClientTransactionID] = []
     }
 
-    /// Creates a branch whose request was not sent yet. If `device` is `nil`, the target of the branch is a next hop
-    /// and not a device of our users.
+    /// Creates a branch whose request was not sent yet; `device` is `nil` for a next hop that is no device of our
+    /// users.
     package init(device: DeviceID?) { self.device = device }
 
-    /// Restores a branch of an earlier run. In this run, the request has not been sent yet.
+    /// Restores a branch of an earlier run, whose request was not sent in this run yet.
     package init(resuming stored: StoredCall.Branch) {
         device = stored.device
-        // If the provider has not accepted a push, it is sent again. A phone that could be reached when the call
-        // arrived gets no second push.
+        // A push that was not accepted is sent again, unless the phone could be reached when the call arrived.
         if stored.wasWoken || stored.stage == .called && stored.code != nil { waking = .taken }
         if stored.deviceKnows { knowledge = .before }
         hasMoved = stored.hasMoved
@@ -121,12 +116,12 @@ package struct ForkBranch: Sendable {
 
     // MARK: Questions
 
-    /// The registered contact that got the request in place of the branch's device. Only a device that was reported
-    /// over HTTP and has not registered is replaced by a contact.
+    /// The registered contact that got the request in place of the branch's device, which an app reported over HTTP and
+    /// which has not registered.
     package var contact: DeviceID? { course.value?.contact }
 
-    /// A hash of the flow and Path on which the device was registered when the request was last sent. If the present
-    /// hash differs, the device has moved.
+    /// A hash of the flow and Path with which the device was registered when the request was last sent; another hash
+    /// now means that the device has moved.
     package var routeHash: Int? { course.value?.routeHash }
 
     /// Earlier transactions of the branch, from before the device moved, that may still get a response.
@@ -180,20 +175,21 @@ package struct ForkBranch: Sendable {
     /// Whether the provider has accepted the push, so that the phone may ring.
     package var wasWoken: Bool { waking == .taken }
 
-    /// Whether the device knows of the call: it sent a response of 180 or more, other than 408 and 503 (reading A21).
+    /// Whether the device has sent a response of 180 or more, other than 408 and 503, so that it knows of the call
+    /// (reading A21).
     package var deviceKnows: Bool { knowledge != .none }
-    /// Whether the device sent a response of 180 or more, other than 408 and 503, since the branch's timeline record
-    /// began.
+    /// Whether the device has sent a response of 180 or more, other than 408 and 503, since the branch's timeline
+    /// record began.
     package var hasRung: Bool { knowledge == .sinceRecord }
 
-    /// Whether the branch calls the given binding, as its own device or in place of its own device.
+    /// Whether the branch calls the given binding, either as its device or in place of its device.
     package func isOf(_ binding: DeviceID) -> Bool { device == binding || contact == binding }
 
     /// The binding whose flow gets the request.
     package var addressee: DeviceID? { contact ?? device }
 
-    /// Whether the given contact, which is registered on the way with the hash `present`, already has the request from
-    /// this branch.
+    /// Whether the given contact already has the request from this branch, if `present` is the present ``routeHash`` of
+    /// the contact.
     package func hasReached(_ binding: DeviceID, by present: Int) -> Bool {
         guard isOf(binding) else { return false }
         if deviceKnows { return true }
@@ -203,10 +199,10 @@ package struct ForkBranch: Sendable {
 
     // MARK: Sending
 
-    /// Begins the wait for the branch's device. The request was not sent.
+    /// Begins the wait for the branch's device, before the request is sent.
     package mutating func waits() { state = .waiting }
 
-    /// Notes the way on which the device is registered now, just before the request is sent.
+    /// Notes the hash of the flow or Path with which the device is registered, just before the request is sent.
     package mutating func aimed(routeHash: Int) {
         if self.routeHash != routeHash { course.change(orNew: Course()) { $0.routeHash = routeHash } }
     }
@@ -227,28 +223,28 @@ package struct ForkBranch: Sendable {
     /// Notes that the look-up of the next hop has begun.
     package mutating func resolving(_ ticket: ResolutionTicket) { state = .resolving(ticket, cancelled: cancellation) }
 
-    /// Notes that the request was sent. A branch that an earlier run cancelled stays cancelled.
+    /// Notes that the request was sent; a branch that an earlier run cancelled stays cancelled.
     package mutating func sent(as client: ClientTransactionID, on flow: Flow) {
         state = cancellation.map { .cancelled(client, $0) } ?? .calling(client)
         if self.flow != flow { course.change(orNew: Course()) { $0.flow = flow } }
     }
 
-    /// Notes that no response to the request has come in time. A late response still counts.
+    /// Notes that no response to the request has come in time; a late response still counts.
     package mutating func fellSilent() { if case .calling(let client) = state { state = .silent(client) } }
 
-    /// Notes a response to one of the branch's transactions. A response to the present transaction ends the state
+    /// Notes a response to one of the branch's transactions; a response to the present transaction ends the state
     /// `silent`.
     package mutating func heard(_ client: ClientTransactionID) {
         wasHeard = true
         if state == .silent(client) { state = .calling(client) }
     }
 
-    /// Notes that the device sent a response of 180 or more.
+    /// Notes that the device has sent a response of 180 or more, so that it knows of the call.
     mutating func deviceSpoke() { knowledge = .sinceRecord }
 
     // MARK: The device moves
 
-    /// Lets the branch wait for its device again. A late 2xx in the present transaction still counts.
+    /// Lets the branch wait for its device again; a late 2xx in the present transaction still counts.
     package mutating func recalled() {
         guard let client else { return }
         becomesFormer(client)
@@ -259,16 +255,16 @@ package struct ForkBranch: Sendable {
 
     /// The action after a 482 from a device that got the request in two transactions.
     package enum Loop: Hashable, Sendable {
-        /// Cancel the given transaction, by which the device rings. When this transaction has ended, the request is
-        /// sent again.
+        /// Cancel the given transaction, by which the device rings, and send the request again when the transaction has
+        /// ended.
         case takeBack(ClientTransactionID)
         /// Send the request again immediately, because the earlier transaction is over.
         case repeatNow
-        /// Treat the 482 as the branch's final response, because it has another cause or came too often.
+        /// Treat the 482 as the final response of the branch, because it has another cause or came too often.
         case isFinal
     }
 
-    /// Handles a 482: the device got the request twice, and refused the later copy.
+    /// Handles a 482 of a device that got the request twice and refused the later copy.
     package mutating func loopReported() -> Loop {
         guard hasMoved, loops < Self.mostLoops else { return .isFinal }
         deviceSpoke()
@@ -284,13 +280,11 @@ package struct ForkBranch: Sendable {
 
     private static let mostLoops: UInt8 = 3
 
-    /// Handles a transaction of the branch that ended without a 2xx. In the state `takingBack`, the branch waits for
-    /// its device now.
+    /// Notes that a transaction of the branch ended without a 2xx, and returns whether the branch was in the state
+    /// `takingBack`.
     ///
-    /// If several former transactions exist, nobody knows which of them reached the device until the device responds to
-    /// one of them.
-    ///
-    /// - Returns: whether the branch was in the state `takingBack`.
+    /// A branch in the state `takingBack` waits for its device from now on. Until the device responds, nobody knows
+    /// which of several former transactions has reached the device.
     package mutating func takenBack(_ client: ClientTransactionID) -> Bool {
         guard case .takingBack(let present) = state else { return false }
         if present != client { becomesFormer(present) }
@@ -309,7 +303,7 @@ package struct ForkBranch: Sendable {
 
     // MARK: The end
 
-    /// Cancels the branch. If no transaction is in progress, the branch ends immediately.
+    /// Cancels the branch, which ends immediately if no transaction is in progress.
     ///
     /// - Returns: the transaction that was in progress, and whether the branch waited for its device.
     package mutating func cancelled(_ reason: Fork.CancelReason) -> (client: ClientTransactionID?, wasWaiting: Bool) {
@@ -326,7 +320,7 @@ package struct ForkBranch: Sendable {
         return was
     }
 
-    /// Ends the branch. The end of a cancelled branch is the reason of its CANCEL.
+    /// Ends the branch; a cancelled branch keeps the reason of its CANCEL as its end.
     package mutating func ended(_ end: End) {
         if case .silent(let client) = state { becomesFormer(client) }
         state = .ended(cancellation.map { .cancelled($0) } ?? end)
@@ -335,16 +329,15 @@ package struct ForkBranch: Sendable {
     /// Ends the branch without a response that could be forwarded.
     package mutating func silenced() { state = .ended(.silent) }
 
-    /// Notes a 2xx of the device in the given transaction. If the caller already has a refusal, the branch keeps its
+    /// Notes a 2xx of the device in the given transaction; if the caller already has a refusal, the branch keeps its
     /// earlier end.
     package mutating func succeeded(by client: ClientTransactionID?, isRefused: Bool) {
         state = .ended(isRefused ? end ?? .silent : .succeeded)
         if let client { formerEnded(client) }
     }
 
-    /// Ends a cancelled branch before its final response comes. A 2xx of the branch's transaction still counts.
-    ///
-    /// - Returns: whether the branch had been cancelled.
+    /// Ends a cancelled branch before its final response comes, and returns false if the branch was not cancelled. A
+    /// 2xx in the transaction of an abandoned branch still counts.
     package mutating func abandoned() -> Bool {
         guard case .cancelled(let client, let reason) = state else { return false }
         becomesFormer(client)
@@ -356,32 +349,30 @@ package struct ForkBranch: Sendable {
 
     package mutating func pushAsked(_ push: PushID) { self.push = push }
 
-    /// Notes that the push was sent to the provider.
+    /// Notes that the branch's push was sent to its provider.
     package mutating func pushLeft() { if waking == .none { waking = .left } }
 
-    /// Notes that the provider has refused the push, so that the engine may send it again.
+    /// Notes that the provider has refused the branch's push, so that the engine may send the push again.
     package mutating func pushRefused() { if waking == .left { waking = .none } }
 
-    /// Notes that the provider has accepted the push, so that the phone may ring. The branch may have stopped waiting
-    /// before.
+    /// Notes that the provider has accepted the branch's push, so that the phone may ring even if the branch has
+    /// stopped waiting.
     package mutating func pushTaken() { waking = .taken }
 
-    /// Removes the push from the branch, because the push is over or no longer needed.
-    ///
-    /// - Returns: the push, if the branch had one.
+    /// Removes and returns the branch's push, because the push is over or no longer needed.
     package mutating func takePush() -> PushID? {
         defer { push = nil }
         return push
     }
 
-    /// Sets the branch's timeline record, which begins now. Earlier responses of the device belong to the previous
-    /// record.
+    /// Sets the new timeline record of the branch; earlier responses of the device belong to the previous record.
     package mutating func recorded(as record: RecordID) {
         self.record = record
         if knowledge == .sinceRecord { knowledge = .before }
     }
 
-    /// Removes the timeline record from the branch. The caller of this method writes the branch's end into the record.
+    /// Removes and returns the branch's timeline record, into which the caller of this method writes the end of the
+    /// branch.
     package mutating func takeRecord() -> RecordID? {
         defer { record = nil }
         return record
@@ -391,13 +382,13 @@ package struct ForkBranch: Sendable {
 
     package mutating func wasUnlisted() { isListed = false }
 
-    /// Notes that the store has the branch's present state.
+    /// Notes that the journal has the branch's present state.
     package mutating func wasWritten() { written = news }
 
-    /// Whether the branch has changed since it was last written to the store.
+    /// Whether the branch has changed since it was last written to the journal.
     package var hasNews: Bool { written != news }
 
-    /// A few bits that change whenever the stored form of the branch changes.
+    /// Some bits that change whenever the stored form of the branch changes.
     private var news: UInt8 {
         let stage: UInt8 =
             switch self.stage {
@@ -408,12 +399,11 @@ package struct ForkBranch: Sendable {
         let end = self.end
         return stage | (wasWoken ? 4 : 0) | (deviceKnows ? 8 : 0) | (hasMoved ? 16 : 0) | (end != nil ? 32 : 0)
             | (push != nil || wasPushed ? 64 : 0)
-            // A phone may answer after its branch has failed or was cancelled, and the 2xx then changes the branch's
-            // end.
+            // A late 2xx changes the end of a branch that has failed or was cancelled.
             | (end == .succeeded ? 128 : 0)
     }
 
-    /// The branch's state, as the store and operators see it.
+    /// The state of the branch, as the journal and operators see it.
     package var stage: StoredCall.Branch.Stage {
         switch state {
         case .waiting: .waiting
@@ -424,7 +414,7 @@ package struct ForkBranch: Sendable {
 }
 
 extension ForkTarget {
-    /// A hash that stands for the way to the device: a hash of the device's flow or, behind an edge, of the edge's
-    /// Path. The edge's flow would not identify the device, because many devices share it.
+    /// A hash that stands for the way to the device: a hash of its flow or, behind an edge, of the Path. An edge's flow
+    /// would not identify the device, because many devices share the edge's flow.
     package var routeHash: Int { path.isEmpty ? flow.hashValue : path.hashValue }
 }

@@ -8,8 +8,8 @@ import Routing
 package import SIPGrammar
 import Timekeeping
 
-/// Counts the held requests of each caller and callee: their number and bytes (T11.3, T32.2). A request is held while
-/// it waits for a final response.
+/// Counts the waiting requests of each caller and callee, and their bytes (T11.3, T32.2). A request counts as waiting
+/// until its final response.
 package struct HeldShares: ~Copyable, Sendable {
     package struct Share: Sendable {
         package fileprivate(set) var calls = 0
@@ -26,11 +26,11 @@ package struct HeldShares: ~Copyable, Sendable {
         }
     }
 
-    /// The caller and the callee to whom a request counts.
+    /// The caller and the callee whose limits apply to a request.
     package struct Parties: Sendable {
-        /// The caller; `nil` for a request that no caller is responsible for.
+        /// The caller whose limits apply; `nil` if no caller is responsible for the request.
         package fileprivate(set) var caller: Caller?
-        /// The hash of the called user; `nil` if the callee is not our user.
+        /// A hash of the called user; `nil` if the callee is none of our users.
         package fileprivate(set) var callee: UInt64?
 
         package init(caller: Caller? = nil, callee: UInt64? = nil) {
@@ -44,7 +44,7 @@ package struct HeldShares: ~Copyable, Sendable {
         fileprivate static func untrusted(at callee: UInt64) -> UInt64 { ~callee }
     }
 
-    /// The slot indexes in ``HeldShares/shares`` at which a request is counted.
+    /// The slot indexes in ``HeldShares/shares`` at which one request is counted.
     package struct Claim: Sendable {
         @PackedOptional fileprivate var caller: Int32?
         @PackedOptional fileprivate var callee: Int32?
@@ -52,11 +52,12 @@ package struct HeldShares: ~Copyable, Sendable {
         @PackedOptional fileprivate var pair: Int32?
     }
 
-    /// The number of all INVITEs without a final response, and the bytes of all held requests.
+    /// The number of all INVITEs without a final response, and the bytes of all waiting requests.
     package private(set) var all = Share()
     /// The part of ``all`` that belongs to callers who are not trusted.
     package private(set) var untrusted = Share()
-    /// The counts of each caller, each callee and each pair of both, by a hash. A count of zero is not stored.
+    /// The counts for each caller, each callee and each pair of caller and callee, by a hash; a count of zero is not
+    /// stored.
     private var shares = PlacedTable<UInt64, Share>(empty: Share())
 
     /// The count of all requests to this callee.
@@ -68,7 +69,7 @@ package struct HeldShares: ~Copyable, Sendable {
     package mutating func take(_ share: Share, for parties: Parties) -> Claim {
         all += share
         var claim = Claim()
-        // A trusted peer sends the calls of many callers, so its requests are not counted for one caller.
+        // A trusted peer sends the calls of many callers, so its requests do not count for one caller.
         if let caller = parties.caller, !caller.isTrusted {
             untrusted += share
             claim.caller = take(share, for: caller.rawValue)
@@ -105,19 +106,20 @@ package struct HeldShares: ~Copyable, Sendable {
 
     // MARK: Limits
 
-    /// The reason why a new request cannot be held.
+    /// The reason why the limits leave no room for a new request.
     package enum Refusal: Hashable, Sendable {
-        /// The proxy holds too many requests. Some room is reserved for trusted peers.
+        /// Too many requests wait in the proxy, where some room is reserved for trusted peers.
         case proxyFull
-        /// The proxy holds too many requests of this caller.
+        /// Too many requests of this caller wait in the proxy.
         case callerFull
-        /// The proxy holds too many requests for this callee, from all callers or from this caller.
+        /// Too many requests for this callee wait in the proxy, from all callers or from this caller.
         case calleeFull
     }
 
-    /// The limits for held bytes and INVITEs, copied from the settings, which are large.
+    /// The limits for waiting bytes and INVITEs, copied from the settings because the settings are large.
     package struct Limits: Sendable {
-        /// The limits for all held requests together. Requests of trusted peers are limited only by the total of bytes.
+        /// The limits for all waiting requests together; requests of trusted peers are limited only by the total of
+        /// bytes.
         fileprivate let bytes, calls: FairShare
         /// The limits for one callee.
         fileprivate let bytesAtCallee, callsAtCallee: FairShare
@@ -131,7 +133,7 @@ package struct HeldShares: ~Copyable, Sendable {
         }
     }
 
-    /// The reason why a request of this size cannot be held; `nil` if it can.
+    /// The reason why the limits leave no room for a request of this size; `nil` if they have room.
     package func refusal(of size: Int, isInvite: Bool, for parties: Parties, _ limits: Limits) -> Refusal? {
         guard let caller = parties.caller else { return all.bytes + size > limits.bytes.whole ? .proxyFull : nil }
         func refusal(_ amount: Int, _ share: FairShare, _ all: Int, _ untrusted: Int, _ own: Int) -> FairShare.Refusal?
@@ -141,8 +143,7 @@ package struct HeldShares: ~Copyable, Sendable {
                 isTrusted: caller.isTrusted)
         }
         if caller.isTrusted {
-            // A trusted peer sends the calls of many callers, so only the total of bytes is checked here. Calls to our
-            // users are checked in `userCall`, and the number of calls to the PBX has no total limit.
+            // A trusted peer sends the calls of many callers, so only the total of bytes limits its requests.
             if all.bytes + size > limits.bytes.whole { return .proxyFull }
         } else {
             let own = self[caller: caller]
@@ -176,8 +177,8 @@ extension Caller {
         self.init(hash: hash.value, isTrusted: false)
     }
 
-    /// Creates the caller that a trusted peer names in P-Asserted-Identity, or else in From. An anonymous caller counts
-    /// as the trusted peer itself.
+    /// Creates the caller that a trusted peer names in P-Asserted-Identity, or else in From; an anonymous caller counts
+    /// as the peer itself.
     package init(namedIn request: SIPRequest, by peer: IPAddress) {
         let asserted = request.frame.firstValue(of: .pAssertedIdentity).flatMap(CallerIdentity.uri(of:))
             .flatMap { SIPURI($0) }
@@ -198,7 +199,7 @@ extension Caller {
 }
 
 extension AddressOfRecord {
-    /// A 64-bit hash of the user, the key in ``HeldShares``.
+    /// A 64-bit hash of the user, which is the key in ``HeldShares``.
     package var shareNumber: UInt64 {
         var hash = FNV1a()
         hash.mix(3)

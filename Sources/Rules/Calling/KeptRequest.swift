@@ -1,13 +1,14 @@
 package import Bytes
 
-/// The bytes of a request that waits for its answer.
+/// The bytes of a request that waits for its final response.
 ///
-/// A waiting call needs most of its memory for its INVITE. INVITEs from one PBX differ only in a few names and numbers.
-/// Therefore older calls store only the difference from an earlier INVITE (see ``RequestPacker``).
+/// INVITEs from one PBX differ only in a few names and numbers, so an older call stores only the difference from an
+/// earlier INVITE (see ``RequestPacker``). A waiting call needs most of its memory for its INVITE, so packing saves
+/// much memory.
 package struct KeptRequest {
-    /// The request's bytes, or their packed form.
+    /// The request's bytes, either packed or unpacked.
     package private(set) var bytes: ByteString
-    /// The request that the bytes were packed with; `nil` for unpacked bytes.
+    /// The sample request with which the bytes were packed; `nil` for unpacked bytes.
     private var sample: RequestSample?
     private let size: UInt32
 
@@ -18,18 +19,18 @@ package struct KeptRequest {
 
     package static let empty = KeptRequest(.empty)
 
-    /// Keeps bytes that are part of a larger buffer. Until ``compact()`` is called, the whole buffer stays in memory.
+    /// Keeps bytes that are part of a larger buffer, which stays in memory until ``compact()`` is called.
     package init(_ bytes: ByteString) {
         self.bytes = bytes
         sample = nil
         size = UInt32(clamping: bytes.count)
     }
 
-    /// Copies the request's bytes into a block of their own, so that a larger buffer can be freed.
+    /// Copies the request's bytes into a block of their own, so that the larger buffer can be freed.
     package mutating func compact() { if !isPacked { bytes = bytes.compacted() } }
 
     fileprivate mutating func pack(by sample: RequestSample, _ packing: RequestPacking) {
-        // If packing saves less than an eighth, it is not worth the time of unpacking.
+        // Packing that saves less than an eighth is not worth the time of unpacking.
         guard let packed = packing.pack(bytes, sample.bytes, count - count / 8) else { return compact() }
         bytes = packed
         self.sample = sample
@@ -42,8 +43,8 @@ package struct KeptRequest {
     }
 }
 
-/// A request relative to which other requests are compressed. The sample stays in memory as long as any request that
-/// was packed with it.
+/// A sample request, from which packed requests store only their difference. The sample stays in memory as long as any
+/// request that was packed with it.
 private final class RequestSample: Sendable {
     let bytes: ByteString
 
@@ -56,8 +57,7 @@ package struct RequestPacker {
     private var sample: RequestSample?
     private var uses = 0
 
-    /// The number of requests that are packed with one sample. After so many requests, a newer sample is more similar
-    /// to new requests.
+    /// The number of requests that are packed with one sample, before a newer sample resembles new requests more.
     static let usesOfSample = 1024
 
     package init(_ packing: RequestPacking) { self.packing = packing }

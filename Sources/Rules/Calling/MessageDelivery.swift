@@ -1,7 +1,7 @@
 package import Addressing
 package import Timekeeping
 
-/// The end of a delivery of a message to a phone, with the last order of the delivery's fork.
+/// The end of an attempt to deliver a message to a phone, with the last order of the attempt's fork.
 package struct EndedDelivery {
     package let delivery: MessageDelivery
     package let call: ProxiedRequest

@@ -1,10 +1,10 @@
 package import Bytes
 
-/// Compresses the bytes of a request against the bytes of a similar request.
+/// Functions that compress the bytes of a request against the bytes of a similar request.
 package struct RequestPacking {
-    /// Compresses bytes against a sample. Returns `nil` if the result would exceed `limit` bytes.
+    /// Compresses bytes against a sample; returns `nil` if the result would exceed `limit` bytes.
     package let pack: (_ bytes: ByteString, _ sample: ByteString, _ limit: Int) -> ByteString?
-    /// Restores `count` bytes that were packed with the same sample. In practice, the result is never `nil`.
+    /// Restores `count` bytes that were packed with the same sample; the result is never `nil` in practice.
     package let unpack: (_ packed: ByteString, _ sample: ByteString, _ count: Int) -> ByteString?
 
     package init(

@@ -4,24 +4,23 @@ package import PushDelivery
 package import Registration
 package import Timekeeping
 
-/// A proxied INVITE in the form in which the journal keeps it. The next run of the daemon continues the call from this
-/// value, and operators can list it.
+/// A proxied INVITE in the form in which the journal keeps it, for the next run of the daemon and for lists of
+/// operators.
 package struct StoredCall: Hashable, Sendable {
-    /// The call's id in the journal, for pages of lists and for ``ProxyEngine/callEndedByOperator(_:with:now:)``. Calls
-    /// that begin later have higher ids.
+    /// The call's id in the journal, by which operators name the call; calls that begin later have higher ids.
     package let id: UInt64
-    /// The called user and the end of the hold, for a call to one of our users; `nil` for an INVITE to the upstream or
-    /// inside a dialog.
+    /// The called user and the end of the call's wait for phones; `nil` for an INVITE to the upstream or inside a
+    /// dialog.
     package let userCall: StoredUserCall?
     package let receivedAt: UnixTime
-    /// The flow that the INVITE came on; `isTrusted` says whether a trusted peer sent the INVITE.
+    /// The flow on which the INVITE came; `isTrusted` says whether a trusted peer sent the INVITE.
     package let source: Flow
     package let isTrusted: Bool
     /// The user who has shown a password for the INVITE.
     package let sender: AddressOfRecord?
     /// The INVITE's bytes; empty in a list for operators.
     package let request: ByteString
-    /// The final response other than 2xx that the caller got and has not acknowledged yet; empty if there is none.
+    /// The final response, other than 2xx, that the caller got and has not acknowledged yet; empty if there is none.
     package var final: ByteString
     package var branches: [Branch]
 
@@ -53,18 +52,18 @@ package struct StoredCall: Hashable, Sendable {
         package let device: DeviceID?
         /// See ``ForkBranch/contact``.
         package let contact: DeviceID?
-        /// Whether a push was sent to the provider (`wasPushed`), and whether the provider has accepted it
+        /// Whether the branch's push was sent to the provider (`wasPushed`), and whether the provider has accepted it
         /// (`wasWoken`).
         package let wasPushed, wasWoken: Bool
         package let deviceKnows, hasMoved: Bool
-        /// The branch's record in the timeline of this run.
+        /// The branch's record in the timeline of this run; `nil` if the branch was read from the journal.
         package let record: RecordID?
-        /// The code of the branch's push. A stored branch keeps this code after the push has ended.
+        /// The code of the branch's push, which a stored branch keeps after the push has ended.
         package let code: PushCode?
         package let end: ForkBranch.End?
-        /// The last INVITE that the branch sent. In a change, `nil` leaves the stored INVITE as it is.
+        /// The last INVITE that the branch sent; in a change, `nil` means that the stored INVITE stays.
         package var sent: SentINVITE?
-        /// The Vias of earlier INVITEs that the phone may still answer. Only stored branches have these values.
+        /// The Vias of earlier INVITEs that the phone may still answer, in the order from new to old.
         package let former: [ByteString]
 
         package init(
@@ -87,9 +86,9 @@ package struct StoredCall: Hashable, Sendable {
         }
     }
 
-    /// The values that are needed to send an INVITE unchanged in another run.
+    /// The values with which another run of the daemon can send an INVITE unchanged.
     package struct SentINVITE: Hashable, Sendable {
-        /// The value of the INVITE's topmost Via, by whose branch parameter the phone identifies the transaction.
+        /// The topmost Via of the INVITE, by whose branch parameter the phone identifies the transaction.
         package let via: ByteString
         package let requestURI: ByteString
         /// The values of the Route header fields.
@@ -104,7 +103,8 @@ package struct StoredCall: Hashable, Sendable {
         }
     }
 
-    /// Whether the call is to one of our users. In a call to a user, only the branch of a forward has no device.
+    /// Whether the call is to one of our users, so that a branch without a device leads to the destination of a
+    /// forward.
     var isUserCall: Bool { userCall != nil }
 
     /// The devices that the call waits for.
@@ -113,15 +113,15 @@ package struct StoredCall: Hashable, Sendable {
     package var ringing: [DeviceID] { branches.filter { $0.stage == .called }.compactMap { $0.contact ?? $0.device } }
 }
 
-/// The user to whom a call is offered, and the end of the hold: see ``UserCall``.
+/// The user to whom a call is offered, and the end of the call's wait for phones: see ``UserCall``.
 package struct StoredUserCall: Hashable, Sendable {
     package let aor: AddressOfRecord
     package let callRef: CallRef
-    /// The Call-ID and the From tag, which are empty in the journal, because its reader takes them from the request.
+    /// The Call-ID and the From tag; both are empty in the journal, because its reader takes them from the request.
     package let callID, fromTag: ByteString
     /// The time at which the call stops waiting for phones.
     package let holdUntil: UnixTime
-    /// Whether phones may be woken for the caller (T11.2).
+    /// Whether the limits allow the caller to wake phones (T11.2).
     package let mayPush: Bool
 
     package init(
@@ -137,22 +137,22 @@ package struct StoredUserCall: Hashable, Sendable {
     }
 }
 
-/// A change of a call for the journal, with the id of its call.
+/// A change of a call for the journal, with the id of the call.
 package indirect enum CallChange: Sendable {
     case begun(StoredCall)
-    /// A branch is new or has changed. If `sent` is `nil`, the journal keeps the branch's stored INVITE.
+    /// A branch is new or has changed; if its `sent` is `nil`, the stored INVITE of the branch stays.
     case branch(call: UInt64, number: Int, StoredCall.Branch)
-    /// The caller got this final response other than 2xx.
+    /// The caller got this final response, which is not a 2xx.
     case final(call: UInt64, [UInt8])
-    /// The call leaves the journal: neither caller nor phone needs the call any more.
+    /// The call leaves the journal, because neither its caller nor a phone needs the call any more.
     case over(call: UInt64)
-    /// A user's list of missed calls has changed. The store writes this row too, but perhaps only after the call is
+    /// A user's list of missed calls has changed; the store gets the same change, but perhaps only after the call is
     /// over.
     case missed(StoredBucketChange)
 }
 
 extension StoredCall {
-    /// Creates the form for operators; `nil` if the call is over or is not to one of our users.
+    /// Creates the form for operators' lists; `nil` if the call is over, or is not to one of our users.
     package init?(_ call: ProxiedRequest) {
         guard let userCall = call.userCall else { return nil }
         self.init(call, .empty, receivedAt: userCall.receivedAt) { _ in nil }
@@ -195,10 +195,10 @@ extension StoredCall.Branch {
 }
 
 extension StoredCall {
-    /// The maximum number of earlier INVITEs that are kept, because a phone may still answer them.
+    /// The maximum number of earlier INVITEs that are kept because a phone may still answer them.
     private static let longestPast = 8
 
-    /// Applies a later entry of the journal to the call. The caller of this method applies the entries in their order.
+    /// Applies a later entry of the journal to the call; entries must be applied in their order.
     package mutating func apply(_ change: CallChange) {
         switch change {
         case .branch(_, let number, let branch):
@@ -214,7 +214,7 @@ extension StoredCall {
 }
 
 extension StoredCall.Branch {
-    /// The stored branch after this change. The old INVITE and the old push code stay, unless the change has new ones.
+    /// The stored branch after this change, which keeps the old INVITE and push code unless the change has new ones.
     fileprivate func following(_ old: StoredCall.Branch, keeping limit: Int) -> StoredCall.Branch {
         let past = sent == nil ? old.former : Array(([old.sent?.via].compactMap(\.self) + old.former).prefix(limit))
         return StoredCall.Branch(

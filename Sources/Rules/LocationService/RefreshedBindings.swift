@@ -1,14 +1,13 @@
 package import Addressing
 package import Bytes
 
-/// The bindings whose rows in the store are older than their last refresh, in expiry, CSeq, Call-ID and User-Agent. A
-/// restart may lose these values without harm, so they are written late, and each binding only once, however often its
-/// phone has refreshed it.
+/// The bindings whose last refresh is not in the store yet, with its expiry, CSeq, Call-ID and User-Agent.
 ///
-/// Phones with the same app send the same User-Agent, so each text is kept only once. If there is no room for a new
-/// text, the store keeps the older User-Agent of the binding.
+/// A restart may lose a refresh without harm, so each binding is written late, and only once, however often its phone
+/// has refreshed it. Phones with the same app send the same User-Agent, so each text is kept only once. If there is no
+/// room for a new User-Agent, the store keeps the older User-Agent of the binding.
 package struct RefreshedBindings {
-    /// The index of each binding's User-Agent in ``agents``, or ``unknown`` if there was no room for the text.
+    /// The index of each binding's User-Agent in ``agents``, or ``unknown`` if the text had no room.
     private var places: [DeviceID: UInt8] = [:]
     private var agents: [ByteString] = []
 
@@ -25,12 +24,12 @@ package struct RefreshedBindings {
     private mutating func place(of agent: ByteString) -> UInt8 {
         if let found = agents.firstIndex(of: agent) { return UInt8(truncatingIfNeeded: found) }
         guard agents.count < Self.maximumAgents else { return Self.unknown }
-        // The text is copied, because it is a slice of the whole message.
+        // The User-Agent is copied, because it is a slice of the whole message.
         agents.append(agent.compacted())
         return UInt8(truncatingIfNeeded: agents.count - 1)
     }
 
-    /// The User-Agent in the binding's last REGISTER, if it is not persisted yet.
+    /// The User-Agent in the binding's last REGISTER, if the store does not have it yet.
     package func agent(of device: DeviceID) -> ByteString? { places[device].flatMap { agent(at: $0) } }
 
     private func agent(at place: UInt8) -> ByteString? {

@@ -6,11 +6,11 @@ package import Routing
 package import SIPGrammar
 package import Timekeeping
 
-/// The users and bindings, and the work that changes them. The work on each AOR is done one piece at a time (RFC 3261
+/// The users and bindings, and the work that changes them, which is done one piece at a time for each AOR (RFC 3261
 /// section 10.3).
 ///
 /// A REGISTER is authenticated (`ProxyEngine+Login`), planned (``RegisterProcessor``), committed to the store, and
-/// completed: the 200 is sent and held calls are released. The registrar keeps no state for a REGISTER before its
+/// completed: the 200 is sent, and waiting calls are released. The registrar keeps no state for a REGISTER before its
 /// authentication. A report or removal of devices over HTTP begins with the plan.
 package struct Registrar: ~Copyable {
     package var bindings: BindingTable
@@ -20,21 +20,22 @@ package struct Registrar: ~Copyable {
     private var works: [AddressOfRecord: RegistrarQueue] = [:]
     private var commits: [CommitTicket: AddressOfRecord] = [:]
     private var lastCommit: UInt64 = 0
-    /// Bindings whose expiry and CSeq are not persisted yet.
+    /// The bindings whose last refresh is not in the store yet.
     package private(set) var refreshedLately = RefreshedBindings()
     private var dateField = DateField()
-    /// The number of the next answer to a REGISTER. The numbers begin at a random value, so that the sealed names in
-    /// the answers differ from the names of earlier runs.
+    /// The number of the next answer to a REGISTER.
+    ///
+    /// The first number is random, so that the sealed names in the answers differ from the names of earlier runs.
     private var answers: UInt32 = 0
-    /// Push providers that are switched on.
+    /// The push providers that are switched on.
     package private(set) var enabledProviders: Set<PushProvider>
-    /// Remembers whether the log has reported push tokens without TLS.
+    /// Remembers whether the log has reported a push token that came without TLS.
     package var unprotectedTokens = UnprotectedTokens()
     /// The position in the repeated search for contacts that expire soon.
     private var refreshCursor: UInt32 = 0
-    /// Whether the next step of this search is scheduled.
+    /// Whether the next step of the search for contacts that expire soon is scheduled.
     private var isWalkingForRefresh = false
-    /// The number of stored contacts with each problem, for ``takeUnfit()``.
+    /// The number of stored contacts with each problem of their push tokens, for ``takeUnfit()``.
     private var unfit: [TokenProblem: Int] = [:]
 
     package init(
@@ -51,9 +52,7 @@ package struct Registrar: ~Copyable {
 
     // MARK: Providers
 
-    /// Switches a provider off.
-    ///
-    /// - Returns: the contacts that have ended, because only this provider could wake them.
+    /// Switches a provider off, and returns the contacts that have ended because only this provider could wake them.
     package mutating func switchedOff(_ provider: PushProvider, now: Instant) -> [BindingTable.Ended] {
         enabledProviders.remove(provider)
         return bindings.providerDisabled(provider, now: now)
@@ -66,9 +65,7 @@ package struct Registrar: ~Copyable {
 
     // MARK: The walk for contacts that need a refresh push
 
-    /// Begins the repeated search for contacts that expire soon.
-    ///
-    /// - Returns: whether the search begins now. An active search does not begin again.
+    /// Begins the repeated search for contacts that expire soon, and returns false if the search is already active.
     package mutating func walkStarts() -> Bool {
         defer { isWalkingForRefresh = true }
         return !isWalkingForRefresh
@@ -76,9 +73,8 @@ package struct Registrar: ~Copyable {
 
     package mutating func walkPaused() { isWalkingForRefresh = false }
 
-    /// Finds contacts that expire soon, among the next contacts. This number of steps visits all contacts.
-    ///
-    /// - Returns: the contacts that expire within `lead`.
+    /// Visits the next part of all contacts, in one of `steps` steps, and returns the contacts that expire within
+    /// `lead`.
     package mutating func walked(steps: Int, lead: Duration, now: Instant) -> [DeviceID] {
         bindings.dueForRefresh(
             from: &refreshCursor, count: bindings.walkLength / steps + 1, lead: lead, now: now)
@@ -86,10 +82,10 @@ package struct Registrar: ~Copyable {
 
     // MARK: Plan and commit
 
-    /// Plans the work, or queues it behind earlier work on the same AOR.
+    /// Plans a piece of work, or queues it behind earlier work on the same AOR.
     package mutating func begin(_ work: RegistrarWork, for aor: AddressOfRecord, now: Moment) -> RegistrarStep {
         guard !works.isEmpty, let queue = works[aor] else { return plan(work, for: aor, now: now) }
-        // The queue has room for each device, because all devices may wake at once, and for some other work.
+        // The queue has room for each device of the user, because all may wake together, and for some other work.
         guard queue.waiting.count < processor.settings.maxContacts + Self.reserve else { return .busy }
         works[aor]?.waiting.append(work)
         return .queued
@@ -122,10 +118,10 @@ package struct Registrar: ~Copyable {
         }
     }
 
-    /// Handles the result of a commit. `succeeded` is false if the store could not write the plan.
+    /// Handles the result of a commit; `succeeded` is false if the store could not write the plan.
     ///
-    /// - Returns: the plan's work, and the work queued behind it, which the caller of this method must begin again,
-    ///   in order.
+    /// - Returns: the plan's work, and the work queued behind it, which the caller of this method must begin again, in
+    ///   order.
     package mutating func committed(_ ticket: CommitTicket, succeeded: Bool) -> (
         aor: AddressOfRecord, queue: RegistrarQueue
     )? {
@@ -136,12 +132,12 @@ package struct Registrar: ~Copyable {
         return (aor, queue)
     }
 
-    /// Applies a plan to the bindings.
+    /// Applies the changes of a plan to the bindings.
     package mutating func complete(_ plan: RegisterPlan) { bindings.apply(plan) }
 
     package mutating func complete(_ refresh: ContactRefresh) { bindings.apply(refresh) }
 
-    /// Appends the header fields of the 200 to a REGISTER, which list the bindings.
+    /// Appends the header fields of the 200 to a REGISTER, which list the user's bindings.
     package mutating func appendOKFields(
         for plan: RegisterPlan, now: Moment, to out: inout ByteSink, seal: (SealedName, inout ByteSink) -> Void
     ) {
@@ -163,9 +159,8 @@ package struct Registrar: ~Copyable {
 
     // MARK: Bookkeeping
 
-    /// Notes that a phone has refreshed these bindings, with its User-Agent.
-    ///
-    /// - Returns: whether these are the first refreshed bindings that wait to be written.
+    /// Notes that a phone has refreshed these bindings, and returns whether no other refreshed bindings wait to be
+    /// written.
     package mutating func noteRefreshed(_ devices: some Collection<DeviceID>, saying agent: ByteString) -> Bool {
         guard !devices.isEmpty else { return false }
         let isFirst = refreshedLately.isEmpty
@@ -173,15 +168,15 @@ package struct Registrar: ~Copyable {
         return isFirst
     }
 
-    /// Removes and returns the rows of some bindings that were refreshed lately, so that calls need not wait until all
-    /// rows are written.
+    /// Removes and returns the rows of up to `limit` refreshed bindings, so that calls need not wait until all rows are
+    /// written.
     package mutating func refreshedRows(limit: Int, now: Moment) -> (rows: [StoredBinding], hasMore: Bool) {
         let rows = refreshedLately.take(limit)
             .compactMap { bindings.stored($0.device, userAgent: $0.agent, now: now) }
         return (rows, !refreshedLately.isEmpty)
     }
 
-    /// Restores a binding from the store at start-up. If the result is false, the caller must delete the row from the store.
+    /// Restores a binding from the store at start-up; if the result is false, the row must be deleted from the store.
     package mutating func restore(_ row: StoredBinding, now: Moment) -> Bool {
         switch bindings.restore(row, settings: processor.settings, now: now) {
         case .dropped: return false
@@ -192,8 +187,8 @@ package struct Registrar: ~Copyable {
         }
     }
 
-    /// The numbers of stored contacts whose tokens are no longer accepted, by problem. Only the first call after a
-    /// start returns them.
+    /// Returns, once after each start, how many stored contacts have push tokens that are no longer accepted, for each
+    /// problem.
     package mutating func takeUnfit() -> [(problem: TokenProblem, count: Int)] {
         defer { unfit = [:] }
         return TokenProblem.allCases.compactMap { problem in unfit[problem].map { (problem, $0) } }
@@ -214,15 +209,15 @@ package enum RegistrarStep {
     /// Too much work already waits for this AOR.
     case busy
     case rejected(Status, [AddedField], TokenProblem?)
-    /// The REGISTER only refreshes a push contact, and nothing must be persisted first.
+    /// The REGISTER only refreshes a push contact, so that nothing must be stored first.
     case refreshed(ContactRefresh)
-    /// The plan may be applied now, because nothing must be persisted first.
+    /// The plan may be applied now, because nothing must be stored first.
     case planned(RegisterPlan)
-    /// The changes of the plan must be written to the store, with this ticket.
+    /// The changes of the plan must be written to the store with this ticket.
     case committing(RegisterPlan, CommitTicket)
 }
 
-/// The work on one AOR: the current work, which waits for its commit, and the work that waits for its turn.
+/// The work on one AOR: the current work, which waits for its commit, and the work behind it.
 package struct RegistrarQueue {
     package let current: RegistrarWork
     package let plan: RegisterPlan

@@ -1,14 +1,14 @@
 package import Addressing
 
-/// Remembers whether this run has reported push tokens that came over the internet without TLS, so that others could
-/// read them. RFC 8599 section 13 requires TLS for push tokens.
+/// Remembers whether this run has reported a push token that came over the internet without TLS, although RFC 8599
+/// section 13 requires TLS.
 package struct UnprotectedTokens: Sendable {
     package private(set) var isTold = false
 
-    /// Notes an accepted push contact. A contact from a trusted peer is not counted, because the transport between the
-    /// phone and the edge is unknown here.
+    /// Notes an accepted push contact, and returns whether it is the first one of this run whose token came without
+    /// TLS.
     ///
-    /// - Returns: whether it is the first contact of this run whose token came without TLS.
+    /// A contact from a trusted peer does not count, because the daemon does not know how the phone reached the edge.
     package mutating func contactAccepted(on flow: Flow, isTrusted: Bool) -> Bool {
         guard !isTold, !flow.transport.isSecure, !isTrusted, !flow.remote.address.isLoopback,
             flow.remote.address.isPublic

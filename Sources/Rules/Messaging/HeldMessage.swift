@@ -7,19 +7,19 @@ package import SIPGrammar
 package import SIPTransactions
 package import Timekeeping
 
-/// A request that waits for phones, in the form of its row in the store.
+/// A message that waits for phones, in the form in which the store keeps it.
 package struct StoredMessage: Hashable, Sendable {
-    /// The id of the message. Messages that arrive later have higher ids.
+    /// The id of the message, which is higher for messages that arrive later.
     package let id: UInt64
     package let aor: AddressOfRecord
-    /// The account to whose limits the message counts (T25.2).
+    /// The sender to whose limits the message counts (T25.2).
     package let sender: ByteString
     /// The flow on which the request came.
     package let source: Flow
     package let receivedAt: UnixTime
     package let expiresAt: UnixTime
-    /// The devices that have not got the message. If they were all removed, the list is empty, and the next device of
-    /// the user that registers gets the message.
+    /// The devices that have not got the message; if the list is empty, the next device of the user that registers gets
+    /// the message.
     package var devices: [DeviceID]
     package let request: ByteString
 
@@ -41,13 +41,14 @@ package struct StoredMessage: Hashable, Sendable {
 /// A change of the stored messages.
 package enum MessageChange: Hashable, Sendable {
     case insert(StoredMessage)
-    /// Only these devices have not got the message yet.
+    /// Only these devices have not got the message with this id yet.
     case left(UInt64, [DeviceID])
     case delete(UInt64)
 }
 
-/// The key of a request, by which a copy is recognised when the sender missed the response and sends the request again.
-/// The authenticated sender is part of the key, so a stranger who guesses a Call-ID cannot suppress another sender's
+/// The key of a message, by which a second copy is recognised after the sender has missed the response.
+///
+/// The key contains the authenticated sender, so that a stranger who guesses a Call-ID cannot suppress another sender's
 /// messages (T25.7).
 package struct MessageKey: Hashable {
     package let sender: ByteString
@@ -70,24 +71,25 @@ package struct MessageKey: Hashable {
     }
 }
 
-/// A request outside dialogs for the phones of a user (RFC 8599 section 5.6.2).
+/// A request outside dialogs that waits for phones of a user, such as a MESSAGE (RFC 8599 section 5.6.2).
 ///
-/// The type is a class, because deliveries, queue and timers refer to it. Only ``HeldMessages`` changes a message.
+/// The type is a class, because deliveries, queues and timers refer to the same message. Only ``HeldMessages`` changes
+/// a message.
 package final class HeldMessage {
-    /// Whether the message is persisted, and which response its sender waits for.
+    /// Whether the message is in the store, and which response its sender waits for.
     package enum Keeping {
         /// The message is not stored, and its sender waits for a phone's response.
         case passing
-        /// The store is writing the message. The sender gets 202 when this is done.
+        /// The store is writing the message, and the sender gets 202 when the message is on disk.
         case committing
         /// The message is on disk, and the sender has got 202.
         case stored
     }
 
-    /// A device that has not got the message.
+    /// A device that has not got the message yet.
     package struct Recipient {
         package let device: DeviceID
-        /// The delivery in flight to this device.
+        /// The delivery in flight of the message to this device; `nil` if there is none.
         package internal(set) var delivery: ProxiedRequest?
         /// How often the message was sent to this device.
         package internal(set) var tries = 0
@@ -97,7 +99,7 @@ package final class HeldMessage {
     package let aor: AddressOfRecord
     package let key: MessageKey
     package let sender: ByteString
-    /// The caller to whose share of the limits the message counts.
+    /// The caller whose limits apply to the message.
     package let caller: Caller
     package let source: Flow
     package let receivedAt: UnixTime
@@ -105,7 +107,7 @@ package final class HeldMessage {
     package let expiresAt: UnixTime
     /// The time at which a message that is not stored is given up.
     package let holdUntil: Instant
-    /// Whether phones are woken for the message.
+    /// Whether a push may wake phones for the message.
     package let wakes: Bool
     /// Whether the message may be written to the store.
     package let mayBeStored: Bool
@@ -113,9 +115,9 @@ package final class HeldMessage {
     package internal(set) var request: ByteString
     package internal(set) var keeping: Keeping
     package internal(set) var recipients: [Recipient]
-    /// The transaction of a sender who waits for a response; `nil` after the response.
+    /// The transaction of the sender who waits for a response; `nil` after the response.
     package internal(set) var server: ServerTransactionID?
-    /// The refusal of a phone, which the sender gets if no other phone accepts the message.
+    /// A phone's refusal, which the sender gets if no other phone accepts the message.
     package internal(set) var refusal: SIPResponse?
     /// Whether at least one device has got the message.
     package internal(set) var hasBeenDelivered = false
@@ -170,15 +172,14 @@ package final class HeldMessage {
             devices: recipients.map(\.device), request: request)
     }
 
-    /// Whether a stored message has no devices left, so that the next device that registers gets it.
+    /// Whether the message waits for the next device that registers, because it is stored and all its devices were
+    /// removed.
     var isForAnybody: Bool { recipients.isEmpty && keeping == .stored }
 
     /// Stores the message's timer.
     package func waits(until deadline: DeadlineID) { self.deadline = deadline }
 
-    /// Removes the message's timer, which has fired or is no longer needed.
-    ///
-    /// - Returns: the timer.
+    /// Removes and returns the message's timer, which has fired or is no longer needed.
     package func stopsWaiting() -> DeadlineID? {
         defer { deadline = nil }
         return deadline

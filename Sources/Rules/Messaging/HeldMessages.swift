@@ -9,7 +9,8 @@ import Timekeeping
 
 /// All messages that wait for phones, with their recipients, order and limits.
 ///
-/// The table sends no messages and knows no flows. The engine reports events to it, and asks it for the next message.
+/// The table sends no messages and knows no flows. The engine reports events to the table, and asks the table for the
+/// next message.
 package struct HeldMessages: ~Copyable {
     /// The messages for each user, oldest first.
     private var queues: [AddressOfRecord: [HeldMessage]] = [:]
@@ -17,22 +18,20 @@ package struct HeldMessages: ~Copyable {
     private var senderBytes: [ByteString: Int] = [:]
     private var commits: [CommitTicket: HeldMessage] = [:]
     package private(set) var bytes = 0
-    /// The bytes of all messages from senders that are not trusted peers.
+    /// The number of bytes of all messages from senders that are not trusted peers.
     private var untrustedBytes = 0
     private var lastID: UInt64
     private var lastCommit: UInt64 = 0
-    /// The messages in the store from an earlier run of the daemon, until the bindings are restored.
+    /// The stored messages of an earlier run, kept here until the bindings are restored.
     private var stored: [StoredMessage]
 
-    /// Creates the table.
-    ///
-    /// - Parameter stored: the rows of an earlier run.
+    /// Creates the table with the messages that an earlier run has stored.
     package init(restoring stored: [StoredMessage] = []) {
         self.stored = stored
         lastID = stored.map(\.id).max() ?? 0
     }
 
-    /// Returns the rows of an earlier run, oldest first. A second call returns no rows.
+    /// Removes and returns the stored messages of an earlier run, oldest first.
     package mutating func takeStored() -> [StoredMessage] { exchange(&stored, with: []).sorted { $0.id < $1.id } }
 
     package var isEmpty: Bool { byID.isEmpty }
@@ -47,15 +46,16 @@ package struct HeldMessages: ~Copyable {
         byID.keys.filter { $0 > id }.sorted().prefix(limit).compactMap { byID[$0] }
     }
 
-    /// The response to a copy of a request that already waits; `nil` for a new request. If the request is stored, its
-    /// copy gets 202. If the request is not stored, a copy that arrives by another path gets 482.
+    /// The response to a copy of a request that already waits; `nil` for a new request.
+    ///
+    /// A copy of a stored request gets 202. A copy that arrives by another path gets 482 if the request is not stored.
     package func answer(to request: SIPRequest, from sender: ByteString, for aor: AddressOfRecord) -> Status? {
         guard let queue = queues[aor] else { return nil }
         let key = MessageKey(request, from: sender)
         for message in queue where message.key.isMerged(with: key) {
             guard message.keeping == .stored else { return .loopDetected }
-            // The message is stored for the phone, so 202 is right (RFC 3428 section 7). The end of the earlier run
-            // lost the first 202.
+            // The copy gets 202 (RFC 3428 section 7), because the message is stored and the end of the earlier run lost
+            // the first 202.
             if message.key == key { return Self.accepted }
         }
         return nil
@@ -68,11 +68,11 @@ package struct HeldMessages: ~Copyable {
     package enum Refusal {
         /// The user already has the maximum number or size of waiting messages.
         case userFull
-        /// The sender's share of the limits, or the limit for all messages, is used up.
+        /// The sender's part of the limits, or the limit for all messages, is used up.
         case senderFull
     }
 
-    /// The reason why a message of this size cannot be kept; `nil` if it can.
+    /// The reason why the limits leave no room for a message of this size; `nil` if they have room.
     package func refusal(
         of size: Int, from sender: ByteString, _ caller: Caller, to aor: AddressOfRecord, _ settings: ProxySettings
     ) -> Refusal? {
@@ -136,9 +136,7 @@ package struct HeldMessages: ~Copyable {
 
     // MARK: The sender
 
-    /// Removes the transaction of a sender who waits for a response.
-    ///
-    /// - Returns: the transaction; `nil` if it was already answered.
+    /// Removes and returns the transaction of a sender who waits for a response; `nil` if it was already answered.
     package func takeServer(of message: HeldMessage) -> ServerTransactionID? {
         defer { message.server = nil }
         return message.server
@@ -152,9 +150,7 @@ package struct HeldMessages: ~Copyable {
 
     // MARK: The store
 
-    /// Begins to store the message. `request` has the bytes to store.
-    ///
-    /// - Returns: the ticket of the commit.
+    /// Begins to store the message in the form `request`, and returns the ticket of the commit.
     package mutating func commits(_ message: HeldMessage, as request: ByteString) -> CommitTicket {
         lastCommit &+= 1
         let ticket = CommitTicket(lastCommit, of: .messages)
@@ -173,8 +169,10 @@ package struct HeldMessages: ~Copyable {
 
     // MARK: Devices
 
-    /// The oldest message that a device has not got; `nil` while a delivery to the device is in flight. If `inOrder` is
-    /// false, because no push wakes the device, the next message does not wait for the responses to earlier ones.
+    /// The oldest message that a device has not got; `nil` while a delivery to the device is in flight.
+    ///
+    /// If `inOrder` is false, because no push wakes the device, the next message does not wait for the responses to
+    /// earlier ones.
     package func next(for device: DeviceID, of aor: AddressOfRecord, inOrder: Bool) -> HeldMessage? {
         let next = queue(of: aor).first { message in
             message.recipient(device).map { inOrder || $0.delivery == nil } ?? false
@@ -182,7 +180,7 @@ package struct HeldMessages: ~Copyable {
         return next?.recipient(device)?.delivery == nil ? next : nil
     }
 
-    /// The delivery in flight to a device, with its message.
+    /// The delivery in flight to a device, with its message; `nil` if there is none.
     package func delivery(to device: DeviceID, of aor: AddressOfRecord) -> (message: HeldMessage, call: ProxiedRequest)?
     {
         for message in queue(of: aor) {
@@ -196,10 +194,9 @@ package struct HeldMessages: ~Copyable {
         queue(of: aor).contains { $0.recipient(device) != nil }
     }
 
-    /// Handles a device that has registered again. If a push can wake the device, it also gets the messages whose
-    /// devices were all removed.
+    /// Handles a device that has registered again, and returns the changes for the store.
     ///
-    /// - Returns: the changes for the store.
+    /// A device that a push can wake also gets the messages whose devices were all removed.
     package mutating func returned(_ device: DeviceID, of aor: AddressOfRecord, isPush: Bool) -> [MessageChange] {
         guard isPush else { return [] }
         return queue(of: aor).filter(\.isForAnybody).map { message in
@@ -208,12 +205,12 @@ package struct HeldMessages: ~Copyable {
         }
     }
 
-    /// Notes that the messages of a device wait, because the device sleeps.
+    /// Notes that the messages for a device have to wait, because the device sleeps.
     package func fellAsleep(_ device: DeviceID, of aor: AddressOfRecord) {
         for message in queue(of: aor) where message.recipient(device) != nil { message.hasWaited = true }
     }
 
-    /// Gives the messages of devices that were reported over HTTP to a contact of the same user.
+    /// Gives the messages for devices that were reported over HTTP to a contact of the same user.
     package mutating func takenOver(by contact: DeviceID, of aor: AddressOfRecord, where isReported: (DeviceID) -> Bool)
         -> [MessageChange]
     {
@@ -235,9 +232,8 @@ package struct HeldMessages: ~Copyable {
         }
     }
 
-    /// Handles a delivery that did not reach the device.
-    ///
-    /// - Returns: whether the message was tried so often that it must be given up.
+    /// Notes that a delivery did not reach the device, and returns whether the message was tried so often that it must
+    /// be given up.
     package func came(back message: HeldMessage, from device: DeviceID) -> Bool {
         change(message, device) { $0.delivery = nil }
         return (message.recipient(device)?.tries ?? 0) >= Self.mostTries
@@ -246,7 +242,7 @@ package struct HeldMessages: ~Copyable {
     /// The number of tries after which a message is given up, so that later messages need not wait for it.
     private static var mostTries: Int { 8 }
 
-    /// Removes a device from a message's recipients, because it has got the message or will not get it.
+    /// Removes a device from a message's recipients, because the device got the message or will never get it.
     package func done(_ message: HeldMessage, with device: DeviceID) {
         message.recipients.removeAll { $0.device == device }
     }

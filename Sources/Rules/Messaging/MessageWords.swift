@@ -6,9 +6,9 @@ import Routing
 package import SIPGrammar
 package import Timekeeping
 
-/// Decides whether a waiting request wakes a phone, and writes the push that announces it.
+/// Decides whether a waiting request wakes a phone, and writes the push about the request.
 package enum MessageWords {
-    /// Whether a person wrote the request, so that it may wake phones. Typing notices, receipts and non-urgent requests
+    /// Whether a request may wake phones, because a person wrote it: typing notices, receipts and non-urgent requests
     /// wake no phone.
     package static func wakesPhones(_ request: SIPRequest) -> Bool {
         if let type = request.frame.firstValue(of: .contentType) {

@@ -6,12 +6,12 @@ package import Registration
 import Telemetry
 import Timekeeping
 
-/// The engine's results for its shell: the actions, the counters, and the time of the next event.
+/// The engine's results for the code that runs it: actions to perform, counters, and timers.
 struct EngineOutput {
     var actions: [ProxyAction] = []
     var counters = CounterSet()
     var timers = DeadlineQueue<EngineTimer>()
-    /// Limits the number of log lines about failed calls.
+    /// The limit on the number of log lines about failed calls.
     var callLines = CallLines()
 }
 

@@ -9,58 +9,55 @@ package import Registration
 package import Routing
 package import Timekeeping
 
-/// An order of the engine to the shell. The shell performs the actions in the order in which the engine returned them.
+/// An order from the engine to its shell, the code that does all input and output. The shell performs actions in the
+/// order in which the engine returned them.
 package enum ProxyAction: Sendable {
     /// Write the bytes to a flow, and report a failure to ``ProxyEngine/sendFailed(on:now:)``. If the connection number
-    /// of a stream flow is 0, the shell may use any connection to the remote endpoint, or opens one.
+    /// of a TCP or TLS flow is 0, the shell may use any connection to the remote endpoint, or opens one.
     case send([UInt8], on: Flow)
-    /// Note that the peer of this connection has proved its identity (T17). `account` stands for the user whose
-    /// password the peer has shown. If `account` is `nil`, only an accepted REGISTER proves the peer. The engine may
-    /// report one connection several times.
+    /// Keep this connection, because its peer has proved its identity (T17). The number `account` stands for the user
+    /// whose password the peer has shown; `nil` means that only an accepted REGISTER proves the peer.
     case flowProved(Flow, account: Int?)
-    /// Note that requests to the endpoint may use this connection, which the peer has opened (RFC 5923).
+    /// Use this connection, which the peer has opened, also for requests to the endpoint (RFC 5923).
     case reuse(Flow, as: Endpoint, ServerNumber)
-    /// Close the connection if the peer sends nothing for a longer time than this. The peer was asked to send
-    /// keep-alives.
+    /// Close the connection if the peer, which was asked for keep-alives, sends nothing for longer than this.
     case expectLife(Flow, every: Duration)
     /// Commit these changes in one transaction, then call ``ProxyEngine/committed(_:succeeded:now:)`` with the ticket.
     case commit([EngineChange], CommitTicket)
-    /// Write this change to the journal before any later action. A journaled change survives the end of the process,
-    /// but perhaps not a power failure.
+    /// Write this change to the journal before any later action is performed. A journaled change survives the end of
+    /// the process, but perhaps not a power failure.
     case journal(CallChange)
-    /// Write these changes to the store soon. The engine does not wait for the write. If the process ends before the
-    /// write, the changes are lost.
+    /// Write these changes to the store soon; the engine does not wait, and a crash before the write loses them.
     case record([EngineChange])
-    /// Write these refreshed bindings when the store is idle. If this write is lost, no harm is done.
+    /// Write these refreshed bindings when the store is idle; a crash may lose the write without harm.
     case refresh([StoredBinding])
     /// Write these records into the timeline, unless too many records already wait to be written.
     case trace([TimelineChange])
-    /// Send the result to the HTTP client that reported a device or asked to remove devices.
+    /// Send the result to the HTTP client that reported a device, or asked to remove devices.
     case reported(ReportTicket, ReportResult)
-    /// Send a push to its provider. Report the result to ``ProxyEngine/pushHappened(_:now:)``.
+    /// Send a push to its provider, and report the result to ``ProxyEngine/pushHappened(_:now:)``.
     case push(PushDispatcher.Transmission)
-    /// Make a credential for a provider. Report the credential to ``ProxyEngine/pushHappened(_:now:)``.
+    /// Make a credential for a push provider, and report it to ``ProxyEngine/pushHappened(_:now:)``.
     case makeCredential(PushCredentials.Order)
-    /// Report whether a push can be sent to the token that a client wanted to check.
+    /// Tell the client that asked for the check of a push token whether a push can be sent to that token.
     case dryRunEnded(DryRunTicket, canBePushed: Bool)
-    /// Report the result of a test push to the operator.
+    /// Report the result of a test push to the operator who ordered it.
     indirect case testPushEnded(TestPushTicket, TimelineRecord)
     /// Ask a source for a user. Report the answer to ``ProxyEngine/userAnswered(_:_:now:)``.
     indirect case askUser(UserQuestion)
     /// The login that waits for a user may be judged now.
     case userSettled(LoginTicket)
-    /// Look up the addresses of a host name. Report the addresses to ``ProxyEngine/resolved(_:to:now:)``.
+    /// Look up the addresses of a host name, and report them to ``ProxyEngine/resolved(_:to:now:)``.
     case resolve(NextHop, ResolutionTicket)
 }
 
-/// A change that the engine wants in the store: a row to write or to delete.
+/// A change that the engine orders in the store: a row to write or to delete.
 package enum EngineChange: Sendable {
     case binding(BindingChange)
     case bucket(StoredBucketChange)
     indirect case message(MessageChange)
-    /// Record in the store that a push token is dead. Only application servers read this row; the daemon never reads it back.
+    /// Store a dead push token for the application servers; the daemon itself never reads it back.
     case deadToken(DeadToken)
-    /// Write the new expiry of a dialog, which a request inside the dialog has moved. The number is a hash of the
-    /// dialog token.
+    /// Store the new expiry of a dialog that a request has extended; the number is a hash of the dialog token.
     case dialogRenewed(UInt64, until: UnixTime)
 }

@@ -16,16 +16,17 @@ import Telemetry
 package import Timekeeping
 import Waking
 
-/// The entry points that the shell calls, and the order in which an event is processed.
+/// The entry points by which the rest of the daemon reports events to the engine, and the order in which an event is
+/// processed.
 extension ProxyEngine {
-    /// Restores a binding from the store at start-up. If the result is false, the caller must delete the row.
+    /// Restores a binding from the store at start-up; if the result is false, the row must be deleted from the store.
     package func restore(_ row: StoredBinding, now: Moment) -> Bool {
         guard registrar.restore(row, now: now) else { return false }
         if registrar.bindings.isFlow(row.id), row.path.isEmpty { toldFlowTimer([row.id], on: row.flow, now: now) }
         return true
     }
 
-    /// Ends the start-up. The shell calls this function once, after it has restored all bindings.
+    /// Ends the start-up; call this method once, after all bindings and calls are restored.
     package func restored(now: Moment) {
         armAwayCallers(now: now)
         ledger.started(now: now, into: &output.actions)
@@ -53,8 +54,8 @@ extension ProxyEngine {
         case .cancel(let key, let invite): cancelReceived(incoming.unmatched(key), of: invite, now: now)
         case .endToEndACK: ackReceived(incoming, now: now)
         case .unanswered(let server):
-            // The 100 is built from the kept request, not from the copy: anybody who knows the branch could send a
-            // copy.
+            // The 100 is built from the kept request, not from the received copy, which anybody who knows the branch
+            // parameter could send.
             if let incoming = calls.call(of: server).flatMap(revive) { sendTrying(incoming, now: now) }
         case .acknowledged(let server): journalOver(server)
         case .absorbed: break
@@ -78,7 +79,7 @@ extension ProxyEngine {
         settle(now: now)
     }
 
-    /// Handles a message that is malformed or too large. If a response is possible, it is sent without a transaction.
+    /// Handles a message that is malformed or too large: answers it without a transaction, if an answer is possible.
     package func unusableReceived(_ message: UnusableMessage, on flow: Flow, now: Moment) {
         output.counters.count(Counter(message.reason))
         guard let answer = message.answer else { return }
@@ -128,7 +129,7 @@ extension ProxyEngine {
 
     // MARK: What follows
 
-    /// Handles the outputs of the transactions and the results of deliveries, until no further outputs appear.
+    /// Handles the outputs of transactions and the ended deliveries of messages, until there are no new ones.
     func settle(now: Moment) {
         repeat {
             while let output = sip.unsettled.takeOutput() { carryOut(output, now: now) }
@@ -141,7 +142,7 @@ extension ProxyEngine {
         return !ended.isEmpty
     }
 
-    /// Handles the results of ended pushes, including pushes that end while another result is handled.
+    /// Handles the results of ended pushes, including pushes that end while this method runs.
     private func settlePushes(now: Moment) {
         while let (push, outcome) = ledger.nextOutcome() {
             pushEnded(push, outcome, now: now)
@@ -165,9 +166,11 @@ extension ProxyEngine {
         }
     }
 
-    /// Handles a new request. A request of a trusted peer gets its transaction immediately. A request of any other
-    /// sender gets a transaction only when it will be served, so that a challenge or another refusal needs no state
-    /// (T4.2).
+    /// Handles a new request: checks it, and passes it on as a REGISTER, a request inside a dialog, or a request for a
+    /// user.
+    ///
+    /// A trusted peer's request gets a server transaction immediately. Any other request gets a server transaction only
+    /// when it is served, so that a challenge or refusal needs no state (T4.2).
     func dispatch(_ incoming: IncomingRequest, now: Moment) {
         guard let incoming = incoming.isTrusted ? startTransaction(incoming, now: now) : incoming else { return }
         let request = incoming.request
@@ -193,8 +196,7 @@ extension ProxyEngine {
 
     // MARK: The network
 
-    /// Handles the result of a look-up: the addresses of a host name, the best address first. `hops` is empty if the
-    /// look-up failed or found no address.
+    /// Handles the result of a DNS look-up: `hops` has the best address first, and is empty if the look-up failed.
     package func resolved(_ ticket: ResolutionTicket, to hops: [ResolvedHop], now: Moment) {
         switch network.lookups.take(ticket) {
         case .branch(let branch, let call, let request, let hop)?:
@@ -225,7 +227,7 @@ extension ProxyEngine {
         settle(now: now)
     }
 
-    /// Handles bytes that could not be sent, because the remote is unreachable or the connection is closed.
+    /// Handles a failure to send bytes, because the remote is unreachable or the connection is closed.
     package func sendFailed(on flow: Flow, now: Moment) { flowClosed(flow, now: now) }
 
     // MARK: Sources of users
@@ -257,7 +259,7 @@ extension ProxyEngine {
 
     // MARK: The store
 
-    /// Handles the result of a commit that the engine ordered. `succeeded` is false if the store could not write the
+    /// Handles the result of a commit that the engine ordered; `succeeded` is false if the store could not write the
     /// changes.
     package func committed(_ ticket: CommitTicket, succeeded: Bool, now: Moment) {
         switch ticket.owner {
@@ -275,21 +277,18 @@ extension ProxyEngine {
         settlePushes(now: now)
     }
 
-    /// Uses the keys for push providers that were read again from their files.
+    /// Replaces the keys for push providers by keys that were read again from their files.
     package func credentialsChanged(_ credentials: PushCredentials, now: Moment) {
         ledger.credentialsChanged(credentials, now: now, into: &output.actions)
         settlePushes(now: now)
     }
 
-    /// Handles tokens that Apple's feedback service reports as dead: one step of a search through all bindings. The
-    /// steps let the engine serve calls in between. Tokens have no index, because only this search would use it.
+    /// Removes contacts whose tokens Apple's feedback service reports as dead, in one step of a search through all
+    /// bindings.
     ///
-    /// - Parameters:
-    ///   - dead: each token in lower-case hexadecimal, with the Unix time in seconds of its death.
-    ///   - cursor: where this step begins.
-    ///   - limit: the number of contacts to read in this step.
-    ///   - now: the time by both clocks.
-    /// - Returns: the dead contacts that were found, and where the next step begins.
+    /// The engine serves calls between the steps of the search. The parameter `dead` has each token in lower-case
+    /// hexadecimal, with the Unix time in seconds of its death. The parameter `limit` is the number of contacts to read
+    /// in this step.
     package func tokensReportedDead(
         _ dead: [ByteString: UInt32], from cursor: BindingCursor, limit: Int, now: Moment
     ) -> DeadTokenFindings {
@@ -299,15 +298,16 @@ extension ProxyEngine {
 
     // MARK: Services and operators
 
-    /// Handles a device that a client has reported over HTTP. The report is planned and committed like a REGISTER, and
-    /// ends with ``ProxyAction/reported(_:_:)``.
+    /// Registers a device that a client has reported over HTTP, in the same steps as for a REGISTER. The engine reports
+    /// the result as ``ProxyAction/reported(_:_:)``.
     package func deviceReported(_ device: ReportedDevice, of aor: AddressOfRecord, _ ticket: ReportTicket, now: Moment)
     {
         begin(.report(device, ticket), for: aor.compacted(), now: now)
         settle(now: now)
     }
 
-    /// Removes devices that an app has reported over HTTP before. The removal ends with ``ProxyAction/reported(_:_:)``.
+    /// Removes devices that an app has reported over HTTP before, and reports the result as
+    /// ``ProxyAction/reported(_:_:)``.
     package func devicesWithdrawn(
         _ selection: DeviceSelection, of aor: AddressOfRecord, _ ticket: ReportTicket, now: Moment
     ) {
@@ -315,29 +315,24 @@ extension ProxyEngine {
         settle(now: now)
     }
 
-    /// Ends a held or ringing call for an operator. The call becomes a missed call for devices that did not learn of
-    /// it.
+    /// Ends a waiting or ringing call for an operator, and returns whether the call existed.
     ///
-    /// - Parameters:
-    ///   - id: see ``StoredCall/id``.
-    ///   - status: the final response to the caller: 480, 486, 600 or 603.
-    ///   - now: the time by both clocks.
-    /// - Returns: whether the call existed.
+    /// The call becomes a missed call for devices that did not learn about the call. The caller gets `status`, which is
+    /// 480, 486, 600 or 603.
     package func callEndedByOperator(_ id: UInt64, with status: Status, now: Moment) -> Bool {
         defer { settle(now: now) }
         return end(id, with: status, now: now)
     }
 
-    /// Applies the state to which an operator has switched a provider (R8c, R9). The caller of this method must persist
-    /// the state first.
+    /// Switches a push provider on or off, or pauses it (R8c, R9); the caller of this method must store the new state
+    /// first.
     package func providerSwitched(_ provider: PushProvider, to state: ProviderState, now: Moment) {
         switchProvider(provider, to: state, now: now)
         settlePushes(now: now)
         settle(now: now)
     }
 
-    /// Forgets held messages that an operator has deleted from the store. If a sender still waits for a response, the
-    /// sender gets 480.
+    /// Forgets messages that an operator has deleted from the store; a sender that still waits for a response gets 480.
     package func messagesForgotten(_ ids: [UInt64], now: Moment) {
         for id in ids { messages[id].map { giveUp($0, now: now) } }
         settle(now: now)

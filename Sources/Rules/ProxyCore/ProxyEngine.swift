@@ -17,18 +17,18 @@ package import Telemetry
 package import Timekeeping
 import Waking
 
-/// The SIP proxy of one shard: it decides for each request and event what is registered, routed, forked, held, relayed
-/// or pushed.
+/// The rules of the SIP proxy: the engine decides for each request and event what is registered, routed, forked, held,
+/// relayed or pushed.
 ///
-/// The engine performs no input or output: it uses no socket, clock or disk. The shell reports events through the
-/// methods that are named in the past tense. After each event, the shell takes the actions with ``takeActions()`` and
-/// performs them in order. Only the shard's thread uses the engine.
+/// The engine performs no input or output: it uses no socket, clock or disk. The engine's shell does all input and
+/// output, and reports events through methods that are named in the past tense. After each event, the shell takes the
+/// actions with ``takeActions()`` and performs them in order. Only one thread uses the engine.
 ///
 /// The engine's parts own the state: the ``registrar``, the ``calls`` with their forks, the transactions (``sip``), the
-/// work that waits for devices (``wakes``), and the ``ledger`` of pushes. `ProxyEngine+Events` has the entry points
-/// that the shell calls. Each entry point passes its event to one extension of the engine, and then handles the
-/// results. Code outside `ProxyEngine+Events` does not call these entry points. `ProxyEngine+Devices` passes on the
-/// events of devices that register or are removed.
+/// work that waits for devices (``wakes``), and the ``ledger`` of pushes. The entry points in the file
+/// `ProxyEngine+Events` are called only from outside the engine. Each entry point passes its event to one extension of
+/// the engine, and then handles the results. The file `ProxyEngine+Devices` tells the other extensions when a device
+/// registers or is removed.
 package final class ProxyEngine {
     package internal(set) var settings: ProxySettings
     package let identity: LocalIdentity
@@ -41,17 +41,16 @@ package final class ProxyEngine {
     var sip: TransactionLayer
 
     var calls: Calls
-    /// The calls, messages and lists of missed calls that wait for devices.
+    /// The calls, messages and lists of missed calls that wait for devices to register.
     var wakes = WakeDesk()
-    /// The requests other than INVITE that wait for a phone.
+    /// The MESSAGE and similar requests that wait for phones.
     var messages: HeldMessages
     package internal(set) var ledger: PushLedger
     package internal(set) var dialogs: Dialogs
 
     var output = EngineOutput()
 
-    /// Creates an engine. `date` is the start time of this run. The binding ids of this run begin at a number that is
-    /// made from `date`, so they differ from the ids of earlier runs.
+    /// Creates an engine that starts at the time `date`, from which it makes binding ids that no earlier run has used.
     package init(
         settings: ProxySettings, identity: LocalIdentity, functions: ProxyFunctions, log: Log,
         restoring stored: StoredState = StoredState(), startedAt date: UnixTime
@@ -84,18 +83,18 @@ package final class ProxyEngine {
 
     package var upstreamWatch: UpstreamWatch { network.upstream }
 
-    /// The part that refuses requests while the daemon is overloaded.
+    /// The part of the engine that refuses requests while the daemon is overloaded.
     package var admission: Admission { access.admission }
 
-    /// Removes and returns the actions since the last call of this method. The shell must perform them in this order.
+    /// Removes and returns the actions since the last call of this method, in the order in which they must be
+    /// performed.
     package func takeActions() -> [ProxyAction] {
         var taken: [ProxyAction] = []
         takeActions(into: &taken)
         return taken
     }
 
-    /// Moves the actions since the last call into an array. The former content of the array is dropped, and its memory
-    /// is reused.
+    /// Moves the actions since the last call into `taken`, whose old content is dropped and whose memory is reused.
     package func takeActions(into taken: inout [ProxyAction]) {
         if !taken.isEmpty { taken.removeAll(keepingCapacity: true) }
         swap(&taken, &output.actions)
@@ -119,22 +118,22 @@ package final class ProxyEngine {
     }
 
     func withTransactions(_ body: (inout TransactionTable, inout [TransactionOutput]) -> Void) {
-        // Messages to send become actions immediately. All other results of the transactions wait for `settle`.
+        // Messages to send become actions immediately; all other outputs of the transactions wait for `settle`.
         sip.change(body) { act(.send($0, on: $1)) }
     }
 }
 
-/// The events for which the engine sets a timer. Transactions and pushes keep timers of their own.
+/// The events for which the engine sets a timer; transactions and pushes keep timers of their own.
 enum EngineTimer: Sendable {
-    /// The hold time ends for the call in this slot of ``Calls``. The end of the call cancels this timer.
+    /// The wait for phones ends for the call in this slot of ``Calls``; the end of the call cancels this timer.
     case holdDeadline(place: UInt32)
     /// The engine writes refreshed bindings to the store.
     case bookkeepingDue
-    /// The engine removes ended calls that it kept for phones that had got a push and had not registered yet.
+    /// The engine removes ended calls that it kept for phones that might register after a push.
     case endedCallDue
     /// The engine removes answered calls from the journal.
     case journalDue
-    /// The engine stops waiting for callers of an earlier run to connect again.
+    /// The engine stops waiting for the callers of an earlier run to connect again.
     case awayCallersDue
     case messageDue(UInt64)
     /// The engine looks for contacts that expire soon, and sends refresh pushes to their phones.
@@ -143,15 +142,15 @@ enum EngineTimer: Sendable {
     case flowTimersDue
     /// The engine checks whether the overload has ended.
     case reliefDue
-    /// The engine reports calls whose senders have not answered a challenge in time.
+    /// The engine reports calls as refused if their senders have not answered a challenge in time.
     case refusalsDue
     /// A source of users may not have answered in time.
     case usersDue
-    /// The engine checks whether the request of the call in this slot has got a response. The ``ForkID`` shows whether
-    /// the slot still has the same call.
+    /// The engine checks whether a call's request has got a response. The ``ForkID`` shows whether the slot in
+    /// ``Calls`` still has the same call.
     case silence(place: UInt32, ForkID)
-    /// The call in this slot need not wait any longer for a phone, according to the phone's record of earlier wakes.
-    /// The ``ForkID`` shows whether the slot still has the same call.
+    /// The call need not wait any longer for a phone, according to the phone's earlier wakes. The ``ForkID`` shows
+    /// whether the slot in ``Calls`` still has the same call.
     case wakeBound(place: UInt32, ForkID)
 }
 

@@ -12,11 +12,11 @@ package import SIPGrammar
 package struct ProxyFunctions {
     package let seal: DialogSeal
     package let random: () -> UInt64
-    /// Parses a kept request again. The result is never `nil` in practice, because the bytes were parsed before.
+    /// Parses a kept request again; the result is never `nil` in practice, because the same bytes were parsed before.
     package let reread: (ByteString) -> SIPRequest?
     package let packing: RequestPacking
     package let digest: DigestFunctions
-    /// The code that identifies a device in the daemon's pushes. The app sends this code when it reports to the daemon.
+    /// The code that stands for a device in the daemon's pushes, and in the app's reports to the daemon.
     package let deviceCode: (DeviceID) -> ByteString?
 
     package init(
@@ -33,8 +33,7 @@ package struct ProxyFunctions {
     }
 }
 
-/// The state that the store has at start-up, except the bindings. ``ProxyEngine/restore(_:now:)`` restores each binding
-/// separately.
+/// The stored state at start-up, except the bindings, which ``ProxyEngine/restore(_:now:)`` restores one by one.
 package struct StoredState: Sendable {
     package var users: UserDirectory
     package var bucketEntries: [StoredBucketEntry]

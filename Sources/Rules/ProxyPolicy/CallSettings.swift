@@ -7,20 +7,20 @@ package struct CallSettings: SettingsGroup {
     package var ringTimeout: Duration = .seconds(30)
     /// How long a phone may ring: Timer C, which is more than three minutes (RFC 3261 section 16.6 item 11).
     package var ringLimit = TransactionTimers().ringLimit
-    /// The time after a REGISTER in which a phone gets an INVITE without a push (`call.skip-push-within`). If the value
-    /// is zero, each phone with a push token gets a push (A9).
+    /// How long after its REGISTER a phone gets an INVITE without a push; if zero, each phone with a push token gets a
+    /// push (A9).
     package var skipPushWithin: Duration = .zero
     package var ringLiveFlowWithin: Duration = .zero
-    /// Whether a phone that gets a push also gets an OPTIONS, on its connection or on its UDP flow. A response shows
-    /// that the phone is awake.
+    /// Whether a phone that gets a push also gets an OPTIONS on its connection, to which a phone responds if it is
+    /// awake.
     package var asksConnections = true
     package var asksDatagrams = false
-    /// Whether a request inside a dialog wakes its phone by a push.
+    /// Whether a push wakes a phone for a request inside a dialog.
     package var wakesInDialogs = true
-    /// How long a dialog token in our Record-Route is valid for requests inside the dialog (T20.5).
+    /// How long a dialog token in the daemon's Record-Route is valid for requests inside the dialog (T20.5).
     package var dialogLifetime: Duration = .seconds(43_200)
     package var callerIDFormat = CallerIDFormat.ecss10
-    /// The maximum number of pushes per minute to one phone, and for all calls of one caller (T11); zero for no limit.
+    /// The maximum number of pushes per minute for the calls to one phone; zero for no limit (T11).
     package var pushesPerDevice = 20
     package var pushesPerCaller = 60
     package var noWake = NoWakeSettings()

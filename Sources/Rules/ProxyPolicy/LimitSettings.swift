@@ -4,13 +4,13 @@ package import Settings
 package struct LimitSettings: SettingsGroup {
     package var calls = 200_000
     package var callsPerAccount = 0
-    /// The part of a callee's limits that one caller may use, in percent (T32).
+    /// The percentage of a callee's limits that one caller may use (T32).
     package var callerShare = 50
     package var trustedShare = 25
     package var heldBytes = 536_870_912
     package var connections = 50_000
     package var connectionsPerSource = 64
-    /// The maximum number of REGISTERs, and of TLS handshakes, per second from one source; zero for no limit.
+    /// The maximum number of REGISTERs per second from one source; zero for no limit.
     package var registersPerSource = 2000
     package var handshakesPerSource = 400
     package var firstRequest: Duration = .seconds(20)
@@ -18,7 +18,7 @@ package struct LimitSettings: SettingsGroup {
     package var outputTimeout: Duration = .seconds(20)
     package var memory = 0
     package var queueing: Duration = .milliseconds(200)
-    /// The maximum number of wrong passwords per minute (T8); zero for no limit.
+    /// The maximum number of wrong passwords per minute from one source; zero for no limit (T8).
     package var wrongLoginsPerSource = 10
     package var wrongLoginsPerUser = 30
 

@@ -2,9 +2,9 @@ import Bytes
 package import SIPGrammar
 package import Settings
 
-/// Settings for requests outside dialogs, other than INVITE, to sleeping phones. Most of them are MESSAGEs.
+/// Settings for requests outside dialogs to sleeping phones, except INVITE; most of these requests are MESSAGEs.
 package struct MessageSettings: SettingsGroup {
-    /// The methods of requests that wake a phone. Requests with other methods are sent only to phones that can be
+    /// The methods of requests that wake a phone; requests with other methods are sent only to phones that can be
     /// reached.
     package var methods = ["MESSAGE"]
     package var wait: Duration = .seconds(20)
@@ -58,7 +58,7 @@ package struct MessageSettings: SettingsGroup {
 }
 
 extension SettingType<String> {
-    /// The type of the setting for such methods. A method must be allowed outside dialogs and may not start a call.
+    /// The type of a setting that lists methods which are allowed outside dialogs and do not start a call.
     fileprivate static let waitingMethod = SettingType<String>.parsed("method") { text throws(SettingComplaint) in
         switch Method(ByteString(text)) {
         case .message, .notify, .refer, .subscribe, .options, .info, .publish: return text

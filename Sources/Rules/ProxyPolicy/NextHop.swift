@@ -5,10 +5,10 @@ package import Settings
 
 /// The next destination of a request, before its host name is looked up (RFC 3263 section 4).
 package struct NextHop: Hashable, Sendable {
-    /// A numeric address or a host name. An IPv6 address has no brackets here.
+    /// A numeric address, without the brackets of IPv6, or a host name.
     package let host: ByteString
     package let port: UInt16?
-    /// The `transport` parameter of the URI; if it is `nil`, NAPTR records or the URI scheme decide.
+    /// The `transport` parameter of the URI; if `nil`, NAPTR records or the URI scheme decide.
     package let transport: Transport?
     package let isSecure: Bool
 
@@ -19,7 +19,7 @@ package struct NextHop: Hashable, Sendable {
         self.isSecure = isSecure
     }
 
-    /// The hop that a URI names. Returns `nil` if this program does not support the URI's transport.
+    /// The hop that a URI names; `nil` if this program does not support the URI's transport.
     package init?(_ uri: SIPURI) {
         var transport: Transport?
         if let name = uri.parameters.value(of: "transport") {
@@ -31,17 +31,18 @@ package struct NextHop: Hashable, Sendable {
         self.init(host: host, port: uri.port, transport: transport, isSecure: uri.scheme == .sips)
     }
 
-    /// The endpoint and the transport, if the host is a numeric address. The defaults are those of RFC 3263 sections
-    /// 4.1 and 4.2.
+    /// The transport and the endpoint if the host is a numeric address, with the defaults of RFC 3263 sections 4.1 and
+    /// 4.2.
     package var numeric: (Transport, Endpoint)? {
         guard let address = host.withSpan({ IPAddress(ascii: $0) }) else { return nil }
         let transport = isSecure ? (self.transport?.isWebSocket == true ? .wss : .tls) : self.transport ?? .udp
         return (transport, Endpoint(address, port ?? (transport.isSecure ? 5061 : 5060)))
     }
 
-    /// The hop to a peer that used the given transport before. If the URI names no transport, a peer that used TCP is
-    /// reached by TCP. For a peer that used TLS or WebSocket, the result is `nil`, unless the URI names a transport or
-    /// is `sips:`.
+    /// The hop to a peer that used the given transport before.
+    ///
+    /// If the URI names no transport, a peer that used TCP is reached by TCP. For a peer that used TLS or WebSocket,
+    /// the result is `nil`, unless the URI names a transport or is `sips:`.
     package func staying(on used: Transport) -> NextHop? {
         guard transport == nil, !isSecure else { return self }
         switch used {
@@ -51,7 +52,7 @@ package struct NextHop: Hashable, Sendable {
         }
     }
 
-    /// Parses `sip:host[:port][;transport=udp|tcp|tls]`, the form of a hop in the settings.
+    /// Parses a hop in the settings, which has the form `sip:host[:port][;transport=udp|tcp|tls]`.
     package init?(_ text: String) {
         var rest = Substring(text)
         var isSecure = false

@@ -15,7 +15,7 @@ package struct NoWakeSettings: SettingsGroup, Equatable {
     }
 
     package var action = Action.answer
-    /// The status for ``Action/answer``, and for the other actions if they are not possible.
+    /// The final status for ``Action/answer``, and for the other actions if they are not possible.
     package var status: UInt16 = 480
     package var target: NoWakeTarget?
     /// Whether the caller gets 180 when a provider has accepted a push.
@@ -81,13 +81,12 @@ package struct NoWakeSettings: SettingsGroup, Equatable {
     /// Whether calls are forwarded for at least one user.
     package var forwards: Bool { action == .forward || exceptions.values.contains { $0.action == .forward } }
 
-    /// Whether, for at least one user, calls wait only as long as a phone's earlier wakes took.
+    /// Whether, for at least one user, calls wait for a phone only as long as the phone's earlier wakes took.
     package var learns: Bool { usesRecord || exceptions.values.contains(where: \.usesRecord) }
 }
 
 extension SettingType<UInt16> {
-    /// The type of the setting for the status: final responses that tell a caller, and its PBX, that no phone can be
-    /// reached.
+    /// The type of the setting for the final status, which must tell a caller and its PBX that no phone can be reached.
     fileprivate static let noWakeStatus = SettingType<UInt16>.parsed("status") { text throws(SettingComplaint) in
         let known: [UInt16] = [404, 408, 410, 480, 486, 500, 503, 600, 603, 604]
         guard let status = UInt16(text), known.contains(status) else {
@@ -101,17 +100,16 @@ extension SettingType<UInt16> {
 
 /// The URI to which calls are redirected or forwarded, in which the called user can be inserted.
 package struct NoWakeTarget: Hashable, Sendable {
-    /// The parts of the URI before and after the called user. If the URI does not contain the user, the second part is
-    /// empty.
+    /// The parts of the URI before and after the called user; the second part is empty if the URI does not contain the
+    /// user.
     private let head, tail: String
     private let hasUser: Bool
 
     private static let placeholder = "{{user}}"
 
-    /// Parses a URI from the settings.
+    /// Parses a URI from the settings, which must be a `sip:` or `sips:` URI without a header part.
     ///
-    /// - Returns: `nil` unless the text is a `sip:` or `sips:` URI without a header part. A placeholder is allowed
-    ///   only in the user part.
+    /// A placeholder for the called user is allowed only in the user part.
     package init?(_ text: String) {
         let parts = text.split(separator: Self.placeholder, omittingEmptySubsequences: false)
         guard parts.count <= 2, let first = parts.first else { return nil }
@@ -128,7 +126,7 @@ package struct NoWakeTarget: Hashable, Sendable {
         if hasUser { guard !head.contains("@"), tail.contains("@") else { return nil } }
     }
 
-    /// The URI for a call to this user, whose name is escaped, so that it cannot change other parts of the URI.
+    /// The URI for a call to this user, whose name is escaped so that it cannot change other parts of the URI.
     package func uri(for user: ByteString) -> ByteString {
         guard hasUser else { return ByteString(head) }
         var bytes = Array(head.utf8)
@@ -153,7 +151,7 @@ extension NoWakeTarget: CustomStringConvertible {
 }
 
 extension Array<UInt8> {
-    /// Appends a name as the user part of a URI. A byte that could end the user part is escaped.
+    /// Appends a name as the user part of a URI, and escapes each byte that could end the user part.
     package mutating func append(escapingUser name: ByteString) {
         for byte in name.array {
             if byte.isASCIIDigit || byte.isASCIILetter || "-_.!~*'()+".utf8.contains(byte) {

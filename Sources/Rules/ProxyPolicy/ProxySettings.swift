@@ -5,10 +5,10 @@ package import Registration
 package import SIPGrammar
 package import Settings
 
-/// A peer that the daemon trusts, such as a PBX. The INVITEs of a trusted peer reach users without a challenge.
+/// A peer that the daemon trusts, such as a PBX, whose INVITEs reach users without a challenge.
 package enum TrustedPeer: Hashable, Sendable {
     case block(AddressBlock)
-    /// A peer with one address and one port, for a PBX behind the same address as phones.
+    /// A peer with one address and one port, such as a PBX behind the same address as phones.
     case endpoint(Endpoint)
     /// A peer whose certificate proves this host name, which is in lower case.
     case name(String)
@@ -25,8 +25,9 @@ package enum TrustedPeer: Hashable, Sendable {
         }
     }
 
-    /// Whether the text is a valid host name. The last label must end with a letter, because other texts are probably
-    /// mistyped addresses.
+    /// Whether the text is a valid host name.
+    ///
+    /// The last label must end with a letter, because any other text is probably a mistyped address.
     private static func isName(_ text: String) -> Bool {
         text.utf8.count <= 253
             && text.split(separator: ".", omittingEmptySubsequences: false).allSatisfy { label in
@@ -79,16 +80,16 @@ extension SettingType<AddressBlock> {
     }
 }
 
-/// The settings that the engine needs.
+/// The settings that the rules of the proxy need.
 package struct ProxySettings: Sendable {
     package var domains: [ByteString] = []
     package var trusted: [TrustedPeer] = []
-    /// The header fields that are removed from messages of untrusted peers.
+    /// The header fields that the daemon removes from messages of untrusted peers.
     package var stripped = HeaderFilter(names: ["X-*"])
     /// The destination of calls from phones; `nil` lets phones call each other directly.
     package var upstream: NextHop?
     package var upstreamHosts = UpstreamHosts.ofUpstream
-    /// How the daemon checks the upstream.
+    /// The settings for the checks whether the upstream answers.
     package var upstreamCheck = UpstreamCheckSettings.off
     /// Whether phones must authenticate by digest.
     package var authenticates = true
@@ -102,16 +103,15 @@ package struct ProxySettings: Sendable {
     package var bucket = BucketSettings()
     package var missedCalls = MissedCallSettings()
     package var messages = MessageSettings()
-    /// The providers for which the settings have credentials and an endpoint.
+    /// The push providers for which the settings have credentials and an endpoint.
     package var configuredProviders: Set<PushProvider> = []
-    /// The apps, and the settings and limits of their requests. The apps and limits do not change while the program
-    /// runs.
+    /// The apps, with the settings and limits of their push requests, which do not change while the program runs.
     package var dispatch = DispatchSetup(PushDirectory(PushSettings()))
     /// The maximum number of notifications per minute to one device; zero for no limit.
     package var notificationsPerDevice = 10
-    /// How long after its creation a push about missed calls may still be sent.
+    /// How long after its creation a push with a list of missed calls may still be sent.
     package var missedCallsLife: Duration = .seconds(120)
-    /// The maximum number of open records of the timeline; zero for no timeline.
+    /// The maximum number of open timeline records; zero if no timeline is kept.
     package var timelineLimit = 200_000
     /// The maximum number and the maximum age of stored timeline records.
     package var recordsKept = 1_000_000
@@ -122,6 +122,6 @@ package struct ProxySettings: Sendable {
 
     package init() {}
 
-    /// Whether a single port of an address is trusted, because phones have the other ports.
+    /// Whether only a single port of an address is trusted, because phones have the other ports.
     package func hasOnePort(_ address: IPAddress) -> Bool { trusted.contains { $0.isOnePort(of: address) } }
 }

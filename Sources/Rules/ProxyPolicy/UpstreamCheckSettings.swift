@@ -7,7 +7,7 @@ package struct UpstreamCheckSettings: SettingsGroup, Equatable {
 
     package init() {}
 
-    /// Settings with which the upstream is never checked.
+    /// Settings with which the daemon never checks the upstream.
     package static let off: UpstreamCheckSettings = {
         var settings = UpstreamCheckSettings()
         settings.interval = .zero

@@ -2,22 +2,20 @@ package import Addressing
 package import Bytes
 package import SIPGrammar
 
-/// The hosts that stand for the upstream in a Request-URI. A phone that calls back from its list of calls uses the From
-/// of the PBX, which often has the PBX's own address as host (T9.19).
+/// The hosts that stand for the upstream in a Request-URI (T9.19).
+///
+/// A phone that calls back from its list of calls uses the From of the PBX, which often has the PBX's own address as
+/// host.
 package enum UpstreamHosts: Hashable, Sendable {
-    /// The host of the setting `upstream`, and the addresses of that host.
+    /// The host in the setting `upstream`, and the addresses of that host.
     case ofUpstream
     /// The hosts that the settings list, in lower case.
     case listed([ByteString])
 
-    /// Whether the URI names the upstream.
+    /// Whether a Request-URI, whose host is not this daemon, names the upstream.
     ///
-    /// - Parameters:
-    ///   - uri: a Request-URI whose host is not this daemon. The port may be 5060, 5061, the port in the setting, or
-    ///     the port of a resolved address, as inside dialogs (T20.4).
-    ///   - upstream: the setting `upstream`.
-    ///   - places: the known addresses of the upstream's name.
-    /// - Returns: whether the URI names the upstream.
+    /// The port of the URI may be 5060, 5061, the port in the setting, or the port of a resolved address, as inside
+    /// dialogs (T20.4).
     package func name(_ uri: SIPURI, of upstream: NextHop?, at places: [Endpoint]) -> Bool {
         guard uri.scheme == .sip || uri.scheme == .sips, let upstream else { return false }
         if let port = uri.port, port != 5060, port != 5061, port != upstream.port {

@@ -1,11 +1,11 @@
-/// The message for a phone that got a push for a call and did not register before the call's end.
+/// How a phone is told about a call's end, if it got a push for the call and did not register before the end.
 package enum AfterEnd: String, Hashable, Sendable, CaseIterable {
-    /// If the phone registers within a minute, it gets the INVITE and immediately a CANCEL with the Reason. So an app
-    /// that had to show a call learns how the call ended.
+    /// The phone gets the INVITE and immediately a CANCEL with a Reason, if it registers within a minute. By the
+    /// CANCEL, an app that had to show the call learns how the call ended.
     case inviteCancel = "invite-cancel"
-    /// The phone gets a push about the end as soon as the call is over.
+    /// The phone gets an end push as soon as the call is over.
     case push
-    /// The phone gets no message about the end. The call is in the phone's list of missed calls.
+    /// The phone is not told about the end. The call is in the phone's list of missed calls.
     case none
 }
 

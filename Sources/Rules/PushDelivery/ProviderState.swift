@@ -1,8 +1,8 @@
-/// Whether the daemon sends pushes to a provider. An operator decides the state, which survives restarts.
+/// Whether the daemon sends pushes to a provider. An operator sets the state, and it is kept over restarts.
 package enum ProviderState: String, Hashable, Sendable, CaseIterable {
     case on
-    /// The daemon sends no pushes to the provider. The provider's contacts stay push contacts.
+    /// The daemon sends no pushes to the provider. Contacts with this provider stay push contacts.
     case paused
-    /// The daemon behaves as if the settings had no such provider (R8c, R9).
+    /// The daemon treats the provider as if it were not in the settings (R8c, R9).
     case off
 }

@@ -1,21 +1,21 @@
-/// The push settings that registrations need: which tokens belong to our apps, and the values for the 200 to a
-/// REGISTER.
+/// The push settings that registrations need: which push tokens belong to the apps in the settings, and the values for
+/// the 200 to a REGISTER.
 ///
-/// Whether a provider is switched on is not known here, because operators change that while the daemon runs. Each
-/// provider's folder defines the form of its tokens and the rules for its apps.
+/// The type does not know whether a provider is switched on, because operators change that while the daemon runs. The
+/// rules for the tokens and apps of each provider are in the provider's folder.
 package struct PushAcceptance: Equatable, Sendable {
     private let settings: PushSettings
-    /// The rules for each provider's tokens, by the provider's number.
+    /// The rules for the tokens of each provider, in the order of the providers' numbers.
     private let services: [any TokenAcceptance]
-    /// The public VAPID key (RFC 8292), in base64url, for which devices must make their web push subscriptions.
+    /// The public VAPID key (RFC 8292) in base64url. Devices need the key to make their web push subscriptions.
     package var vapidKey: String?
 
-    /// Creates rules that accept the tokens that need no settings.
+    /// Creates the rules from the default settings.
     package init() { self.init(PushSettings()) }
 
-    /// Creates the rules from the settings.
+    /// Creates the rules from the push settings.
     ///
-    /// - Parameter settings: the push settings, with the projects of the service accounts if these are known.
+    /// - Parameter settings: the push settings, with the project in each service account's file if it is known.
     package init(_ settings: PushSettings) {
         self.settings = settings
         services = PushProvider.allCases.sorted { $0.number < $1.number }.map { provider in
@@ -28,7 +28,7 @@ package struct PushAcceptance: Equatable, Sendable {
 
     subscript(provider: PushProvider) -> any TokenAcceptance { services[Int(provider.number) - 1] }
 
-    /// The reason why none of our apps can push to the token; `nil` if an app can.
+    /// The reason why no app in the settings can push to the token; `nil` if an app can.
     package func problem(with token: PushToken) -> TokenProblem? { self[token.provider].problem(with: token) }
 
     package static func == (left: PushAcceptance, right: PushAcceptance) -> Bool {

@@ -1,35 +1,36 @@
 package import Settings
 
-/// The rules of one app at its push service: how its requests are written, and what answers mean.
+/// The rules of one app at its push provider: how requests are built, and what answers mean.
 ///
-/// Rules are classes, and ``PushApp`` calls them through this protocol. Each push needs a few such calls, which cost
-/// little compared with its HTTP request.
+/// Implementations are classes, which ``PushApp`` calls through this protocol. Each push needs only a few calls, which
+/// cost little compared with its HTTP request.
 package protocol PushAppRules: AnyObject, Sendable {
-    /// Writes the request for one try of a push.
+    /// Builds the request for one try of a push.
     func request(_ context: PayloadContext) -> PushRendering
-    /// The outcome that an answer means, see ``PushApp/outcome(of:isProven:now:)``.
+    /// Converts the provider's answer to a push into an outcome, see ``PushApp/outcome(of:isProven:now:)``.
     func outcome(of answer: ProviderAnswer, _ retryAfter: Duration?, isProven: Bool) -> PushOutcome
 
-    /// The requests that show whether the provider accepts our credentials, and that reach no phone.
+    /// The requests that show whether the provider accepts the app's credentials, and that reach no phone.
     var trials: [CredentialTrial] { get }
-    /// The verdict on the answer to a trial.
+    /// Converts the provider's answer to a trial request into a verdict on the credentials.
     func verdict(onTrial answer: ProviderAnswer) -> TrialVerdict
 
-    /// The scheme, host and port of the server for all requests; `nil` if each token names its own server.
+    /// The scheme, host and port of the server for all requests; `nil` if each token names its server.
     var baseURL: String? { get }
     /// The server that a token names, if the app has no ``baseURL``; `nil` for a token to which no push can be sent.
     func origin(of token: PushToken) -> String?
     var connection: PushConnectionSettings { get }
     var limits: ProviderLimits { get }
 
-    /// Whether payloads contain a code that identifies the device, which the app sends when it reports about a push.
+    /// Whether payloads contain a code for the device, which the app sends when it reports about a push.
     var asksForDeviceCode: Bool { get }
-    /// The message for a phone that did not register before the call's end, by the settings or else by the kind of app.
+    /// How a phone that did not register before the end of a call is told about the end: by the app's setting, or by
+    /// the default for such an app.
     func afterEnd(of token: PushToken) -> AfterEnd
-    /// Whether a call stays in the list of missed calls although the phone got a late INVITE. `wish` is the setting, or
-    /// `nil` for the default.
+    /// Whether a call stays in the list of missed calls although the phone got the INVITE after the end. `wish` is the
+    /// setting, or `nil` for the app's default.
     func afterLateInvite(_ wish: AfterLateInvite?) -> AfterLateInvite
-    /// Whether a push to a token can carry a list of missed calls (A28).
+    /// Whether a push to this token can carry a list of missed calls (A28).
     func carriesLists(_ token: PushToken) -> Bool
 }
 
@@ -39,16 +40,16 @@ extension PushAppRules {
     package func carriesLists(_ token: PushToken) -> Bool { true }
 }
 
-/// The settings for the connections of an app to its server.
+/// The settings for an app's connections to its push server.
 package struct PushConnectionSettings: Sendable {
-    /// The file of the authority that must have issued the server's certificate; `nil` for the authorities of the
-    /// system.
+    /// The file of the authorities that may issue the server's certificate; `nil` for the authorities of the system.
     package var authorityFile: String?
-    /// The file of the client certificate for connections to the server.
+    /// The file of the certificate that the daemon shows to the server.
     package var certificateFile: String?
     package var keyFile: String?
-    /// The HTTP proxy for requests to the server; with `nil`, the setting for all providers applies.
+    /// The HTTP proxy for requests to the server; `nil` if the setting for all providers applies.
     package var proxy: PushProxy?
-    /// The secrets that sign each request: the present one, and the old one that it replaces.
+    /// The secrets with which each request is signed: the current one, and the previous one until the receiver has the
+    /// current one.
     package var secrets: [Secret] = []
 }

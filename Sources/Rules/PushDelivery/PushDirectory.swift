@@ -1,9 +1,9 @@
 import Bytes
 
-/// The list of all enabled apps, which finds the app of a push token.
+/// All enabled push apps. The directory finds the app that a push token belongs to.
 package struct PushDirectory: Sendable {
     package private(set) var apps: [PushApp] = []
-    /// The app for tokens without an app name, for each provider.
+    /// For each provider, the app without a name, which gets the tokens that select no other app.
     private var fallbacks: [PushProvider: PushApp.ID] = [:]
     private var named: [PushProvider: [ByteString: PushApp.ID]] = [:]
     private let acceptance: PushAcceptance
@@ -18,8 +18,8 @@ package struct PushDirectory: Sendable {
 
     package subscript(id: PushApp.ID) -> PushApp? { apps.indices.contains(id.index) ? apps[id.index] : nil }
 
-    /// The app of a token. Returns `nil` if the token's provider is switched off, or if no app matches, perhaps because
-    /// the settings have changed since the token was stored.
+    /// The app that a token belongs to. Returns `nil` if the token's provider is not enabled, or if no app accepts the
+    /// token, for example because the settings have changed since the token was stored.
     package func app(for token: PushToken) -> PushApp.ID? {
         guard acceptance.problem(with: token) == nil else { return nil }
         return named[token.provider].flatMap { acceptance[token.provider].app(of: token, in: $0) }
@@ -27,7 +27,7 @@ package struct PushDirectory: Sendable {
     }
 
     private mutating func add(_ apps: [PushAppSettings], of provider: PushProvider, _ payload: PayloadSettings) {
-        // A single app without a name gets all tokens. If there are several apps, the tokens must name their app.
+        // A single app without a name gets all tokens. If there are several apps, `pn-param` must select one.
         let isChosen = apps.count > 1 || apps.first?.name != nil
         for app in apps {
             let id = PushApp.ID(index: self.apps.count)

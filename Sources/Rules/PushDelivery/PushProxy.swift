@@ -1,27 +1,27 @@
 package import Settings
 
-/// The HTTP proxy for the requests of an app to its provider.
+/// The HTTP proxy for an app's requests to its provider.
 package enum PushProxy: Hashable, Sendable {
-    /// The requests use no HTTP proxy, whatever the setting for all providers says.
+    /// The app uses no HTTP proxy, even if the setting for all providers names a proxy.
     case none
     case http(Address)
 
-    /// The address of an HTTP proxy, which opens a tunnel to the provider (CONNECT).
+    /// The address of an HTTP proxy. The proxy opens a tunnel to the provider with CONNECT.
     package struct Address: Hashable, Sendable, CustomStringConvertible {
-        /// A host name, or an address without brackets.
+        /// A host name, or an IP address; an IPv6 address is written without brackets.
         package let host: String
         package let port: UInt16
         package let user: Secret?
         package let password: Secret?
 
-        /// The proxy as in the settings, but without user and password.
+        /// The URL of the proxy as in the settings, but without user and password.
         package var description: String {
             let server = host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)"
             return user == nil ? "http://\(server)" : "http://(secret)@\(server)"
         }
     }
 
-    /// The proxy of an app: its own setting, or else the setting for all providers.
+    /// The proxy for an app: the app's own setting or, without one, the setting for all providers.
     package static func chosen(_ own: PushProxy?, else general: PushProxy?) -> Address? {
         guard case .http(let address)? = own ?? general else { return nil }
         return address
@@ -29,7 +29,8 @@ package enum PushProxy: Hashable, Sendable {
 }
 
 extension PushProxy {
-    /// The type of the setting for an HTTP proxy. Errors do not quote the URL, which may have a password.
+    /// The type of the settings for HTTP proxies. Error messages do not quote the URL, because it may contain a
+    /// password.
     package static let settingType = SettingType<PushProxy>(name: "URL or none") { node throws(SettingMismatch) in
         guard let text = node.text else { throw SettingMismatch(Self.expected, at: node.position) }
         if text == "none" { return .none }
@@ -49,7 +50,7 @@ extension PushProxy {
 }
 
 extension PushProxy.Address {
-    /// Parses `http://user:password@host:port`.
+    /// Parses `http://user:password@host:port`, in which user and password may be missing.
     package init(_ text: String) throws(SettingComplaint) {
         guard !text.hasPrefix("https://") else {
             throw SettingComplaint(
@@ -87,7 +88,7 @@ extension PushProxy.Address {
         self.password = Secret(password)
     }
 
-    /// Undoes percent-encoding; `nil` for text that is malformed or has control characters.
+    /// Undoes percent-encoding; `nil` for text that is malformed or contains control characters.
     private static func decoded(_ text: Substring) -> String? {
         var bytes: [UInt8] = []
         var rest = text.utf8[...]
@@ -108,7 +109,7 @@ extension PushProxy.Address {
 }
 
 extension Setting {
-    /// The setting for the HTTP proxy of one provider.
+    /// The setting for the HTTP proxy of one provider, with the key `proxy`.
     static func proxy(_ path: SettingPath<Group, PushProxy?>) -> Setting {
         value(
             "proxy", path, PushProxy.settingType, example: "\"http://proxy.example.net:3128\"",

@@ -3,23 +3,21 @@ package import Bytes
 import Collections
 package import Timekeeping
 
-/// Identifies one push. A process uses no number twice.
+/// Identifies one push by a number that the daemon uses only once in each run.
 package struct PushID: SerialID, Absentable, Sendable {
     package let rawValue: UInt64
     package static var absent: PushID { PushID(rawValue: 0) }
     package init(rawValue: UInt64) { self.rawValue = rawValue }
 
-    /// Compares two ids. This function is written by hand, because the synthesized function uses a witness table in
-    /// other modules.
+    /// Compares two ids. A version from the compiler would use a witness table in other modules, which is slow.
     @inlinable
     package static func == (left: PushID, right: PushID) -> Bool { left.rawValue == right.rawValue }
 }
 
-/// The `call_ref` of ECSS-10, which identifies one call for one user. A value is never used twice, not even after a
-/// restart.
+/// The `call_ref` of ECSS-10, which identifies one call for one user. No value is used twice, not even after a restart.
 package struct CallRef: Hashable, Absentable, Sendable, CustomStringConvertible {
     package let rawValue: UInt64
-    /// The value that stands for no call. Calls get random numbers other than 0.
+    /// The value that stands for no call. A call gets a random number other than 0.
     package static var absent: CallRef { CallRef(rawValue: 0) }
     package init(rawValue: UInt64) { self.rawValue = rawValue }
 
@@ -29,19 +27,19 @@ package struct CallRef: Hashable, Absentable, Sendable, CustomStringConvertible 
         return String(repeating: "0", count: 16 - digits.count) + digits
     }
 
-    /// Parses a ``description``; `nil` for any other text.
+    /// Parses a call reference in the form of ``description``; `nil` for any other text.
     package init?(_ text: some StringProtocol) {
         guard text.utf8.count == 16, let number = UInt64(text, radix: 16) else { return nil }
         rawValue = number
     }
 }
 
-/// The data of a call that its push contains (R12 to R15).
+/// The data about a call that the push for this call contains (R12 to R15).
 package struct IncomingCall: Hashable, Sendable {
     package let callRef: CallRef
-    /// The caller's URI without parameters. For an anonymous caller, it is not shown (A14).
+    /// The caller's URI without parameters. If the caller is anonymous, pushes do not contain the URI (A14).
     package let callerURI: ByteString
-    /// The caller's display name; empty if there is none (A16).
+    /// The caller's display name; empty if the caller has none (A16).
     package let displayName: ByteString
     /// Whether the caller asked for privacy (A15).
     package let isAnonymous: Bool
@@ -63,19 +61,19 @@ package struct IncomingCall: Hashable, Sendable {
 }
 
 extension IncomingCall {
-    /// Whether the push shows no caller, because of privacy or a missing URI.
+    /// Whether pushes show no caller, because the caller asked for privacy or has no URI.
     var isNameless: Bool { isAnonymous || callerURI.isEmpty }
 
-    /// The caller as people see it: the display name or, if there is none, the URI.
+    /// The caller as people see it: the display name or, without one, the URI.
     func shownCaller(anonymous: String) -> ByteString {
         if isNameless { return ByteString(anonymous) }
         return displayName.isEmpty ? callerURI : displayName
     }
 }
 
-/// A call in a push with a list of missed calls (R26).
+/// One call in a push with a list of missed calls (R26).
 package struct MissedCall: Hashable, Sendable {
-    /// The caller: the user part of its URI, the whole URI if it has no user part, or `anonymous` (A14, A15).
+    /// The caller: the user part of the URI, the whole URI if it has no user part, or `anonymous` (A14, A15).
     package let remoteURI: ByteString
     package let date: UnixTime
     package let callRef: CallRef
@@ -87,30 +85,32 @@ package struct MissedCall: Hashable, Sendable {
     }
 }
 
-/// The content of a push.
+/// The message of a push to the phone: a call, a list of missed calls, a test, or a notification.
 package enum PushMessage: Sendable {
     case incomingCall(IncomingCall)
     /// A list of missed calls, oldest first (R26).
     case missedCalls([MissedCall])
-    /// A push that shows nothing, to check whether the provider accepts the token. Only Apple and Google support it.
+    /// A push that shows nothing and tests whether the provider accepts the token. Only Apple and Google support test
+    /// pushes.
     case silent
-    /// A notification that an application server has ordered, or that reports the end of a call.
+    /// A notification that an application server has ordered, or an end push.
     indirect case notification(PushNotification)
 }
 
-/// One push to one device, with all data that its request needs.
+/// One push to one device, with all data for its HTTP request.
 package struct PushRequest: Sendable {
     package let id: PushID
-    /// The code of the push, which is the same in all tries, so that APNs does not show the push twice, and for all
+    /// The code of the push. The code is the same in all tries, so that iOS does not show the push twice, and for all
     /// devices.
     package let code: PushCode
-    /// The device, or ``DeviceID/nobody`` if no known device has this token.
+    /// The device that gets the push; ``DeviceID/nobody`` if no known device has the token.
     package let device: DeviceID
     package let token: PushToken
     package let message: PushMessage
-    /// The badge: the number of the device's unread pushes, including this one (A18).
+    /// The badge: the number of the device's unread pushes, including this push (A18).
     package let badge: Int
-    /// The time at which the push becomes useless: the end of the ring time, or the expiry of a list of missed calls.
+    /// The time at which the push becomes useless: the end of the ring time for a call, or the expiry of a list or
+    /// notification.
     package let deadline: UnixTime
 
     package init(
@@ -135,14 +135,14 @@ extension PushRequest {
         }
     }
 
-    /// The key by which the push replaces an earlier one that the phone has not shown yet.
+    /// The collapse key, by which a push replaces an earlier push that the provider has not delivered yet.
     ///
-    /// The key of a list of missed calls is made from its oldest call, which stays the same until the list is accepted,
-    /// even if the list grows. A push for a call has no key, because the call is over before a push could be repeated.
+    /// The key of a list of missed calls contains its oldest call, which stays the same while the list grows. A push
+    /// for a call has no key, because the call is over before its push could be repeated.
     var collapseKey: String? {
         switch message {
         case .incomingCall, .silent: nil
-        // APNs and web push have keys of their own: see ``APNsRequest`` and ``WebPushRequest``.
+        // APNs and web push make their own keys for notifications: see ``APNsRequest`` and ``WebPushRequest``.
         case .notification: nil
         case .missedCalls(let calls): calls.first.map { "missed-\($0.callRef)" }
         }

@@ -1,27 +1,28 @@
 package import Bytes
 package import Settings
 
-/// A push service: the settings of its folder, and the data that other code needs about it. A new service consists of
-/// such a type and of a ``PushAppRules`` for its apps. docs/Modules.md says how to add a service.
+/// The settings of one push provider, and the facts about it that other code needs. A new provider consists of such a
+/// type, and of a ``PushAppRules`` for its apps. docs/Modules.md says how to add a provider.
 package protocol PushServiceSettings: SettingsGroup, Equatable {
-    /// The values of `pn-provider` for the service's tokens. A service with several environments has several values.
+    /// The values of `pn-provider` for this service's tokens. A service with several environments has several values of
+    /// `pn-provider`.
     static var providers: [PushProvider] { get }
-    /// The platforms of the service's devices.
+    /// The platforms on which the apps of the service run.
     static var platforms: Set<PushPlatform> { get }
-    /// The names of the settings that assign tokens to an app, for messages to operators.
+    /// The names of the settings that decide which app a token belongs to, for messages to operators.
     static var tokenKeys: String { get }
-    /// The names of the settings for an app's credentials, each with a full stop before it; empty if the apps have
-    /// none.
+    /// The names of the settings for an app's credentials, as text that begins with a full stop; empty if apps need no
+    /// credentials.
     static var credentialKeys: String { get }
 
     var enabled: Bool { get }
-    /// The enabled apps for tokens of a provider. The app without a name comes first.
+    /// The enabled apps for tokens with this provider. The app without a name is first.
     func apps(of provider: PushProvider) -> [PushAppSettings]
-    /// The rules that decide which tokens are accepted.
+    /// The rules that decide which push tokens belong to an app in the settings.
     var acceptance: any TokenAcceptance { get }
-    /// The files that the settings of the service's apps name.
+    /// The files whose paths are in the settings of the service.
     var files: [PushFile] { get }
-    /// Warnings about settings that are questionable but not wrong, one line each.
+    /// Warnings about settings that are valid but probably not intended, one line each.
     var notes: [String] { get }
 }
 
@@ -36,9 +37,9 @@ package enum PushPlatform: Hashable, Sendable, CaseIterable {
     case apple, android, web
 }
 
-/// The settings of one app of a service.
+/// One app of a push service, as the settings describe it.
 package struct PushAppSettings {
-    /// The name of the app; `nil` for the app of all tokens without an app name.
+    /// The name of the app; `nil` for the app that gets all tokens without an app name.
     let name: String?
     /// The values of `pn-param` that select this app.
     let params: [String]
@@ -51,11 +52,12 @@ package struct PushAppSettings {
     }
 }
 
-/// Decides which tokens of one service belong to our apps. These rules are asked at each registration and each push.
+/// Decides which push tokens of one service belong to an app in the settings. The daemon uses these rules at each
+/// registration and each push.
 package protocol TokenAcceptance: Sendable {
-    /// The reason why none of our apps can push to the token; `nil` if an app can.
+    /// The reason why no app in the settings can push to the token; `nil` if an app can.
     func problem(with token: PushToken) -> TokenProblem?
-    /// The app that the token's `pn-param` selects. `apps` are the apps, sorted by their values of `pn-param`.
+    /// The app that the token's `pn-param` selects. `apps` maps each value of `pn-param` to its app.
     func app(of token: PushToken, in apps: [ByteString: PushApp.ID]) -> PushApp.ID?
 }
 
@@ -63,19 +65,19 @@ extension TokenAcceptance {
     package func app(of token: PushToken, in apps: [ByteString: PushApp.ID]) -> PushApp.ID? { apps[token.param] }
 }
 
-/// A file that a service's settings name.
+/// A file whose path is in the settings of a push service.
 package enum PushFile: Hashable, Sendable {
-    /// The file of a private key on the curve P-256 that signs tokens, and the name of the setting for it.
+    /// The file of a private key on the curve P-256, which signs tokens. `key` is the name of the setting.
     case signingKey(String, key: String)
-    /// The file of a client certificate, and the file of its private key if that is separate.
+    /// The file of a client certificate, and the file of its private key if the key has its own file.
     case certificate(String, privateKey: String?)
-    /// The file of the authorities that may issue the server's certificate.
+    /// The file of the authorities that may issue the push server's certificate.
     case authorities(String)
     case serviceAccount(String)
 }
 
 extension [PushFile] {
-    /// Lists the files that are set.
+    /// Lists the given files. Arguments that are `nil` are omitted.
     static func named(
         signingKey: (String?, key: String) = (nil, key: ""), certificate: String? = nil, privateKey: String? = nil,
         account: String? = nil, authorities: String? = nil
@@ -89,7 +91,7 @@ extension [PushFile] {
 }
 
 extension PushServiceSettings {
-    /// Warnings about apps that can get no devices, because another app has all their values of `pn-param` too.
+    /// Warnings about apps that get no devices, because another app has all their values of `pn-param`, too.
     static func unreachable(
         _ apps: [(String, [String])], first: [String], _ group: String, _ key: String
     ) -> [String] {

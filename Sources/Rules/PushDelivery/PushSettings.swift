@@ -1,7 +1,7 @@
 package import Addressing
 package import Settings
 
-/// The settings of all push providers, and the settings that their pushes have in common.
+/// The settings of all push providers, and the push settings that apply to all of them.
 package struct PushSettings: SettingsGroup, Equatable {
     package var apns = APNsSettings()
     package var fcm = FCMSettings()
@@ -53,17 +53,17 @@ package struct PushSettings: SettingsGroup, Equatable {
 
     package var services: [any PushServiceSettings] { [apns, fcm, webPush, acrobits, http] }
 
-    /// The push service for tokens of a provider.
+    /// The push service whose tokens have this provider.
     package func service(of provider: PushProvider) -> (any PushServiceSettings)? {
         services.first { type(of: $0).providers.contains(provider) }
     }
 
-    /// The providers with which devices may register now.
+    /// The providers in the settings that are enabled, so that devices may register with them.
     package var enabledProviders: Set<PushProvider> {
         Set(services.filter(\.enabled).flatMap { type(of: $0).providers })
     }
 
-    /// The providers whose devices run on a platform.
+    /// The providers for devices on the given platform.
     package static func providers(on platform: PushPlatform) -> Set<PushProvider> {
         Set(
             PushSettings().services.filter { type(of: $0).platforms.contains(platform) }.flatMap {
@@ -73,7 +73,7 @@ package struct PushSettings: SettingsGroup, Equatable {
 }
 
 extension SettingType<IPAddress> {
-    /// The type of the setting for the source address of connections.
+    /// The type of the setting for the source address of pushes.
     package static let address = SettingType<IPAddress>.parsed("address") { text throws(SettingComplaint) in
         guard let address = IPAddress(text), !address.isUnspecified else {
             throw SettingComplaint("expected an address of this machine")
@@ -84,7 +84,7 @@ extension SettingType<IPAddress> {
     }
 }
 
-/// The limits for requests to one provider, which do not affect other providers.
+/// The limits for requests to one provider. Each provider has its own limits.
 package struct ProviderLimits: SettingsGroup, Hashable {
     package var requests = 1000
     package var queue = 20_000

@@ -1,20 +1,20 @@
 package import Bytes
 
-/// A push service, by its `pn-provider` name (RFC 8599 section 14, reading A3).
+/// A push provider, named by `pn-provider` (RFC 8599 section 14, reading A3).
 package enum PushProvider: String, Hashable, Sendable, CaseIterable {
     case apns
     /// Apple's sandbox environment, in Linphone's spelling.
     case apnsDevelopment = "apns.dev"
     case fcm
-    /// Web push. The token is the URL of a subscription (RFC 8030).
+    /// Web push. The token is the URL of a web push subscription (RFC 8030).
     case webPush = "webpush"
     /// Acrobits' mediator, which sends pushes to Apple and Google for Acrobits' apps.
     case acrobits
-    /// A server of the operator, which the daemon reaches over HTTP. `pn-param` names the app in the settings.
+    /// A push server of the operator, which the daemon reaches over HTTP. `pn-param` is the app's name in the settings.
     case http
 
-    /// Parses a `pn-provider` value in any case, or an alias that real clients send. Returns `nil` for an unknown
-    /// value.
+    /// Parses a value of `pn-provider`, in upper or lower case, or an alias that real clients send. The result is `nil`
+    /// for any other value.
     package init?(_ value: ByteString) {
         switch value.string.lowercased() {
         case "apns", "apple": self = .apns
@@ -27,7 +27,7 @@ package enum PushProvider: String, Hashable, Sendable, CaseIterable {
         }
     }
 
-    /// The number of the provider in tables in memory, which is never stored or sent.
+    /// The number of the provider in tables in memory. The number is never stored or sent.
     package var number: UInt8 {
         switch self {
         case .apns: 1
@@ -51,19 +51,20 @@ package enum PushProvider: String, Hashable, Sendable, CaseIterable {
         }
     }
 
-    /// Hashes the number. The synthesized function would hash the name for each token.
+    /// Hashes the provider's number, because the synthesized function would hash its name at each look-up.
     package func hash(into hasher: inout Hasher) { hasher.combine(number) }
 }
 
-/// The three parameters of RFC 8599 by which a provider reaches one installation of an app, compared as decoded bytes.
+/// The three push parameters of RFC 8599, which address one installation of an app at a provider. The parameters are
+/// compared after percent-decoding.
 ///
-/// The token is a secret, because its holder can wake the phone. ``description`` is redacted.
+/// The token is a secret, because everybody who has it can wake the phone, so ``description`` does not reveal it.
 package struct PushToken: Hashable, Sendable, CustomStringConvertible {
     package let provider: PushProvider
-    /// The value of `pn-param`, or of ECSS-10's `pn-params`, percent-decoded; empty if the device sent none.
+    /// The value of `pn-param`, or of ECSS-10's `pn-params`, after percent-decoding; empty if the device sent none.
     package let param: ByteString
-    /// The value of `pn-prid`, percent-decoded and never empty. For APNs, it may contain several `token:service`,
-    /// joined by `&`.
+    /// The value of `pn-prid` after percent-decoding, which is never empty. For APNs, it may be several
+    /// `token:service`, joined by `&`.
     package let prid: ByteString
 
     package init(provider: PushProvider, param: ByteString, prid: ByteString) {
@@ -72,7 +73,7 @@ package struct PushToken: Hashable, Sendable, CustomStringConvertible {
         self.prid = prid
     }
 
-    /// The provider, the length of the token and, if the token is long, its first four characters.
+    /// The provider, the token's length and, if the token is long, its first four characters.
     package var description: String {
         "\(provider.rawValue):\(prid.count >= 16 ? prid.string.prefix(4) : "")…(\(prid.count))"
     }

@@ -1,10 +1,11 @@
-/// The reason why a contact or a report with push parameters is refused.
+/// The reason why push parameters in a contact or in an app's report are refused.
 ///
-/// Its ``sentence`` is sent in a Warning, the log, and answers over HTTP. The sentence contains no text from a phone.
+/// The daemon sends the ``sentence`` in a Warning field and in HTTP answers, and logs it. The sentence contains no text
+/// from a phone.
 package enum TokenProblem: Hashable, Sendable, CaseIterable {
-    /// The service in `pn-provider` is unknown.
+    /// The value of `pn-provider` is unknown to the daemon.
     case unknownProvider
-    /// The service is known, but switched off or not configured.
+    /// The daemon knows the provider, but the provider is switched off or not configured.
     case providerOff
     case appleParamMissing, appleTopic, appleTeam, appleToken
     case googleParamMissing, googleProject, googleToken
@@ -12,7 +13,7 @@ package enum TokenProblem: Hashable, Sendable, CaseIterable {
     case acrobitsParamMissing, acrobitsToken
     case httpParamMissing, httpApp, httpToken
 
-    /// A sentence that names the missing or wrong value.
+    /// A sentence that says which value is missing or wrong.
     package var sentence: StaticString {
         switch self {
         case .unknownProvider: "pn-provider names an unknown push provider"
@@ -34,7 +35,7 @@ package enum TokenProblem: Hashable, Sendable, CaseIterable {
         }
     }
 
-    /// The remedy for the operator, if contacts that were accepted before now have this problem.
+    /// The remedy for the operator if contacts that were accepted earlier now have this problem.
     package var cure: StaticString {
         switch self {
         case .unknownProvider: "nothing: this daemon cannot push to it"

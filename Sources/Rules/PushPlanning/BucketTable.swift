@@ -4,7 +4,7 @@ package import PushDelivery
 package import Registration
 package import Timekeeping
 
-/// The buckets of all users: each bucket lists the missed calls of one user. A user without missed calls has no bucket.
+/// The lists of missed calls of all users; a user without missed calls has no list.
 package struct BucketTable: Sendable {
     private var buckets = PlacedTable<AddressOfRecord, MissedCallBucket>(empty: MissedCallBucket())
     /// The number of missed calls of all users together.
@@ -22,8 +22,7 @@ package struct BucketTable: Sendable {
     /// The user's missed calls, oldest first.
     package func entries(of aor: AddressOfRecord) -> [BucketEntry] { buckets[aor]?.entries ?? [] }
 
-    /// Whether the device has missed calls that it was not notified about. This method runs for nearly every REGISTER,
-    /// and the result is nearly always false.
+    /// Whether the device has missed calls that it was not notified about, which is rare.
     package func hasMissedCalls(_ device: DeviceID, of aor: AddressOfRecord) -> Bool {
         buckets.place(of: aor).map { buckets[$0].hasMissedCalls(device) } == true
     }
@@ -32,8 +31,8 @@ package struct BucketTable: Sendable {
         buckets[aor]?.unread(of: device) ?? 0
     }
 
-    /// The devices that have registered since a missed call, but have not got the list, because their provider did not
-    /// accept it. The order of the devices is the same at each call.
+    /// The devices that have registered since a missed call but have not got their list, because their provider did not
+    /// accept it. The order of the devices is the same at each call of this method.
     package func owed(isBack: (DeviceID, UnixTime) -> Bool) -> [(device: DeviceID, aor: AddressOfRecord)] {
         var owed: [(device: DeviceID, aor: AddressOfRecord)] = []
         for (aor, bucket) in buckets.all {
@@ -46,12 +45,12 @@ package struct BucketTable: Sendable {
         return owed.sorted { $0.device.rawValue < $1.device.rawValue }
     }
 
-    /// The users with missed calls that are too old. The search visits all users with missed calls.
+    /// The users with missed calls that are too old, found by a search through all users with missed calls.
     func usersWithOld(now: UnixTime) -> [AddressOfRecord] {
         buckets.all.filter { $0.value.hasOld(settings, now: now) }.map(\.key)
     }
 
-    /// Applies an event to a user's bucket and returns the rows to write.
+    /// Applies an event to a user's list of missed calls, and returns the changes for the store.
     package mutating func change(
         _ aor: AddressOfRecord, _ event: (inout MissedCallBucket, BucketSettings) -> [BucketChange]
     ) -> [BucketChange] {
@@ -62,8 +61,8 @@ package struct BucketTable: Sendable {
             entryCount += added
             if isEmpty { buckets.remove(at: place) }
         } else {
-            // Most events leave the bucket of a user without missed calls empty, so the table gets a bucket only if the
-            // event adds a call.
+            // The table gets an entry only if the event adds a missed call, because most events leave an empty list
+            // empty.
             var bucket = MissedCallBucket()
             let (made, added, isEmpty) = Self.tell(&bucket, event, settings)
             changes = made
@@ -73,8 +72,7 @@ package struct BucketTable: Sendable {
         return changes
     }
 
-    /// Applies an event to a bucket. The bucket is `inout`, because each separate read of a bucket in a table copies
-    /// it.
+    /// Applies an event to a list of missed calls, which is `inout` because each separate read from a table copies it.
     private static func tell(
         _ bucket: inout MissedCallBucket, _ event: (inout MissedCallBucket, BucketSettings) -> [BucketChange],
         _ settings: BucketSettings

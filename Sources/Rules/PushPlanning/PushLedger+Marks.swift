@@ -3,13 +3,13 @@ package import Calling
 package import PushDelivery
 package import Timekeeping
 
-/// Handles reports about a push, such as that the user has read it. Apps send these reports. In some cases, a SIP
-/// message proves the same fact.
+/// Handles reports about a push, such as that the user has read it; most reports come from apps, and some facts from
+/// SIP messages.
 extension PushLedger {
-    /// Notes an app's report about a push. Repeated and late reports have no effect.
+    /// Notes an app's report about a push; repeated and late reports have no effect.
     ///
     /// - Returns: true if the push's record is open. If the result is false, the caller of this method must mark the
-    ///   stored row, if the row exists.
+    ///   stored record of the push, if that record exists.
     package mutating func marked(_ code: PushCode, _ mark: PushMark, by device: DeviceID, at date: UnixTime) -> Bool {
         if mark == .read { unread.ended(code, of: device) }
         return timeline.marked(code, of: device, mark, at: date)
@@ -22,7 +22,7 @@ extension PushLedger {
         }
     }
 
-    /// Removes the pushes about an answered call from the badge of each phone.
+    /// Removes the pushes about an answered call from the badges of all phones.
     package mutating func answered(_ call: ProxiedRequest, now: Moment, into actions: inout some PushOrders) {
         guard let userCall = call.userCall, unread.count > 0 else { return }
         for branch in call.fork.branches {
@@ -30,7 +30,7 @@ extension PushLedger {
         }
     }
 
-    /// Removes the device's push about a call from the device's badge.
+    /// Removes a device's push about a call from the device's badge.
     package mutating func callIsNoNews(
         _ call: CallRef, for device: DeviceID, now: Moment, into actions: inout some PushOrders
     ) {
@@ -38,15 +38,16 @@ extension PushLedger {
         read([code], by: device, now: now, into: &actions)
     }
 
-    /// Notes that the provider has accepted a list of missed calls. The pushes of these calls, and older lists, count
-    /// as read now, because the new list repeats them.
+    /// Notes that the provider has accepted a list of missed calls.
+    ///
+    /// Earlier pushes about the listed calls, and older lists, count as read now, because the new list repeats them.
     package mutating func listAccepted(
         _ code: PushCode, _ calls: [CallRef], by device: DeviceID, now: Moment, into actions: inout some PushOrders
     ) {
         read(unread.listAccepted(code, of: calls, by: device), by: device, now: now, into: &actions)
     }
 
-    /// Marks these pushes as read, in their open records, or in the store if the records are already written.
+    /// Marks pushes as read, in their open records, or in the store if their records are already written.
     private mutating func read(
         _ codes: [PushCode], by device: DeviceID, now: Moment, into actions: inout some PushOrders
     ) {

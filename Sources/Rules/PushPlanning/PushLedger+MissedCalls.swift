@@ -6,9 +6,9 @@ package import Routing
 import Telemetry
 package import Timekeeping
 
-/// Keeps the buckets of missed calls, and sends each device its list when it registers again (R19 to R27).
+/// Keeps the users' lists of missed calls, and sends each device its list when the device registers again (R19 to R27).
 extension PushLedger {
-    /// Applies an event to a user's bucket. The changes are written to the journal immediately, and to the store soon.
+    /// Applies an event to a user's list of missed calls, and orders the journal and the store to keep the changes.
     package mutating func tellBucket(
         of aor: AddressOfRecord, into actions: inout some PushOrders,
         _ event: (inout MissedCallBucket, BucketSettings) -> [BucketChange]
@@ -18,7 +18,7 @@ extension PushLedger {
         actions.missedCallsChanged(changes, of: aor)
     }
 
-    /// Updates the user's missed calls after the state of a call has changed (R20, R21, A21).
+    /// Updates the user's list of missed calls after the state of a call has changed (R20, R21, A21).
     package mutating func tellBucket(of call: ProxiedRequest, into actions: inout some PushOrders) {
         guard let userCall = call.userCall, let news = call.takeBucketNews() else { return }
         tellBucket(of: userCall.aor, into: &actions) { bucket, _ in
@@ -31,8 +31,9 @@ extension PushLedger {
         }
     }
 
-    /// Adds a call to the missed calls of these devices, until they are notified of it. While the call is active, only
-    /// the journal has this entry, and the store has no row.
+    /// Adds a call to the missed calls of these devices, until they are notified of the call.
+    ///
+    /// While a call is active, only the journal has it as a missed call, and the store has no row.
     package mutating func callOffered(
         _ userCall: UserCall, from caller: CallerIdentity, at date: UnixTime, to devices: [DeviceID],
         into actions: inout some PushOrders
@@ -46,13 +47,8 @@ extension PushLedger {
 
     /// Restores the missed calls that belong to a call of an earlier run.
     ///
-    /// - Parameters:
-    ///   - stored: the call from the journal.
-    ///   - userCall: the user and the call's data, from the journal.
-    ///   - caller: the caller that the INVITE names.
-    ///   - broughtBy: the caller to whose share the call counts.
-    ///   - devices: the devices of its branches that can get lists of missed calls.
-    ///   - actions: receives orders for the store.
+    /// The parameter `broughtBy` is the caller whose limits apply. The parameter `devices` contains the devices that
+    /// can get lists of missed calls.
     package mutating func resumed(
         _ stored: StoredCall, _ userCall: StoredUserCall, from caller: CallerIdentity, by broughtBy: Caller,
         devices: Set<DeviceID>,
@@ -76,7 +72,7 @@ extension PushLedger {
         tellBucket(of: userCall.aor, into: &actions) { bucket, _ in bucket.callEnded(userCall.callRef) }
     }
 
-    /// Notes that a device knows of a call that is over, so that the call is not in the device's list.
+    /// Notes that a device knows of an ended call, so that the device's list of missed calls omits the call.
     package mutating func deviceReached(_ device: DeviceID, by userCall: UserCall, into actions: inout some PushOrders)
     {
         tellBucket(of: userCall.aor, into: &actions) { bucket, _ in bucket.deviceReached(userCall.ref, device) }
@@ -84,7 +80,7 @@ extension PushLedger {
 
     // MARK: The list for a device
 
-    /// Sends a device that has registered again the list of calls that it missed, in one push (R22 to R27).
+    /// Sends a device that has registered again its list of missed calls, in one push (R22 to R27).
     package mutating func reportMissedCalls(
         to target: ForkTarget, _ token: PushToken, of aor: AddressOfRecord, life: Duration, now: Moment,
         into actions: inout some PushOrders
@@ -110,8 +106,9 @@ extension PushLedger {
                 deadline: now.date + life), now: now, into: &actions)
     }
 
-    /// Reports a device with missed calls whose token cannot carry a list of them (A28), once for each call, in the log
-    /// and the timeline. The missed calls are kept for a device that registers with another token, until they expire.
+    /// Reports missed calls of a device whose token cannot carry a list of them (A28), once for each call, in the log
+    /// and the timeline. Missed calls that cannot be reported are kept, until they expire, for a device that registers
+    /// with another token.
     ///
     /// - Returns: the number of calls that were reported now.
     package mutating func listNotCarried(
@@ -135,8 +132,8 @@ extension PushLedger {
         return calls.count
     }
 
-    /// Schedules the list of a device that first gets the INVITE of an ended call. The list is sent at `instant` or
-    /// earlier.
+    /// Schedules a device's list of missed calls for `instant`, because the device first gets the INVITE of an ended
+    /// call.
     package mutating func listDue(to device: DeviceID, of aor: AddressOfRecord, at instant: Instant) {
         _ = timers.schedule(.report(device, aor), at: instant)
     }
@@ -149,7 +146,7 @@ extension PushLedger {
         switch outcome {
         case .accepted, .acceptedWithNewToken: forgetFailedReport(to: device)
         case .retry, .renewCredential, .credentialsRefused, .noConnection: retryReport(to: device, of: aor, now: now)
-        // A retry would have the same result, so the missed calls wait for the device's next REGISTER.
+        // The missed calls wait for the device's next REGISTER, because a retry would have the same result.
         case .tokenDead, .foreignToken, .payloadRefused, .noSuitableToken: forgetFailedReport(to: device)
         }
         tellBucket(of: aor, into: &actions) { bucket, _ in
@@ -159,8 +156,9 @@ extension PushLedger {
         }
     }
 
-    /// Schedules a retry of a list that the provider did not accept. Each pause is longer than the one before. Retries
-    /// end when the provider accepts the list or the calls are too old.
+    /// Schedules a retry of a list that the provider did not accept, after a pause that is longer each time.
+    ///
+    /// Retries of a list end when the provider accepts the list, or when its calls are too old.
     private mutating func retryReport(to device: DeviceID, of aor: AddressOfRecord, now: Moment) {
         let count = (forgetFailedReport(to: device)?.count ?? 0) + 1
         let pauses: [Duration] = [.seconds(60), .seconds(300), .seconds(900), .seconds(3600)]
@@ -178,7 +176,7 @@ extension PushLedger {
         failedReports[device] = FailedReport(count: failures, timer: timer)
     }
 
-    /// Cancels the next retry of a device's list, because the list was sent or will not be sent.
+    /// Cancels the next retry of a device's list of missed calls, because the list was sent or will not be sent.
     @discardableResult
     mutating func forgetFailedReport(to device: DeviceID) -> FailedReport? {
         guard let report = failedReports.removeValue(forKey: device) else { return nil }
@@ -219,7 +217,7 @@ extension PushLedger {
 
     // MARK: Devices and operators
 
-    /// Passes the missed calls of a removed device on, and cancels the retry of its list.
+    /// Removes a device from the missed calls that wait for the device, and cancels the retry of its list.
     package mutating func deviceRemoved(
         _ device: DeviceID, of aor: AddressOfRecord, into actions: inout some PushOrders
     ) {
@@ -235,7 +233,7 @@ extension PushLedger {
         tellBucket(of: aor, into: &actions) { bucket, _ in bucket.deviceDied(device, heirs: heirs) }
     }
 
-    /// Forgets missed calls of a user, because an operator has deleted them from the store.
+    /// Forgets a user's missed calls, which an operator has deleted from the store.
     package mutating func forget(
         _ calls: [BucketEntry], of aor: AddressOfRecord, now: Moment, into actions: inout some PushOrders
     ) {

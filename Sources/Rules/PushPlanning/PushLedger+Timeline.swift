@@ -10,12 +10,14 @@ package import Timekeeping
 /// Writes the timeline: one record for each device of each call, for each list of missed calls, and for each
 /// notification.
 ///
-/// A branch keeps the id of its record until the record has the end of the branch.
+/// A branch keeps the id of its timeline record until the record has the end of the branch.
 extension PushLedger {
     // MARK: Beginning
 
-    /// Begins the record of a device that is called, whether or not it is woken. `app` is the name of the app that gets
-    /// the push, or empty if no push is needed. `earlier` is the time at which an earlier run began the call.
+    /// Begins the timeline record of a device that is called, whether or not a push wakes the device.
+    ///
+    /// The parameter `app` is the name of the app that gets the push, or empty if no push is needed. The parameter
+    /// `earlier` is the time at which an earlier run began the call.
     package mutating func began(
         _ branch: Int, of call: ProxiedRequest, _ userCall: UserCall, _ device: DeviceID,
         _ omission: TimelineRecord.Omission?,
@@ -33,7 +35,7 @@ extension PushLedger {
             now: now.instant + (date - now.date))
     }
 
-    /// Begins the record of a call that a phone makes through the upstream.
+    /// Begins the timeline record of a call that a phone makes through the upstream.
     package mutating func began(
         _ call: ProxiedRequest, of caller: AddressOfRecord, to peer: ByteString, _ incoming: IncomingRequest,
         since date: UnixTime,
@@ -57,7 +59,7 @@ extension PushLedger {
 
     private static var longestPeer: Int { 256 }
 
-    /// Begins the record of a list of missed calls.
+    /// Begins the timeline record of a list of missed calls.
     package mutating func began(
         _ calls: [CallRef], _ code: PushCode, for device: DeviceID, of aor: AddressOfRecord, now: Moment
     ) -> RecordID? {
@@ -123,8 +125,7 @@ extension PushLedger {
         return record
     }
 
-    /// Whether the caller may cause one more timeline record (T32.5). If the result is false, the log reports that
-    /// records are missing.
+    /// Whether the caller may cause one more timeline record (T32.5); if not, the log reports that records are missing.
     mutating func keepsRecord(from caller: Caller, now: Instant) -> Bool {
         if recordShares.admits(from: caller, now: now) { return true }
         timeline.leftOut()
@@ -134,14 +135,13 @@ extension PushLedger {
 
     // MARK: Later events
 
-    /// Notes in the branch's record that the device has sent a REGISTER. At this time, the changes of the REGISTER are
-    /// not persisted yet.
+    /// Notes in the branch's record that the device has sent a REGISTER, whose changes are not stored yet.
     package mutating func registered(_ branch: ForkBranch, now: Moment) {
         if let id = branch.record { timeline.registered(id, now: now.instant) }
     }
 
-    /// Notes in the branch's record that the device has shown life on its registered flow. The sign of life, and not a
-    /// REGISTER, releases the call.
+    /// Notes in the branch's record that the device has shown life on its registered flow, which releases the call
+    /// without a REGISTER.
     package mutating func showedLife(_ branch: ForkBranch, by sign: TimelineRecord.SignOfLife) {
         if let id = branch.record { timeline.showedLife(id, by: sign) }
     }
@@ -150,8 +150,8 @@ extension PushLedger {
         if let id = branch.record { timeline.invited(id, now: now.instant) }
     }
 
-    /// Writes into the branch's record an end that the fork does not know. The caller of this method then ends the
-    /// branch.
+    /// Writes the reason for a branch's end into its timeline record, if only the caller of this method knows the
+    /// reason.
     package mutating func ended(
         _ branch: Int, of call: ProxiedRequest, _ end: TimelineRecord.End, now: Moment,
         into actions: inout some PushOrders
@@ -160,7 +160,7 @@ extension PushLedger {
         keep(timeline.ended(id, end, now: now.instant), into: &actions)
     }
 
-    /// Updates the records of a fork's branches after an event has changed the fork.
+    /// Updates the timeline records of a fork's branches after an event has changed the fork.
     package mutating func changed(_ call: ProxiedRequest, now: Moment, into actions: inout some PushOrders) {
         for index in call.fork.branches.indices {
             guard let id = call.fork.branches[index].record else { continue }
@@ -188,8 +188,9 @@ extension PushLedger {
         }
     }
 
-    /// Begins a new record for a branch that an earlier run began. `wasAccepted` comes from the journal, which alone
-    /// says whether the earlier push was accepted.
+    /// Begins a new timeline record for a branch that an earlier run began.
+    ///
+    /// The parameter `wasAccepted` says whether the provider accepted the earlier push, which only the journal knows.
     package mutating func resumed(
         _ branch: Int, of call: ProxiedRequest, _ userCall: UserCall, _ device: DeviceID, _ code: PushCode?,
         app: String,
@@ -208,8 +209,7 @@ extension PushLedger {
         }
     }
 
-    /// Ends and writes the open records when the daemon stops. Records of calls stay open, because the next run resumes
-    /// these calls.
+    /// Writes the open timeline records when the daemon stops, except the records of calls, which the next run resumes.
     package mutating func stopped(now: Moment, into actions: inout some PushOrders) {
         let records = timeline.stopped(now: now.instant)
         if !records.isEmpty { actions.trace(records.map { .record($0) }) }

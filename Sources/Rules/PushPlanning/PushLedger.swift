@@ -9,16 +9,14 @@ package import Routing
 package import Telemetry
 package import Timekeeping
 
-/// The state of all pushes: active pushes, limits, unread pushes (the badge), missed calls and the timeline. The
-/// dispatcher decides when and how a push is sent to its provider.
+/// The state of all pushes: active pushes, limits, unread pushes (the badge), missed calls and the timeline.
 ///
-/// The ledger performs no input or output. The engine reports events to it, and the ledger appends orders for the shell
-/// to `actions`.
+/// The dispatcher decides when and how a push is sent to its provider. The ledger performs no input or output: the
+/// engine reports events to the ledger, and the ledger appends orders to `actions`.
 package struct PushLedger: ~Copyable {
     package private(set) var pushes: [PushID: AskedPush] = [:]
     package let dispatcher: PushDispatcher
-    /// A buffer for the dispatcher's orders while they are carried out. The buffer is a property, so that its memory is
-    /// reused.
+    /// A buffer for the dispatcher's orders while they are carried out, kept in a property to reuse its memory.
     private var orders: [PushDispatcher.Action] = []
     package internal(set) var timeline: PushTimeline
     package var unread: UnreadPushes
@@ -52,8 +50,9 @@ package struct PushLedger: ~Copyable {
 
     // MARK: Names
 
-    /// Makes the random code of a new push. An app that shows this code proves that it got the push, since nobody else
-    /// can guess the code.
+    /// Makes the random code of a new push.
+    ///
+    /// An app that shows a push's code proves that it got the push, because nobody else can guess the code.
     package func newCode() -> PushCode { PushCode(high: random(), low: random()) }
 
     mutating func newRecordID() -> RecordID {
@@ -71,7 +70,7 @@ package struct PushLedger: ~Copyable {
 
     // MARK: Sending
 
-    /// Passes the push to the dispatcher. ``nextOutcome()`` returns the outcome, possibly immediately.
+    /// Passes a push to the dispatcher; ``nextOutcome()`` returns the outcome later, or already now.
     package mutating func send(_ request: PushRequest, now: Moment, into actions: inout some PushOrders) {
         dispatcher.pushAsked(request, now: now)
         carryOut(now: now, into: &actions)
@@ -89,7 +88,7 @@ package struct PushLedger: ~Copyable {
         carryOut(now: now, into: &actions)
     }
 
-    /// Uses the keys for credentials that were read again.
+    /// Replaces the keys for push providers by keys that were read again from their files.
     package mutating func credentialsChanged(
         _ credentials: PushCredentials, now: Moment, into actions: inout some PushOrders
     ) {
@@ -99,7 +98,7 @@ package struct PushLedger: ~Copyable {
 
     private mutating func carryOut(now: Moment, into actions: inout some PushOrders) {
         dispatcher.takeActions(into: &orders)
-        // The array is reversed because popping from its end moves each order out instead of copying it.
+        // The array is reversed, because popping from its end moves each order out instead of copying it.
         orders.reverse()
         while let order = orders.popLast() {
             switch order {
@@ -112,8 +111,8 @@ package struct PushLedger: ~Copyable {
 
     // MARK: Outcomes
 
-    /// Removes and returns a push that has ended, with the provider's final outcome. The push's branch may no longer
-    /// wait for it. The caller of this method repeats the call until the result is `nil`.
+    /// Removes and returns a push that has ended, with the provider's final outcome, even if no branch waits for the
+    /// push any more. Call this method again until the result is `nil`.
     package mutating func nextOutcome() -> (push: AskedPush, outcome: PushOutcome)? {
         while let (id, outcome) = dispatcher.nextOutcome() {
             guard let push = pushes.removeValue(forKey: id) else { continue }
@@ -123,8 +122,9 @@ package struct PushLedger: ~Copyable {
         return nil
     }
 
-    /// Notes a step in the delivery of a push. The fork must know whether a push was sent, so that a phone that is lost
-    /// later is not woken twice.
+    /// Notes a step in the delivery of a push.
+    ///
+    /// The fork is told whether a push was sent, so that a phone that is lost later gets no second push.
     private mutating func noted(_ id: PushID, _ step: PushStep, now: Moment, into actions: inout some PushOrders) {
         guard let push = pushes[id] else { return }
         if case .sent = step { push.hasLeft = true }
@@ -147,15 +147,11 @@ package struct PushLedger: ~Copyable {
         }
     }
 
-    /// Drops the push of a branch that no longer needs it. If the push was not sent yet, it is withdrawn. If the push
-    /// was sent, the provider's answer still counts for the badge, the record and the token, but not for the branch.
+    /// Drops the push of a branch that no longer needs it, and withdraws the push if it was not sent yet.
     ///
-    /// - Parameters:
-    ///   - branch: the index of the branch in its fork.
-    ///   - call: the call of the branch.
-    ///   - end: the push that tells the phone the end of the call, sent if the provider accepts the dropped push.
-    ///   - now: both clocks.
-    ///   - actions: receives orders for the shell.
+    /// If the push was sent, the provider's answer still counts for the badge, the record and the token, but not for
+    /// the branch. The parameter `end` is a push about the call's end, which is sent if the provider accepts the
+    /// dropped push.
     package mutating func drop(
         _ branch: Int, of call: ProxiedRequest, owing end: EndedCallNotice? = nil, now: Moment,
         into actions: inout some PushOrders
@@ -184,8 +180,8 @@ package struct PushLedger: ~Copyable {
 
     // MARK: Waking a phone
 
-    /// Sends the push about a call for a branch that waits (R11). If an earlier run already ordered this push, `old` is
-    /// its code.
+    /// Sends the push about a call for a branch that waits (R11). The parameter `old` is the code of the push if an
+    /// earlier run has already ordered it.
     package mutating func wake(
         _ target: ForkTarget, _ token: PushToken, for branch: Int, of call: ProxiedRequest, _ userCall: UserCall,
         _ caller: CallerIdentity, again old: PushCode? = nil, now: Moment, into actions: inout some PushOrders
@@ -232,13 +228,12 @@ package struct PushLedger: ~Copyable {
                 deadline: max(userCall.pushDeadline, now.date + Self.shortestCallPush)), now: now, into: &actions)
     }
 
-    /// The minimum lifetime of a call's push, for a phone that was lost while it rang.
+    /// The shortest lifetime of a call's push, for a phone that was lost while it rang.
     private static var shortestCallPush: Duration { .seconds(5) }
 
     // MARK: Timers
 
-    /// When ``timePassed(now:into:)`` and ``due(now:into:)`` must be called. If outcomes wait, this time is in the
-    /// past.
+    /// When ``timePassed(now:into:)`` and ``due(now:into:)`` must be called; a past time if outcomes of pushes wait.
     package var nextDeadline: Instant? {
         if dispatcher.hasOutcomes { return .distantPast }
         guard let timer = timers.nextDeadline, let dispatch = dispatcher.nextDeadline else {
@@ -253,9 +248,9 @@ package struct PushLedger: ~Copyable {
         carryOut(now: now, into: &actions)
     }
 
-    /// Handles the timers that have fired until one of them is for a list of missed calls.
+    /// Handles the timers that have fired, until one of them is for a list of missed calls.
     ///
-    /// - Returns: the device whose list is due; `nil` if no timer is left.
+    /// - Returns: the device whose list is due; `nil` if no fired timer is left.
     package mutating func due(now: Moment, into actions: inout some PushOrders) -> (
         device: DeviceID, aor: AddressOfRecord
     )? {
@@ -269,19 +264,20 @@ package struct PushLedger: ~Copyable {
     }
 }
 
-/// A push that was ordered and has not ended. The type is a class, because each step of the push looks it up and
-/// changes it.
+/// A push that was ordered and has not ended.
+///
+/// The type is a class, because each step of a push finds the same instance and changes it.
 package final class AskedPush {
     /// The reason for the push.
     package enum Purpose {
         case call(ProxiedRequest, branch: Int)
         case missedCalls([CallRef])
         case notification
-        /// The push wakes the phone for messages that wait for it.
+        /// The push wakes the phone for messages that wait for the phone.
         case message
-        /// The push shows whether its provider accepts a token.
+        /// The push tests whether its provider accepts a token.
         case dryRun(DryRunTicket)
-        /// The push shows an operator how the provider answers.
+        /// The push shows an operator how the push provider answers.
         case test(TestPush)
     }
 
@@ -291,14 +287,14 @@ package final class AskedPush {
     package let aor: AddressOfRecord
     /// The id of the push's timeline record; `nil` if no record is kept.
     package let record: RecordID?
-    /// Whether the branch no longer waits for the push.
+    /// Whether the branch that ordered the push no longer waits for it.
     package internal(set) var isDropped = false
     /// Whether the push was sent to the provider at least once.
     package internal(set) var hasLeft = false
     /// Whether the push was not sent because its provider is paused.
     package internal(set) var isPaused = false
-    /// The notice that the call is over, which is pushed to the phone when the provider has accepted this push. The
-    /// value is set only if the call ended before.
+    /// The notice about the call's end, which is pushed to the phone when the provider has accepted this push; `nil`
+    /// while the call continues.
     package internal(set) var end: EndedCallNotice?
 
     package init(_ purpose: Purpose, _ code: PushCode, device: DeviceID, aor: AddressOfRecord, record: RecordID?) {
@@ -310,15 +306,15 @@ package final class AskedPush {
     }
 }
 
-/// Limits on the number of pushes (T11.2).
+/// Limits on the number of pushes per minute (T11.2).
 package struct PushRates {
-    /// The limit on pushes for calls to one device.
+    /// The limit on pushes for the calls to one device.
     package private(set) var device: SharedRate<DeviceID>
     /// The limit on pushes to one device for anything but calls.
     private var notification: SharedRate<DeviceID>
     /// The limit on pushes that one caller causes, to all devices together.
     private var caller: RateLimit<Caller>
-    /// The limit on test pushes to one token.
+    /// The limit on test pushes to one push token.
     private var testedToken: RateLimit<PushToken>
 
     package init(_ settings: ProxySettings) {
@@ -335,21 +331,23 @@ package struct PushRates {
         testedToken.limit = settings.notificationsPerDevice
     }
 
-    /// Whether the device may be woken for one more call of this caller (T11.1, T32.1). An admitted push is counted.
+    /// Whether the device may get a push for one more call of this caller, which is then counted (T11.1, T32.1).
     package mutating func admits(_ device: DeviceID, for caller: Caller, now: Instant) -> Bool {
         self.device.admit(
             device, by: caller.number(at: device.rawValue), isTrusted: caller.isTrusted, now: now)
     }
 
-    /// Whether this caller may cause one more push, to any device. An admitted push is counted.
+    /// Whether this caller may cause one more push to any device, which is then counted.
     package mutating func admits(_ caller: Caller, now: Instant) -> Bool { self.caller.admit(caller, now: now) }
 
-    /// Whether the token may get one more test push. An admitted push is counted.
+    /// Whether the push token may get one more test push, which is then counted.
     package mutating func admitsTest(of token: PushToken, now: Instant) -> Bool { testedToken.admit(token, now: now) }
 
-    /// Whether the device may be woken for anything but a call. Notifications have their own limit, and are also
-    /// refused while calls have used up the limit for calls. So notifications never use up the room for calls, and a
-    /// phone is not woken more often than both limits allow.
+    /// Whether the device may get a push for anything but a call.
+    ///
+    /// Notifications have their own limit, and are also refused while calls have used up the limit for calls.
+    /// Therefore, notifications never use up the limit for calls, and a phone is not woken more often than both limits
+    /// allow.
     package func mayNotify(_ device: DeviceID, for caller: Caller?, now: Instant) -> Bool {
         notification.hasRoom(
             for: device, by: caller?.number(at: device.rawValue), isTrusted: caller?.isTrusted ?? true, now: now)
@@ -363,8 +361,8 @@ package struct PushRates {
 }
 
 package enum LedgerTimer: Sendable {
-    /// A list of missed calls is due: its provider refused it before, or its phone has not answered the INVITE of an
-    /// ended call.
+    /// A list of missed calls is due, after its provider refused it or while its phone answers the INVITE of an ended
+    /// call.
     case report(DeviceID, AddressOfRecord)
     /// Some missed calls are too old and must be dropped.
     case sweep

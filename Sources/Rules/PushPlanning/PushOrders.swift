@@ -3,7 +3,7 @@ package import PushDelivery
 package import Registration
 import Timekeeping
 
-/// Receives the ledger's orders for the shell, in the order in which they must be carried out.
+/// Receives the orders of ``PushLedger``, in the sequence in which they must be carried out.
 package protocol PushOrders {
     /// Send a push to its provider.
     mutating func send(_ push: PushDispatcher.Transmission)

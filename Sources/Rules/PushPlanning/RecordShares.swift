@@ -4,10 +4,11 @@ package import Telemetry
 package import Timekeeping
 
 /// Limits the number of timeline records that each caller may cause within the time for which records are kept (T32.5).
-/// Above the limit, further records of the caller are left out. The total number of records is limited elsewhere: the
-/// oldest are deleted. Requests that are refused immediately have records of their own (``Refusals``).
+///
+/// Further records of a caller above the limit are omitted. Requests that are refused immediately have a limit of their
+/// own (``Refusals``).
 package struct RecordShares {
-    /// Counts the records of calls from phones. One phone may cause a sixteenth of all records.
+    /// Counts the records of calls from phones; one phone may cause a sixteenth of all records.
     private var phones: SharedRate<Bool>
     /// Counts the records of calls from callers that trusted peers name.
     private var peers: SharedRate<Bool>
@@ -19,7 +20,7 @@ package struct RecordShares {
         peers = SharedRate(settings.share(of: whole), in: age, limitsWhole: false)
     }
 
-    /// Whether one more record of the caller may be written. Each admitted record is counted.
+    /// Whether one more record of the caller may be written, which is then counted.
     package mutating func admits(from caller: Caller, now: Instant) -> Bool {
         let (number, isTrusted) = (caller.rawValue, caller.isTrusted)
         return isTrusted
@@ -27,7 +28,7 @@ package struct RecordShares {
             : phones.admit(true, by: number, isTrusted: false, now: now)
     }
 
-    /// Logs that records are left out, at most once a minute.
+    /// Logs that timeline records are omitted, at most once a minute.
     package mutating func tell(_ log: Log, now: Instant) {
         guard let suppressed = logLimit.admit(now: now) else { return }
         log.warning(

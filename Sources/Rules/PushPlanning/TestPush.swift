@@ -4,16 +4,18 @@ package import PushDelivery
 import Registration
 package import Timekeeping
 
-/// Identifies one order for test pushes.
+/// Identifies one operator's order to send test pushes.
 package struct TestPushTicket: Hashable, Sendable {
     package let number: UInt64
     package init(_ number: UInt64) { self.number = number }
 }
 
-/// A test push, from its order to its end. The type is a class, so that other pushes need no memory for the record.
+/// A test push, from its order to its end.
+///
+/// The type is a class, so that other pushes need no memory for the record of a test push.
 package final class TestPush {
     package let ticket: TestPushTicket
-    /// The complete timeline record; `nil` until the push has ended.
+    /// The complete timeline record of the test push; `nil` until the push has ended.
     package private(set) var record: TimelineRecord?
 
     package init(_ ticket: TestPushTicket) { self.ticket = ticket }
@@ -23,7 +25,7 @@ package final class TestPush {
 }
 
 extension AskedPush {
-    /// The complete record of a test push. If the timeline is off, the record contains only the outcome.
+    /// The complete record of a test push, which contains only the outcome if no timeline is kept.
     package func testRecord(_ test: TestPush, _ outcome: PushOutcome, now: Moment) -> TimelineRecord {
         if let record = test.record { return record }
         var record = TimelineRecord(

@@ -1,8 +1,8 @@
 package import Bytes
 package import SIPGrammar
 
-/// The public address for which a device registers: the canonical form of a `sip:` or `sips:` URI (RFC 3261 section
-/// 10.3 step 5).
+/// The public address for which a device registers (AOR): the canonical form of a `sip:` or `sips:` URI (RFC 3261
+/// section 10.3 step 5).
 ///
 /// The user is percent-decoded and case-sensitive, and the host is in lower case. All other parts of the URI are
 /// dropped. User and host may be slices of a message; ``compacted()`` makes a copy that may outlive the message.
@@ -10,14 +10,14 @@ package struct AddressOfRecord: Hashable, Sendable, CustomStringConvertible {
     package let user: ByteString
     package let host: ByteString
 
-    /// Creates an AOR from parts that are already canonical, for example from the store or a setting.
+    /// Creates an AOR from a user and a host that are already canonical, for example from the store or a setting.
     package init(user: ByteString, host: ByteString) {
         self.user = user
         self.host = host
     }
 
-    /// Creates the AOR of a To URI or Request-URI. Returns `nil` for a `tel:` or other URI, and for a URI without a
-    /// user.
+    /// Creates the AOR from a To URI or Request-URI. Returns `nil` for a URI of another scheme, such as `tel:`, and for
+    /// a URI without a user.
     package init?(_ uri: SIPURI) {
         guard uri.scheme == .sip || uri.scheme == .sips, let user = uri.user, !user.isEmpty, !uri.host.isEmpty else {
             return nil
@@ -25,7 +25,7 @@ package struct AddressOfRecord: Hashable, Sendable, CustomStringConvertible {
         self.init(user: user.percentDecoded(), host: uri.host.lowercased())
     }
 
-    /// Creates the AOR of a URI in text form, for header fields that no other code parses.
+    /// Creates the AOR from a URI in text form, for header fields that the message parser does not parse.
     package init?(uriText: ByteString) {
         guard let uri = SIPURI(uriText) else { return nil }
         self.init(uri)

@@ -2,37 +2,38 @@ import Bytes
 import PushDelivery
 import SIPGrammar
 
-/// One Contact of a REGISTER, and the decision about it.
+/// A Contact of a REGISTER, and the decision about it.
 ///
-/// The type is a class, because functions read it many times, and a copy of a value would retain twenty slices of the
+/// This type is a class, because many functions read it, and each copy of a struct would retain twenty slices of the
 /// message.
 final class AskedContact {
     let address: NameAddress
-    /// The contact's URI, parsed at the first comparison.
+    /// The contact's URI in a form for comparisons, made at the first comparison.
     private(set) lazy var uri = ComparableURI(address.uri)
-    /// The contact, in the form of ``ContactText``.
+    /// The contact, in the form in which bindings store it (see ``ContactText``).
     let text: ByteString
-    /// The requested expiry in seconds, before the limits of the settings apply; 0 unregisters the contact.
+    /// The expiry in seconds that the phone asks for, before the limits in the settings apply; 0 unregisters the
+    /// contact.
     let expires: UInt32
     let triple: PushParameters.Triple
     let push: PushParameters
     let label: DeviceLabel?
-    /// The contact's flow, if the REGISTER uses outbound flows (RFC 5626).
+    /// The contact's flow, if the REGISTER uses outbound flows (RFC 5626); otherwise `nil`.
     let flow: RegistrationFlow?
-    /// Why the daemon sends no pushes although the contact asks for them; `nil` if it does, or if the contact does not
-    /// ask.
+    /// Why the daemon sends no pushes to a contact that asks for pushes; `nil` if it sends pushes, or if the contact
+    /// asks for none.
     var notUsed: RegistrationFact.PushNotUsed?
-    /// The index of the stored contact that this contact refreshes.
+    /// The index of the stored contact that this contact refreshes; `nil` if it refreshes none.
     var match: Int?
 
     var isSignOut: Bool { expires == 0 }
 
-    /// The token in the contact, whether or not the daemon uses it.
+    /// The push token in the contact, even if the daemon does not use it.
     var token: PushToken? { push.token }
 
-    /// Creates the contact from a REGISTER.
+    /// Creates the contact from a REGISTER and one of its Contact values.
     ///
-    /// - Returns: `nil` if the contact cannot be stored, so that the request gets 400.
+    /// - Returns: `nil` if the contact cannot be stored, so that the REGISTER gets 400.
     init?(
         _ address: NameAddress, in request: SIPRequest, _ outbound: OutboundSupport, settings: RegistrarSettings,
         limits: ExpiryLimits
@@ -43,7 +44,7 @@ final class AskedContact {
         let triple = PushParameters.Triple(contact: address)
         self.address = address
         self.flow = counts ? flow : nil
-        // The stored contact has no `reg-id` unless outbound flows apply.
+        // Without outbound flows, `reg-id` has no meaning and is not stored.
         self.text = flow != nil && !counts ? ContactText.withoutFlowNumber(text) : text
         self.triple = triple
         expires = address.expires ?? request.expires ?? limits.standard
@@ -51,11 +52,11 @@ final class AskedContact {
         label = DeviceLabel(contact: address, sources: settings.labelSources)
     }
 
-    /// Whether a stored contact with an equivalent URI is this contact.
+    /// Whether a stored contact with an equivalent URI belongs to the phone of this contact.
     ///
-    /// Private addresses are reused. A phone that got the address of a sleeping phone must not end that phone's push
-    /// contact. Therefore, if the stored contact has a token, the Call-ID must be the same too. A contact with another
-    /// token and another label is another device, with any Call-ID (reading A6).
+    /// Private IP addresses are reused, and a phone that got the address of a sleeping phone must not end its push
+    /// contact. If the stored contact has a token, the Call-IDs must therefore be equal, too. If both tokens and labels
+    /// differ, the two contacts belong to two devices, whatever the Call-IDs are (reading A6).
     func isSameContact(as stored: StoredContact, callID: ByteString) -> Bool {
         guard uri.isEquivalent(to: stored.uri, ignoringPush: true) else { return false }
         let hasOtherToken = token != nil && stored.token != nil && token != stored.token
@@ -63,13 +64,13 @@ final class AskedContact {
         return !(stored.isPush || hasOtherToken) || stored.callID == callID
     }
 
-    /// Whether the stored contact is another flow to the device of this contact.
+    /// Whether the stored contact is a different flow of the device of this contact.
     func isOtherFlow(than stored: StoredContact) -> Bool {
         guard let flow, let other = stored.flow else { return false }
         return flow.instance == other.instance && flow.number != other.number
     }
 
-    /// Whether a later contact of the same request describes the same binding.
+    /// Whether a later contact of the same REGISTER describes the binding of this contact.
     func isRepeated(by later: AskedContact) -> Bool {
         if let flow, let laterFlow = later.flow { return flow == laterFlow }
         if let token, let laterToken = later.token { return token == laterToken }
@@ -78,7 +79,7 @@ final class AskedContact {
 }
 
 extension NameAddress {
-    /// The `expires` parameter in seconds; `nil` if it is missing. A malformed value counts as 3600, as in the Expires
+    /// The parameter `expires` in seconds; `nil` if it is missing. A malformed value counts as 3600, as in the Expires
     /// field (RFC 3261 section 10.2.1.1). A value beyond 32 bits counts as the largest number.
     var expires: UInt32? {
         guard let parameter = parameters.first(named: "expires") else { return nil }
@@ -88,11 +89,11 @@ extension NameAddress {
         return value.decimal() ?? .max
     }
 
-    /// The `q` parameter in thousandths; 1000 if it is missing or malformed.
+    /// The parameter `q` in thousandths; 1000 if it is missing or malformed.
     var q: UInt16 { parameters.value(of: "q").flatMap(Self.thousandths) ?? 1000 }
 
-    /// The thousandths of a `qvalue` (RFC 3261 section 25.1): 0 to 1 with up to three decimals. Returns `nil` for any
-    /// other text.
+    /// Parses a `qvalue` (RFC 3261 section 25.1), from 0 to 1 with up to three decimals. Returns the thousandths; `nil`
+    /// for any other text.
     static func thousandths(of value: ByteString) -> UInt16? {
         guard !value.isEmpty, value.count <= 5 else { return nil }
         let dot = value.firstIndex(of: UInt8(ascii: ".")) ?? value.count

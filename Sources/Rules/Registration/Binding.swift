@@ -2,39 +2,40 @@ package import Addressing
 package import Bytes
 package import Timekeeping
 
-/// A copy of one binding of ``BindingTable``: a contact of an AOR with the values of its last REGISTER (RFC 3261
+/// A copy of one binding in ``BindingTable``: a contact of an AOR with the values of its last REGISTER (RFC 3261
 /// section 10).
 ///
-/// All texts of a binding are in one block of memory.
+/// All texts of the binding are in one block of memory.
 package struct Binding: Sendable {
     package let id: DeviceID
-    /// The end of the granted time. A push contact is kept after this time (rule R7, reading A8).
+    /// The end of the time that the last REGISTER was granted. A push contact is kept after this time (rule R7, reading
+    /// A8).
     package let freshUntil: Instant
-    /// The time at which the device last registered this token. Answers of a provider from before this time are
-    /// ignored.
+    /// The time at which the device last registered its token. A provider may report that the token was dead before
+    /// this time. The daemon ignores such a report.
     package let registeredAt: UnixTime
-    /// The flow of the last REGISTER, on which requests are sent to the device.
+    /// The flow of the last REGISTER. Requests to the device are sent on this flow.
     package let flow: Flow
-    /// The `q` value in thousandths; 1000 if the device sent none.
+    /// The parameter `q` of the contact in thousandths; 1000 if the device sent none.
     package let q: UInt16
-    /// The number of the push provider in ``ProviderSet``; 0 for a contact without push token.
+    /// The number of the push provider, see ``PushProvider/number``; 0 for a contact without push token.
     let provider: UInt8
     let marks: Marks
     package let cseq: UInt32
-    /// The expiry that the last REGISTER was granted, in seconds.
+    /// The expiry in seconds that the last REGISTER was granted.
     package let granted: UInt32
     private let block: ByteString
     private let userLength: UInt16
     private let pathLength: UInt16
     private let contactRange: Range<Int>
 
-    /// Creates the copy.
+    /// Creates the copy of a binding.
     ///
     /// - Parameters:
-    ///   - record: all values except the flow and the texts.
-    ///   - flow: the destination of requests.
-    ///   - text: user, host, contact, Call-ID and Path.
-    ///   - contact: the range of the contact in the text.
+    ///   - record: the binding in the table, which has all values except the flow and the texts.
+    ///   - flow: the flow on which requests are sent to the device.
+    ///   - text: user, host, contact, Call-ID and Path, one after the other.
+    ///   - contact: the range of the contact in `text`.
     init(_ record: BindingRecord, flow: Flow, text: ByteString, contact: Range<Int>) {
         id = record.id
         freshUntil = record.freshUntil
@@ -53,23 +54,23 @@ package struct Binding: Sendable {
 
     struct Marks: OptionSet {
         let rawValue: UInt8
-        /// A plan that changes this binding is being persisted, so no other operation may remove the binding.
+        /// The store is writing a change of this binding, so no other operation may remove the binding.
         static let isBusy = Marks(rawValue: 1)
-        /// The contact has push parameters, but is no push contact: they only ask for the services, name an unknown
-        /// service, or another proxy sends the pushes. The contact of each REGISTER is examined again, even if its text
-        /// is the same.
+        /// Each REGISTER of this contact is examined completely, even if its text is unchanged. The reason is in the
+        /// push parameters: they are a query, name an unknown provider, do not fit the settings, or another proxy
+        /// pushes.
         static let needsReview = Marks(rawValue: 2)
-        /// The contact has `+sip.pnsreg`, which means that the device wakes by itself to refresh.
+        /// The contact has `+sip.pnsreg`, so the device wakes up by itself to refresh its registration.
         static let refreshesItself = Marks(rawValue: 4)
-        /// The device is known only from a report over HTTP, and has no flow.
+        /// The daemon knows the device only from a report over HTTP, and has no flow for it.
         static let isUnreachable = Marks(rawValue: 8)
-        /// The stored contact also has the label with which the device was reported over HTTP.
+        /// The stored contact ends with the label from a report about the device over HTTP.
         static let hasLabel = Marks(rawValue: 16)
-        /// The binding is a flow of RFC 5626, so that its device may have several flows, see ``RegistrationFlow``.
+        /// The binding is a flow of RFC 5626 (see ``RegistrationFlow``), so its device may have several bindings.
         static let isFlow = Marks(rawValue: 32)
-        /// The last request on this flow got no response.
+        /// The last request that was sent on this flow got no response.
         static let hasFailed = Marks(rawValue: 64)
-        /// A refresh push was sent to the phone, so that it registers before the granted time ends.
+        /// The phone got a refresh push, which wakes it to register before its granted time ends.
         static let wasAskedToRefresh = Marks(rawValue: 128)
     }
 }
@@ -82,28 +83,28 @@ extension Binding {
             user: block[0..<Int(userLength)], host: block[Int(userLength)..<contactRange.lowerBound])
     }
 
-    /// The contact, in the form of ``ContactText``.
+    /// The contact, in the form in which bindings store it (see ``ContactText``).
     package var contact: ByteString { block[contactRange] }
     package var callID: ByteString { block[contactRange.upperBound..<block.count - Int(pathLength)] }
 
-    /// The Path values of the REGISTER, topmost first (RFC 3327).
+    /// The Path values of the last REGISTER, topmost first (RFC 3327).
     package var path: [ByteString] {
         let path = joinedPath
         return path.isEmpty ? [] : path.split(at: [Self.pathSeparator])
     }
 
-    /// The Path values in the form of ``joined(_:)``.
+    /// The Path values as one text, in the form of ``joined(_:)``.
     var joinedPath: ByteString { block[block.count - Int(pathLength)..<block.count] }
 
-    /// The separator of Path values. A value cannot contain it, because a header field value without folds contains no
-    /// line end.
+    /// The separator between Path values. No Path value contains the separator, because a header field value without
+    /// folds contains no line end.
     static let pathSeparator = UInt8(ascii: "\n")
 }
 
 // MARK: Making
 
 extension Binding {
-    /// The values of one contact of a REGISTER. The texts may be slices of the message.
+    /// The values of one contact in a REGISTER. The texts may be slices of the message.
     struct Content: Sendable {
         var aor: AddressOfRecord
         var contact: ByteString
@@ -119,14 +120,14 @@ extension Binding {
         var marks: Marks
     }
 
-    /// The values of this binding with another contact.
+    /// The values of this binding, with its contact replaced by `contact`.
     func content(with contact: ByteString) -> Content {
         Content(
             aor: aor, contact: contact, callID: callID, path: path, flow: flow, cseq: cseq, granted: granted,
             freshUntil: freshUntil, registeredAt: registeredAt, q: q, provider: provider, marks: marks)
     }
 
-    /// The Path values in the form of a binding's block, with folds replaced by spaces.
+    /// Joins Path values to one text with ``pathSeparator``. Folds in the values are replaced by spaces.
     static func joined(_ path: [ByteString]) -> ByteString {
         guard !path.isEmpty else { return .empty }
         var out: [UInt8] = []

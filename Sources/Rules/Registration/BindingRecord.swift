@@ -2,16 +2,17 @@ import Addressing
 import Bytes
 import Timekeeping
 
-/// A binding in the form in which ``BindingTable`` stores it, compact because a million may exist. One memory block
-/// holds the texts, in the order flow, user, Call-ID, Path, contact. A ``ContactFrames/Frame`` holds the parts that the
-/// contact has in common with others.
+/// A binding in the compact form of ``BindingTable``, which may store a million bindings.
+///
+/// One memory block has the texts, in this order: flow, user, Call-ID, Path, and the parts of the contact that only
+/// this phone has. The other parts of the contact are in a ``ContactFrames/Frame``, which many bindings share.
 struct BindingRecord: Sendable {
     let id: DeviceID
     var freshUntil: Instant
     var registeredAt: UnixTime
     var cseq: UInt32
     var granted: UInt32
-    /// The slot of the AOR's next binding; ``BindingTable/noSlot`` for the last one.
+    /// The slot of the next binding of the AOR; ``BindingTable/noSlot`` if this binding is the last.
     var next = BindingTable.noSlot
     var block: ByteSlabs.Place
     let frame: UInt16
@@ -35,16 +36,16 @@ struct BindingRecord: Sendable {
     var userRange: Range<Int> { Int(flowLength)..<Int(flowLength) + Int(userLength) }
     var callIDRange: Range<Int> { userRange.upperBound..<userRange.upperBound + Int(callIDLength) }
     var pathRange: Range<Int> { callIDRange.upperBound..<callIDRange.upperBound + Int(pathLength) }
-    /// The range in the block of the contact's own parts and all bytes after them.
+    /// The range in the block of the contact's own parts, up to the block's end.
     var ownRange: Range<Int> { pathRange.upperBound..<Int(block.count) }
 }
 
 // MARK: Writing
 
 extension BindingTable {
-    /// Creates a record and the block of its texts.
+    /// Creates the record of a binding, and the block with its texts.
     ///
-    /// - Returns: `nil` if a text is too long. All texts that a peer can make long were checked before.
+    /// - Returns: `nil` if a text is too long. A peer cannot cause this, because the daemon checks long texts before.
     mutating func makeRecord(_ id: DeviceID, _ content: Binding.Content) -> BindingRecord? {
         guard content.contact.count <= ContactText.longest else { return nil }
         var bytes: [UInt8] = []
@@ -61,7 +62,7 @@ extension BindingTable {
         var marks = content.marks.subtracting([.isUnreachable, .hasLabel])
         if content.flow == .nowhere { marks.insert(.isUnreachable) }
         if content.contact.withSpan({ ContactText.markStart(in: $0) }) != nil { marks.insert(.hasLabel) }
-        // The lengths of all parts fit into their fields, because the block itself fits.
+        // If the block could be added, the lengths of all its parts fit into their fields.
         guard let block = blocks.add(bytes.span) else { return nil }
         return BindingRecord(
             id: id, freshUntil: content.freshUntil, registeredAt: content.registeredAt, cseq: content.cseq,
@@ -74,7 +75,7 @@ extension BindingTable {
 }
 
 extension BindingTable {
-    /// Replaces a binding's flow.
+    /// Replaces the flow of the binding in a slot.
     mutating func setFlow(_ flow: Flow, at slot: UInt32) {
         var bytes: [UInt8] = []
         flow.pack(into: &bytes)
@@ -91,7 +92,7 @@ extension BindingTable {
 // MARK: Reading
 
 extension BindingTable {
-    /// The binding in this slot, with its texts put together.
+    /// The binding in a slot, with its texts put together from the block and the frame.
     func binding(at slot: UInt32) -> Binding {
         let record = self[slot]
         return blocks.withBytes(record.block) { bytes in
@@ -151,9 +152,9 @@ extension BindingTable {
         }
     }
 
-    /// Visits the parts of the contact in their order, until `body` returns false.
+    /// Calls `body` with each part of the contact, in order, until `body` returns false.
     ///
-    /// - Returns: whether all parts were visited.
+    /// - Returns: whether `body` got all parts.
     func allContactParts(at slot: UInt32, _ body: (Span<UInt8>) -> Bool) -> Bool {
         let record = self[slot]
         return blocks.withBytes(record.block) {

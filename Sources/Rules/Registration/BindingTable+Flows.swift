@@ -2,28 +2,28 @@ package import Addressing
 import Bytes
 package import Timekeeping
 
-/// Handles devices with several flows (RFC 5626). Each flow is a binding, and all bindings of one instance are one
-/// device.
+/// Handles devices with several flows (RFC 5626). Each flow is a binding, and all bindings of one instance belong to
+/// one device.
 ///
-/// The id of a device is the lowest id of its bindings. Calls, pushes and missed calls belong to the device, and use
-/// any of its flows. All functions here accept the id of any binding of the device.
+/// The id of a device is the lowest id of its bindings. Calls, pushes and missed calls belong to the device, and may
+/// use any of its flows. All functions in this file take the id of any binding of the device.
 extension BindingTable {
-    /// The id of the device that a binding belongs to. If the device has no other binding, it is the binding's own id.
+    /// The id of the device that a binding belongs to. The id of a device with one binding is the id of the binding.
     package func device(of binding: DeviceID) -> DeviceID {
         guard let slot = slot(of: binding), self[slot].marks.contains(.isFlow) else { return binding }
         return flowSlots(besides: slot).map { self[$0].id }.min() ?? binding
     }
 
-    /// All bindings of a device, best first: bindings without a failure, then bindings with an open connection, then
-    /// the latest registration.
+    /// All valid bindings of a device, best first. A binding without a failed request precedes others, then a binding
+    /// with an open connection, then the latest registration.
     package func flows(of binding: DeviceID, now: Instant) -> [DeviceID] {
         guard let slot = slot(of: binding) else { return [] }
         guard self[slot].marks.contains(.isFlow) else { return isInForce(self[slot], now: now) ? [binding] : [] }
         return bestFirst(flowSlots(besides: slot), now: now).map { self[$0].id }
     }
 
-    /// The devices of a user that have flows, each with its valid flows, best first. The function reads each contact
-    /// once.
+    /// The user's devices that have flows of RFC 5626, each with its valid flows, best first. The function reads each
+    /// contact only once, for speed.
     func flowDevices(of aor: AddressOfRecord, now: Instant) -> [(device: DeviceID, flows: [UInt32])] {
         var devices: [ByteString: [UInt32]] = [:]
         var others: [[UInt32]] = []
@@ -47,31 +47,31 @@ extension BindingTable {
             .map(\.slot)
     }
 
-    /// Whether the device has other bindings besides this one.
+    /// Whether the device of this binding has more than one binding.
     package func hasFurtherFlows(_ binding: DeviceID) -> Bool {
         guard let slot = slot(of: binding), self[slot].marks.contains(.isFlow) else { return false }
         return flowSlots(besides: slot).count > 1
     }
 
-    /// Notes that a request on this flow got no response. The device's other flows are tried first until this flow
-    /// registers again.
+    /// Notes that a request on this flow got no response. The device's other flows are tried first, until a message
+    /// arrives on this flow or it is registered again.
     package mutating func flowFailed(_ binding: DeviceID) {
         guard let slot = slot(of: binding), self[slot].marks.contains(.isFlow) else { return }
         self[slot].marks.insert(.hasFailed)
     }
 
-    /// Notes that a message arrived on this flow, so that it works again.
+    /// Notes that a message arrived on this flow, which therefore works again.
     package mutating func flowRevived(_ binding: DeviceID) {
         guard let slot = slot(of: binding) else { return }
         self[slot].marks.remove(.hasFailed)
     }
 
-    /// Whether the binding is a flow of RFC 5626, so that its device may have several flows.
+    /// Whether the binding is a flow of RFC 5626, so its device may have several bindings.
     package func isFlow(_ binding: DeviceID) -> Bool {
         slot(of: binding).map { self[$0].marks.contains(.isFlow) } ?? false
     }
 
-    /// The slots of all bindings of the same device, including the given one, oldest first.
+    /// The slots of all bindings of one device, including the binding in `slot`, oldest first.
     func flowSlots(besides slot: UInt32) -> [UInt32] {
         guard let own = registrationFlow(at: slot) else { return [slot] }
         var found: [UInt32] = []
@@ -94,7 +94,7 @@ extension BindingTable {
 
     // MARK: A device that loses the binding whose number it has
 
-    /// Remembers another flow of the device as successor of a binding that will be removed.
+    /// Before a binding is removed, records the id that its device will have, if the device has further flows.
     mutating func noteHeir(of slot: UInt32) {
         guard self[slot].marks.contains(.isFlow) else { return }
         let id = self[slot].id
@@ -103,11 +103,12 @@ extension BindingTable {
     }
 
     /// Removes and returns the new id of a device whose binding was removed; `nil` if the device has no other binding.
-    /// The engine calls this function once after each removal.
+    /// The engine must call this method once after each removal.
     package mutating func takeHeir(of removed: DeviceID) -> DeviceID? {
         guard !heirs.isEmpty else { return nil }
         var heir = heirs.removeValue(forKey: removed)
-        // The same REGISTER may also have removed the successor, in favour of a third binding.
+        // The REGISTER may also have removed the binding with the new id. In that case, a third binding gives the
+        // device its id.
         while let gone = heir, slot(of: gone) == nil { heir = heirs[gone] }
         return heir
     }

@@ -2,22 +2,22 @@ package import Addressing
 package import PushDelivery
 package import Timekeeping
 
-/// Removes bindings without a REGISTER, and restores them after a restart.
+/// Removes bindings that have expired or whose provider is switched off, and restores bindings after a restart.
 extension BindingTable {
-    /// A device whose binding was removed, with its user.
+    /// A device whose binding was removed, and the user it belonged to.
     package struct Ended: Hashable, Sendable {
         package let id: DeviceID
         package let aor: AddressOfRecord
     }
 
-    /// Removes bindings without push token whose granted time is over. Examines at most `limit` deadlines;
+    /// Removes bindings without push token whose granted time is over. The method examines at most `limit` deadlines;
     /// ``nextExpiry`` shows whether more are due.
     package mutating func removeExpired(limit: Int, now: Instant) -> [Ended] {
         var ended: [Ended] = []
         for _ in 0..<limit {
             guard let slot = expiry.popExpired(now: now) else { break }
             if self[slot].freshUntil > now {
-                // The binding was refreshed after this entry was scheduled.
+                // The binding was refreshed after the deadline was set.
                 scheduleExpiry(of: slot, at: self[slot].freshUntil)
             } else if self[slot].marks.contains(.isBusy) {
                 scheduleExpiry(of: slot, at: now + .seconds(1))
@@ -29,15 +29,15 @@ extension BindingTable {
         return ended
     }
 
-    /// The numbers of contacts that end or change when a provider is switched off.
+    /// How many contacts are removed, or lose their pushes, when a provider is switched off.
     package struct SwitchOff: Hashable, Sendable {
-        /// The contacts that end, because only a push could reach them.
+        /// The number of contacts that are removed, because only a push could reach them.
         package var ending = 0
-        /// The contacts that stay without pushes until their granted time is over.
+        /// The number of contacts that get no more pushes and stay until their granted time is over.
         package var ordinary = 0
     }
 
-    /// The changes that ``providerDisabled(_:now:)`` would make now. The method examines every binding of the table.
+    /// The effects that ``providerDisabled(_:now:)`` would have now. The method examines every binding of the table.
     package func switchOff(of provider: PushProvider, now: Instant) -> SwitchOff {
         var result = SwitchOff()
         guard enabled.contains(provider) else { return result }
@@ -53,8 +53,9 @@ extension BindingTable {
 
     /// Switches a provider off, and ends its push contacts (rules R8c, R9).
     ///
-    /// A contact whose granted time is over ends immediately. A contact of a device that may be online stays without
-    /// pushes. The method examines every binding of the table. In the store, only the rows of ended bindings change.
+    /// A contact whose granted time is over is removed immediately. Other contacts stay without pushes, because their
+    /// devices may be online. The method examines every binding of the table. In the store, only the rows of removed
+    /// bindings change.
     package mutating func providerDisabled(_ provider: PushProvider, now: Instant) -> [Ended] {
         guard enabled.contains(provider) else { return [] }
         enabled.set(provider, on: false)
@@ -70,7 +71,7 @@ extension BindingTable {
         return ended
     }
 
-    /// Switches a provider on, so that its remaining contacts are push contacts again.
+    /// Switches a provider on, so that its remaining contacts become push contacts again.
     package mutating func providerEnabled(_ provider: PushProvider) {
         guard !enabled.contains(provider) else { return }
         enabled.set(provider, on: true)
@@ -79,32 +80,33 @@ extension BindingTable {
         }
     }
 
-    /// The result of restoring a row of the store.
+    /// The result of restoring a binding from its row in the store.
     package enum Restored: Hashable, Sendable {
-        /// The binding has expired or cannot be read, so that its row must be deleted.
+        /// The binding has expired or cannot be read, so its row must be deleted from the store.
         case dropped
         case kept
-        /// The binding is restored, but the settings no longer accept its token. The device is not woken until the
-        /// settings are corrected.
+        /// The binding was restored, but the settings no longer accept its push token. The daemon does not wake the
+        /// device until the settings are corrected.
         case unfit(TokenProblem)
     }
 
-    /// Restores a binding from its row in the store, at start-up.
+    /// Restores a binding from its row in the store when the daemon starts.
     package mutating func restore(_ row: StoredBinding, settings: RegistrarSettings, now: Moment) -> Restored {
         guard row.id.rawValue > 0, slot(of: row.id) == nil, let contact = RestoredContact(row, settings: settings)
         else { return .dropped }
-        // If the wall clock was set back, the stored expiry may be too far ahead, so the granted time limits it.
+        // If the wall clock was set back, the stored expiry may be too far in the future, so at most the granted time
+        // remains.
         let remaining = min(row.freshUntil - now.date, .seconds(Int64(row.granted)))
         let content = Binding.Content(
             aor: row.aor, contact: row.contact, callID: row.callID, path: row.path,
-            // Connections end with their process, and the next process gives the same numbers to other connections.
+            // All connections end when the daemon stops, and the next run uses their numbers for other connections.
             flow: row.flow.closed, cseq: row.cseq, granted: row.granted, freshUntil: now.instant + remaining,
             registeredAt: row.registeredAt,
             q: contact.q, provider: contact.provider, marks: contact.marks)
         guard enabled.contains(number: content.provider) || now.instant < content.freshUntil,
             let record = makeRecord(row.id, content)
         else {
-            // The id must not be used again, because a list of missed calls may still contain it.
+            // The id must never be used again, because a list of missed calls may still contain it.
             if row.id >= nextID { nextID = DeviceID(rawValue: row.id.rawValue &+ 1) }
             noteDeparted(row.aor)
             return .dropped
@@ -114,18 +116,18 @@ extension BindingTable {
     }
 }
 
-/// The values that are derived from a restored row's contact.
+/// The values of a binding that are derived from its contact in the store.
 private struct RestoredContact {
     var q: UInt16 = 1000
     var provider: UInt8 = 0
     var marks: Binding.Marks = []
-    /// The problem with the token of a push contact. The contact stays a push contact, because the problem may be a
-    /// mistake in the settings. The contact of the next REGISTER is examined again.
+    /// The reason why the settings do not accept the token of a push contact. The contact stays a push contact, because
+    /// the settings may be wrong. The next REGISTER of the contact is examined completely.
     var problem: TokenProblem?
 
-    /// Reads the contact of a row.
+    /// Reads the contact in a row of the store.
     ///
-    /// - Returns: `nil` if the contact cannot be read.
+    /// - Returns: `nil` if the contact cannot be parsed.
     init?(_ row: StoredBinding, settings: RegistrarSettings) {
         if let summary = ContactSummary(row.contact) {
             if row.isPush, let token = summary.token {

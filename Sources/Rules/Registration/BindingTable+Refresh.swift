@@ -2,14 +2,16 @@ package import Addressing
 package import Timekeeping
 
 extension BindingTable {
-    /// Finds push contacts whose granted time is nearly over, among some of the bindings. Their phones are then woken
-    /// to register again (RFC 8599 section 5.5). Each contact is found once until it registers.
+    /// Finds the push contacts whose granted time is nearly over, so that a refresh push wakes their phones to register
+    /// again (RFC 8599 section 5.5). Each contact is found once until it registers. The method visits a part of the
+    /// table.
     ///
     /// - Parameters:
-    ///   - cursor: moved behind the visited bindings. At the end of the table, the cursor restarts.
-    ///   - count: the number of bindings to visit.
-    ///   - lead: how long before its end a contact is found.
-    ///   - now: the time.
+    ///   - cursor: the slot at which the visit begins. It is moved behind the visited slots, and restarts at the end of
+    ///     the table.
+    ///   - count: the number of slots to visit.
+    ///   - lead: how long before the end of its granted time a contact is found.
+    ///   - now: the present time.
     /// - Returns: the devices to wake.
     package mutating func dueForRefresh(
         from cursor: inout UInt32, count: Int, lead: Duration, now: Instant
@@ -30,6 +32,6 @@ extension BindingTable {
         return due
     }
 
-    /// The number of slots that a walk through all bindings visits.
+    /// The number of slots that a walk through the whole table visits.
     package var walkLength: Int { slots.count }
 }

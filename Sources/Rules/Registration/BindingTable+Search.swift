@@ -2,7 +2,7 @@ package import Addressing
 package import PushDelivery
 package import Timekeeping
 
-/// The position of a search through all bindings. Bindings may be added and removed between the steps of the search.
+/// The position of a step-by-step search through all bindings. Bindings may be added and removed between two steps.
 package struct BindingCursor: Hashable, Sendable {
     fileprivate var slot: UInt32 = 0
 
@@ -10,18 +10,19 @@ package struct BindingCursor: Hashable, Sendable {
 }
 
 extension BindingTable {
-    /// A device that a push can wake.
+    /// A device that a push can wake, with its push token.
     package struct PushDevice: Sendable {
         package let id: DeviceID
         package let token: PushToken
-        /// The time at which the device last registered this token.
+        /// The time at which the device last registered its push token.
         package let registeredAt: UnixTime
     }
 
-    /// Visits the devices that Apple's pushes wake, in one part of the bindings, like
+    /// Calls `body` with the devices in one part of the table that Apple's pushes can wake, like
     /// ``forEachDevice(of:with:from:limit:_:)``.
     ///
-    /// A device whose REGISTER is being persisted is left out, because the REGISTER is newer than the caller's data.
+    /// A device whose REGISTER is being written to the store is omitted, because the REGISTER is newer than the
+    /// caller's data.
     package func forEachAppleDevice(
         from cursor: inout BindingCursor, limit: Int, _ body: (PushDevice) -> Void
     ) -> Bool {
@@ -31,18 +32,18 @@ extension BindingTable {
         }
     }
 
-    /// Visits the devices that certain providers' pushes wake, in one part of the bindings. Other bindings are not
-    /// read.
+    /// Calls `body` with the devices in one part of the table that pushes of certain providers can wake. Contacts of
+    /// other providers are not read.
     ///
     /// - Parameters:
-    ///   - providers: the providers whose devices to visit. Providers that are switched off are ignored.
-    ///   - words: parts of the wanted tokens that need no escapes in a URI. If not empty, only devices whose contacts
-    ///     contain one of the words are visited; upper and lower case are equal.
-    ///   - cursor: moved behind the visited bindings.
-    ///   - limit: the maximum number of tokens to read. Skipping a hundred bindings counts as one token, and so does
-    ///     a search for ten words.
-    ///   - body: gets each device. Some of these devices may have other tokens than the wanted ones.
-    /// - Returns: whether more bindings follow.
+    ///   - providers: the providers of the devices to visit. Providers that are switched off are ignored.
+    ///   - words: parts of the wanted tokens that need no escapes in a URI. If there are words, only devices whose
+    ///     contacts contain one of them are visited, in upper or lower case.
+    ///   - cursor: the position at which the visit begins, which is moved behind the visited bindings.
+    ///   - limit: the maximum number of tokens to read. Skipping a hundred bindings counts as one token, and searching
+    ///     a contact for ten words counts as one token, too.
+    ///   - body: gets each device. The tokens of some of these devices may differ from the wanted tokens.
+    /// - Returns: whether bindings remain behind the cursor.
     package func forEachDevice(
         of providers: ProviderSet, with words: [[UInt8]], from cursor: inout BindingCursor, limit: Int,
         _ body: (PushDevice) -> Void
@@ -53,7 +54,7 @@ extension BindingTable {
             cursor.slot += 1
             cost += 1
             let provider = self[slot].provider
-            // A slot without a binding has provider 0, which is in no set.
+            // A vacant slot has the provider 0, which is in no set.
             guard providers.contains(number: provider), enabled.contains(number: provider) else { continue }
             if !words.isEmpty {
                 cost += 10 * words.count
@@ -69,7 +70,8 @@ extension BindingTable {
 }
 
 extension BindingTable {
-    /// Whether the contact contains one of the words. A token is never split over several parts of a contact.
+    /// Whether the contact may contain one of the words. The search looks at each part of the contact alone, because a
+    /// token is never split over two parts.
     private func mayHold(_ words: [[UInt8]], at slot: UInt32) -> Bool {
         !allContactParts(at: slot) { part in !part.mayHold(words) }
     }

@@ -4,15 +4,15 @@ import PushDelivery
 package import Timekeeping
 
 extension BindingTable {
-    /// Replaces a device's push token because its provider asked for it (FCM's canonical ids). The device keeps its id
-    /// and all its other values.
+    /// Replaces a device's push token, because the provider returned a new token (FCM's canonical id). The device keeps
+    /// its id and all other values.
     ///
     /// - Parameters:
-    ///   - id: the device.
-    ///   - token: the new `pn-prid`, decoded.
-    ///   - now: the time for the dates in the store.
-    /// - Returns: the row to write. Returns `nil` if the device is gone, its REGISTER is being persisted, it already
-    ///   has that token, or the contact would become too long.
+    ///   - id: the device whose token is replaced.
+    ///   - token: the new `pn-prid`, not percent-encoded.
+    ///   - now: the present time, for the dates in the store.
+    /// - Returns: the row to write; `nil` if the device is gone, its REGISTER is being written to the store, it already
+    ///   has this token, or the contact would become too long.
     package mutating func replaceToken(of id: DeviceID, with token: ByteString, now: Moment) -> BindingChange? {
         guard let slot = slot(of: id), !token.isEmpty, token.count <= PushParameters.longestValue else { return nil }
         let binding = binding(at: slot)

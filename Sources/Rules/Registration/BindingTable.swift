@@ -3,11 +3,11 @@ package import Bytes
 import Collections
 package import Timekeeping
 
-/// All bindings of one shard, in memory. Indexes find bindings by AOR, by id, and by deadline.
+/// All bindings of one shard, in memory. Indexes find bindings by AOR, by id, and by connection.
 ///
-/// Records are in slots of fixed-size chunks, so that growth never moves a record. The bindings of one AOR are a chain
-/// of slots. The texts of bindings are stored separately, see ``BindingRecord``. A REGISTER changes the table only when
-/// its ``RegisterPlan`` is applied.
+/// Records are in slots of chunks with a fixed size, so that growth never moves a record. The bindings of one AOR are a
+/// chain of slots. The texts of bindings are stored separately, see ``BindingRecord``. A REGISTER changes the table
+/// only when its ``RegisterPlan`` or ``ContactRefresh`` is applied.
 package struct BindingTable: ~Copyable, Sendable {
     static let noSlot = UInt32.max
     private static let chunkSize: UInt32 = 1024
@@ -19,33 +19,34 @@ package struct BindingTable: ~Copyable, Sendable {
     private var freeSlot = BindingTable.noSlot
     private var byAOR = SlotIndex()
     private var byID = SlotIndex()
-    /// The bindings on open stream connections, by the connection's number. When the connection closes, they become
-    /// unreachable.
+    /// The bindings whose flows are open stream connections, by the connection's number. The index finds the bindings
+    /// of a connection when the connection closes.
     private var byConnection = SlotIndex()
     private var departed = DepartedAddresses()
-    /// The deadlines of bindings without push token, by slot. After a refresh, the old deadline stays, and the next one
-    /// is set when the old one is due.
+    /// The deadlines of bindings without push token, by slot. A refresh does not move the deadline of its binding. When
+    /// the deadline is due, the next one is set.
     @usableFromInline var expiry = DeadlineQueue<UInt32>()
-    /// The queue entry for the binding in each slot. The bindings of push contacts have none, because they do not
-    /// expire.
+    /// The entry in ``expiry`` for the binding in each slot. Bindings of push contacts have no entry, because they do
+    /// not expire.
     private var deadlines: [DeadlineID] = []
-    /// The number of bindings for each provider. Index 0 counts contacts without push token.
+    /// The number of bindings for each provider, by the provider's number. Index 0 counts contacts without push token.
     private var countByProvider = [Int](repeating: 0, count: 256)
-    /// The providers that are switched on. Only their contacts are push contacts (reading A4).
+    /// The providers that are switched on. Contacts of other providers are not push contacts (reading A4).
     package internal(set) var enabled: ProviderSet
-    /// The successors of removed bindings, see ``takeHeir(of:)``.
+    /// The new ids of devices whose bindings with the old ids were removed, see ``takeHeir(of:)``.
     var heirs: [DeviceID: DeviceID] = [:]
-    /// The id of the next new binding.
+    /// The id that the next new binding gets.
     package internal(set) var nextID = DeviceID(rawValue: 1)
 
     /// Creates an empty table.
     ///
-    /// With the date of the start, new ids are higher than all ids of earlier runs, even those of deleted rows, because
-    /// a list of missed calls may still name a removed device. Without the date, ids count from 1.
+    /// With the date of the start, new ids are higher than all ids of earlier runs, even of deleted rows. A list of
+    /// missed calls may still contain the id of a removed device, so its id must not be used again. Without the date,
+    /// ids count from 1.
     package init(enabled: ProviderSet, startedAt date: UnixTime? = nil) {
         self.enabled = enabled
-        // Each millisecond since 1970 has a million ids. The ids suffice for two centuries, and fit a signed column of
-        // the store.
+        // Each millisecond since 1970 has a million ids. The ids suffice for two centuries, and fit into a signed
+        // 64-bit column of the store.
         if let date { nextID = DeviceID(rawValue: UInt64(max(0, date.milliseconds)) << 20 | 1) }
     }
 
@@ -58,22 +59,22 @@ package struct BindingTable: ~Copyable, Sendable {
         }
     }
 
-    /// The number of AORs with a binding.
+    /// The number of AORs that have a binding.
     package var addressCount: Int { byAOR.count }
 
-    /// The time at which ``removeExpired(limit:now:)`` next has bindings to examine.
+    /// The time at which ``removeExpired(limit:now:)`` must be called next; `nil` if no binding can expire.
     @inlinable package var nextExpiry: Instant? { expiry.nextDeadline }
 
-    /// Whether the AOR has a binding, valid or expired.
+    /// Whether the AOR has a binding, which may have expired.
     package func isKnown(_ aor: AddressOfRecord) -> Bool { firstSlot(of: aor) != nil }
 
-    /// Whether the AOR's last binding expired or was unregistered lately, in this run.
+    /// Whether the last binding of the AOR expired or was removed lately, since the daemon started.
     package func wasKnown(_ aor: AddressOfRecord) -> Bool { departed.contains(aor) }
 
-    /// Remembers an AOR whose binding was not restored because it had expired.
+    /// Remembers an AOR whose binding was not restored at the start, because it had expired.
     mutating func noteDeparted(_ aor: AddressOfRecord) { departed.add(aor) }
 
-    /// The valid bindings of an AOR, in the order in which they were added.
+    /// The valid bindings of an AOR, in the order in which they were added to the table.
     package func bindings(for aor: AddressOfRecord, now: Instant) -> [Binding] {
         var found: [Binding] = []
         forEachSlot(of: aor) { slot in
@@ -82,7 +83,7 @@ package struct BindingTable: ~Copyable, Sendable {
         return found
     }
 
-    /// Whether the user has a device that was reported over HTTP and has not registered, so that only pushes reach it.
+    /// Whether the user has a device that is known only from a report over HTTP, so that only pushes reach it.
     package func hasReportedDevice(_ aor: AddressOfRecord) -> Bool {
         var isFound = false
         forEachSlot(of: aor) { slot in
@@ -95,7 +96,7 @@ package struct BindingTable: ~Copyable, Sendable {
 
     package func flow(of id: DeviceID) -> Flow? { slot(of: id).map { flow(at: $0) } }
 
-    /// The first of the AOR's bindings, valid or not, whose flow is wanted.
+    /// The first binding of the AOR for whose flow `isWanted` is true. The binding may have expired.
     package func device(of aor: AddressOfRecord, where isWanted: (Flow) -> Bool) -> DeviceID? {
         var slot = firstSlot(of: aor) ?? Self.noSlot
         while slot != Self.noSlot {
@@ -105,11 +106,11 @@ package struct BindingTable: ~Copyable, Sendable {
         return nil
     }
 
-    /// Whether the binding is a push contact, which stays after its granted time and whose device calls wake (rules R7,
+    /// Whether the binding is a push contact: it stays after its granted time, and a call wakes its device (rules R7,
     /// R11).
     package func isPush(_ binding: Binding) -> Bool { enabled.contains(number: binding.provider) }
 
-    /// Whether the device's binding is a push contact. This method does not copy the record.
+    /// Whether the device's binding is a push contact. The method does not copy the binding, for speed.
     package func isPush(_ id: DeviceID) -> Bool {
         slot(of: id).map { enabled.contains(number: self[$0].provider) } ?? false
     }
@@ -120,7 +121,7 @@ package struct BindingTable: ~Copyable, Sendable {
 
     package func isInForce(_ binding: Binding, now: Instant) -> Bool { isPush(binding) || now < binding.freshUntil }
 
-    /// The row to write for a binding whose expiry, CSeq or Call-ID has changed.
+    /// The row of the store for a binding whose expiry, CSeq or Call-ID has changed.
     package func stored(_ id: DeviceID, userAgent: ByteString? = nil, now: Moment) -> StoredBinding? {
         binding(id).map { binding in
             StoredBinding(
@@ -131,10 +132,10 @@ package struct BindingTable: ~Copyable, Sendable {
         }
     }
 
-    /// Removes a binding because its token is dead, or because an operator wants the removal.
+    /// Removes a binding, because its push token is dead, or because an operator removes it.
     ///
-    /// - Returns: the change to persist; `nil` if the binding is already gone. Also `nil` if a REGISTER with this
-    ///   binding is being persisted, because that REGISTER is newer than the reason for the removal.
+    /// - Returns: the change to write to the store; `nil` if the binding is already gone, or if a REGISTER with this
+    ///   binding is being written to the store, because the REGISTER is newer than the reason for the removal.
     package mutating func remove(_ id: DeviceID) -> BindingChange? {
         guard let slot = slot(of: id), !self[slot].marks.contains(.isBusy) else { return nil }
         remove(slot: slot)
@@ -168,7 +169,7 @@ extension BindingTable {
         }
     }
 
-    /// Adds a binding at the end of its AOR's chain.
+    /// Adds a binding at the end of the chain of its AOR.
     mutating func insert(_ record: BindingRecord, for aor: AddressOfRecord) {
         let id = record.id
         countByProvider[Int(record.provider)] += 1
@@ -186,7 +187,7 @@ extension BindingTable {
         scheduleExpiry(of: slot)
     }
 
-    /// Replaces the record in a slot by a record of the same device and AOR.
+    /// Replaces the record in a slot by a new record of the same device and AOR.
     mutating func replace(slot: UInt32, with record: consuming BindingRecord) {
         record.next = self[slot].next
         unindexConnection(of: slot)
@@ -198,8 +199,7 @@ extension BindingTable {
         scheduleExpiry(of: slot)
     }
 
-    /// Sets the deadline of a contact without push token to the end of its granted time. A push contact has no
-    /// deadline.
+    /// Sets the deadline of the binding in a slot to the end of its granted time. A push contact gets no deadline.
     mutating func scheduleExpiry(of slot: UInt32) {
         cancelExpiry(of: slot)
         if !enabled.contains(number: self[slot].provider) { scheduleExpiry(of: slot, at: self[slot].freshUntil) }
@@ -241,7 +241,8 @@ extension BindingTable {
         freeSlot = slot
     }
 
-    /// Handles a closed stream connection: its contacts cannot be reached any more, but keep the connection's address.
+    /// Handles the end of a stream connection. The contacts on the connection keep the peer's address, but no request
+    /// can be sent on the closed connection.
     package mutating func flowClosed(_ flow: Flow) {
         guard flow.isConnection else { return }
         for slot in byConnection.slots(hash: Self.hash(connection: flow.connection)) where self.flow(at: slot) == flow {
@@ -286,7 +287,7 @@ extension BindingTable {
         return UInt32(truncatingIfNeeded: hasher.finalize())
     }
 
-    /// A hash of an id, which only mixes the bits, because the program assigns the ids itself.
+    /// A hash of an id. Mixing the bits is enough, because the daemon assigns the ids itself.
     private static func hash(_ id: DeviceID) -> UInt32 {
         UInt32(truncatingIfNeeded: (id.rawValue &* 0x9e37_79b9_7f4a_7c15) >> 32)
     }

@@ -2,7 +2,7 @@ package import Bytes
 import SIPGrammar
 
 extension ByteString {
-    /// The parts between the separators, including empty ones. Separators inside double quotes are ignored.
+    /// Splits the text at the separators, except inside double quotes. The result includes empty parts.
     package func split(at separators: [UInt8]) -> [ByteString] {
         var parts: [ByteString] = []
         var start = 0
@@ -28,15 +28,15 @@ extension ByteString {
         return parts
     }
 
-    /// The bytes without surrounding white space and line ends.
+    /// The text without white space and line ends at its beginning and its end.
     package func trimmed() -> ByteString {
         self[withSpan { $0.trimmed(0..<count) }]
     }
 }
 
 extension UInt8 {
-    /// Whether the byte is a letter, a digit or a `mark` of RFC 3261 section 25.1. These bytes have the same meaning
-    /// with and without an escape.
+    /// Whether the byte is a letter, a digit or a `mark` (RFC 3261 section 25.1), so that it means the same with and
+    /// without percent-encoding.
     var isUnreserved: Bool {
         switch self {
         case UInt8(ascii: "-"), UInt8(ascii: "_"), UInt8(ascii: "."), UInt8(ascii: "!"), UInt8(ascii: "~"),
@@ -46,7 +46,7 @@ extension UInt8 {
         }
     }
 
-    /// Whether the byte is allowed unescaped in a URI parameter (`paramchar`).
+    /// Whether the byte may be in a URI parameter without percent-encoding (`paramchar`).
     var isParameterCharacter: Bool {
         switch self {
         case UInt8(ascii: "["), UInt8(ascii: "]"), UInt8(ascii: "/"), UInt8(ascii: ":"), UInt8(ascii: "&"),

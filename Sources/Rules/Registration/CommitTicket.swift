@@ -1,6 +1,6 @@
-/// Identifies a write to the store whose result the engine waits for.
+/// Identifies one write to the store, for whose result the engine waits.
 package struct CommitTicket: Hashable, Sendable {
-    /// The part of the engine that waits for the commit.
+    /// The part of the engine that waits for the write.
     package enum Owner: Hashable, Sendable {
         case registrar
         case messages

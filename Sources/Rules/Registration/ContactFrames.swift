@@ -1,27 +1,27 @@
 import Bytes
 import Collections
 
-/// Stores the parts that the contacts of many phones have in common only once, in frames: the host of the AOR, and all
-/// parts of the contact except the phone's own.
+/// Stores the parts that the contacts of many phones have in common only once, in frames. A frame has the host of an
+/// AOR, and all parts of a contact except the parts that only one phone has.
 ///
-/// A phone's own parts are its address, its token, its name, and other values that are neither short words nor numbers.
-/// A binding stores these parts, and the number of the frame with the other parts. Putting the parts together always
-/// restores the same text.
+/// The parts of one phone are its address, its push token, its name, and other values that are neither short words nor
+/// numbers. A binding stores the phone's own parts, and the number of its frame. The phone's own parts and the frame
+/// together always give the exact text of the contact.
 struct ContactFrames: Sendable {
-    /// The number of the frame that fits every contact. With this frame, the whole contact is one own part, and the
-    /// host is stored too.
+    /// The number of the frame that fits every contact. With this frame, the binding stores the whole contact and the
+    /// host itself.
     static let whole: UInt16 = 0
 
-    /// The maximum number of frames. Contacts that would need a further frame are stored whole.
+    /// The maximum number of frames. If the number is reached, new contacts that fit no frame are stored whole.
     private static let limit = 1024
 
-    /// The text that many contacts have in common. The type is a class, because the parts of a value would be retained
-    /// one by one.
+    /// The text that many contacts have in common. This type is a class, because a struct would retain each of its
+    /// parts separately when it is used.
     final class Frame: Sendable {
         fileprivate let host: [UInt8]
-        /// The common text, without the own parts.
+        /// The contact's text without the phone's own parts.
         fileprivate let text: [UInt8]
-        /// The indexes in the text at which the own parts are inserted.
+        /// The indexes in ``text`` at which the phone's own parts are inserted.
         fileprivate let places: [UInt16]
 
         fileprivate init(host: [UInt8], text: [UInt8], places: [UInt16]) {
@@ -32,16 +32,16 @@ struct ContactFrames: Sendable {
     }
 
     private var frames = [Frame(host: [], text: [], places: [0])]
-    /// The numbers of the frames by their hashes.
+    /// The numbers of the frames, by the hashes of the frames.
     private var index = SlotIndex()
-    /// The number of the last frame that was used, which probably fits the next contact too.
+    /// The number of the frame that was used last, because it probably fits the next contact, too.
     private var last = ContactFrames.whole
 
     subscript(number: UInt16) -> Frame { frames[Int(number)] }
 
-    /// Appends the contact's own parts, and also the host if the frame has none.
+    /// Appends the phone's own parts of a contact to `own`; for the frame ``whole``, the whole contact and the host.
     ///
-    /// - Returns: the number of the frame around the own parts.
+    /// - Returns: the number of the frame that has the other parts.
     mutating func fold(_ contact: Span<UInt8>, host: Span<UInt8>, into own: inout [UInt8]) -> UInt16 {
         let cut = ContactCut(contact)
         let number = number(of: contact, cut, host: host)
@@ -121,9 +121,9 @@ extension ContactFrames.Frame {
         return body(own.extracting((index + length)...))
     }
 
-    /// Visits the parts of the contact, until `body` returns false.
+    /// Calls `body` with each part of the contact, in order, until `body` returns false.
     ///
-    /// - Returns: whether all parts were visited.
+    /// - Returns: whether `body` got all parts.
     func allParts(with own: Span<UInt8>, _ body: (Span<UInt8>) -> Bool) -> Bool {
         let text = text
         var (place, index) = (0, 0)
@@ -150,13 +150,15 @@ extension ContactFrames.Frame {
     }
 }
 
-/// The ranges of a contact's own parts. A semicolon in quotes also separates parts, but this does no harm.
+/// The ranges of the phone's own parts in a contact. A semicolon inside quotes counts as a separator, too, which does
+/// no harm.
 private struct ContactCut {
     private(set) var count = 0
     private var starts: [6 of UInt16] = .init(repeating: 0)
     private var ends: [6 of UInt16] = .init(repeating: 0)
 
-    /// The minimum length of an own part. A shorter value occurs in many contacts, or is small enough to be in a frame.
+    /// The minimum length in bytes of a parameter value that counts as a phone's own part. A shorter value is kept in
+    /// the frame, because many contacts have it.
     private static let shortest = 6
 
     init(_ contact: Span<UInt8>) {
@@ -188,19 +190,19 @@ private struct ContactCut {
 }
 
 extension Span<UInt8> {
-    /// Whether `pn-param` begins at this index. The value of `pn-param` names the app, and is the same in all phones
-    /// with that app.
+    /// Whether the parameter `pn-param` begins at this index. The value of `pn-param` names the app, so many phones
+    /// have the same value.
     fileprivate func hasApp(at start: Int) -> Bool {
         start + 8 <= count && equalsIgnoringCase(start..<start + 8, "pn-param")
     }
 
-    /// Whether the range is a decimal number. Numbers such as seconds occur in many contacts.
+    /// Whether the range is a decimal number. Many contacts have the same numbers, for example numbers of seconds.
     fileprivate func isDecimal(in range: Range<Int>) -> Bool {
         for index in range where !self[index].isASCIIDigit { return false }
         return true
     }
 
-    /// Reads a length in the form of ``Swift/Array/append(lengthOf:)``.
+    /// Reads a length in the form that ``Swift/Array/append(lengthOf:)`` writes.
     fileprivate func length(from index: inout Int) -> Int {
         let low = self[index]
         index += 1
@@ -211,7 +213,7 @@ extension Span<UInt8> {
 }
 
 extension [UInt8] {
-    /// Appends a length: one byte below 128, two bytes above.
+    /// Appends a length: one byte if it is less than 128, otherwise two bytes.
     fileprivate mutating func append(lengthOf count: Int) {
         if count < 0x80 {
             append(UInt8(truncatingIfNeeded: count))

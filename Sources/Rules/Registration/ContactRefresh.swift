@@ -2,22 +2,23 @@ package import Addressing
 import SIPGrammar
 import Timekeeping
 
-/// A REGISTER that refreshes one contact and leaves its text, flow, Call-ID and Path unchanged, as nearly all REGISTERs
-/// do.
+/// A REGISTER that refreshes one contact and leaves its text, flow, Call-ID and Path unchanged. Nearly all REGISTERs
+/// are refreshes.
 ///
-/// A refresh of a push contact needs no commit, because the old row restores the contact just as well after a restart.
-/// So ``BindingTable/apply(_:)`` applies the refresh, and the 200 is sent immediately. A refresh of a contact without
-/// push token needs a ``RegisterPlan`` too: its new expiry is written before the 200.
+/// The refresh of a push contact need not be written to the store first, because the old row restores the contact just
+/// as well after a restart. ``BindingTable/apply(_:)`` applies such a refresh at once, and the 200 is sent. The refresh
+/// of a contact without push token needs a ``RegisterPlan`` too: the store writes the new expiry before the 200 is
+/// sent.
 package struct ContactRefresh: Sendable {
     package let id: DeviceID
-    /// The slot of the binding, and the first slot of the binding's AOR.
+    /// The slot of the binding (`slot`), and the first slot of its AOR (`first`).
     let slot, first: UInt32
     let cseq: UInt32
-    /// The granted time in seconds.
+    /// The granted expiry in seconds.
     let granted: UInt32
     let freshUntil: Instant
     let registeredAt: UnixTime
-    /// Values for the 200 to the REGISTER.
+    /// The values that the 200 to the REGISTER needs.
     let provider: UInt8
     let refreshesItself: Bool
     package let isOutbound: Bool
@@ -25,7 +26,7 @@ package struct ContactRefresh: Sendable {
 }
 
 extension BindingTable {
-    /// Applies the refresh.
+    /// Applies a refresh to its binding.
     package mutating func apply(_ refresh: ContactRefresh) {
         let slot: UInt32
         if slots.contains(refresh.slot), self[refresh.slot].id == refresh.id {

@@ -7,8 +7,8 @@ import Timekeeping
 /// Decides how the contacts of one REGISTER change the bindings of their AOR. Either all changes are made or none (RFC
 /// 3261 section 10.3).
 ///
-/// Contacts that register are processed before contacts that unregister. A client whose address has changed sends both
-/// in one request: its new contact, and its old contact with `expires=0`. Both contacts have the same token.
+/// Contacts that register are processed before contacts that unregister. A client whose address has changed may send
+/// both with one token: its new contact, and its old contact with `expires=0`.
 struct ContactRegistration {
     let request: SIPRequest
     let flow: Flow
@@ -24,7 +24,7 @@ struct ContactRegistration {
 
     private var asked: [AskedContact] = []
     private let outbound: OutboundSupport
-    /// For each stored contact, whether the REGISTER refreshes or removes it.
+    /// For each stored contact, whether a contact of the REGISTER refreshes or removes it.
     private var taken: [Bool] = []
     private var announcedElsewhere: [ByteString] = []
 
@@ -47,7 +47,7 @@ struct ContactRegistration {
         }
     }
 
-    /// Decides about all contacts. New contacts get consecutive ids, beginning with `firstNewID`.
+    /// Decides about all contacts of the REGISTER. New contacts get consecutive ids, beginning with `firstNewID`.
     mutating func decide(_ plan: RegisterPlan, firstNewID: DeviceID) -> RegisterDecision {
         if let refusal = readContacts(for: plan.aor) { return refusal }
         dropRepeated()
@@ -79,7 +79,8 @@ struct ContactRegistration {
         return .accepted(plan)
     }
 
-    /// Prepares the response to a retransmitted REGISTER, perhaps after a restart. No contact changes.
+    /// Collects the values for the response to a retransmitted REGISTER, which may have been sent before a restart. No
+    /// contact changes.
     mutating func announceAgain(_ plan: RegisterPlan) {
         guard readContacts(for: plan.aor) == nil else { return }
         dropRepeated()
@@ -93,9 +94,9 @@ struct ContactRegistration {
 
     // MARK: Reading
 
-    /// Reads all contacts of the request.
+    /// Reads all contacts of the REGISTER.
     ///
-    /// - Returns: the refusal of the whole request if one of its contacts is not acceptable, else `nil`.
+    /// - Returns: the refusal of the whole REGISTER if one contact is not acceptable; otherwise `nil`.
     private mutating func readContacts(for aor: AddressOfRecord) -> RegisterDecision? {
         guard request.contacts.count <= settings.maxContactsPerRequest, request.callID.count <= Self.longestField,
             request.frame.values(of: .path).reduce(0, { $0 + $1.count }) <= Self.longestField
@@ -107,7 +108,7 @@ struct ContactRegistration {
             asked.append(contact)
         }
         if let refusal = refusalOfFlows(for: aor) { return refusal }
-        // A `sips:` contact over a hop without TLS is refused, because no request could be sent to this contact (RFC
+        // A `sips:` contact is refused if the REGISTER came without TLS, because no request could be sent to it (RFC
         // 5630 section 5.3).
         if !flow.transport.isSecure, asked.contains(where: { !$0.isSignOut && $0.address.uri.scheme == .sips }) {
             return .rejected(.forbidden, [.warning(380, by: aor.host, "SIPS Not Allowed")])
@@ -132,7 +133,7 @@ struct ContactRegistration {
     }
 
     /// The refusal of a REGISTER that breaks RFC 5626 section 6, or whose contact is the user's own GRUU (RFC 5627
-    /// section 5.1), since calls to that contact would loop.
+    /// section 5.1); otherwise `nil`. Calls to the user's own GRUU would loop.
     private func refusalOfFlows(for aor: AddressOfRecord) -> RegisterDecision? {
         for contact in asked where contact.address.uri.parameters.contains("gr") {
             guard AddressOfRecord(contact.address.uri) != aor else { return .rejected(.forbidden, []) }
@@ -143,8 +144,8 @@ struct ContactRegistration {
         return asked.count(where: { $0.flow != nil && !$0.isSignOut }) > 1 ? .rejected(.badRequest, []) : nil
     }
 
-    /// The Feature-Caps of a refusal: the push services from which the app can choose another (rules P3, P9). The
-    /// service of the refused contact is left out, since a new REGISTER with it would be refused again.
+    /// The Feature-Caps fields of a refusal, from which the app can choose another push service (rules P3, P9). The
+    /// service of the refused contact is not among them, because a new REGISTER with it would be refused again.
     private func offer(to refused: AskedContact?) -> [AddedField] {
         let asked = refused?.triple.provider.flatMap { PushProvider(named: $0) }
         return enabled.providers.filter { $0 != asked }.flatMap { provider in
@@ -167,7 +168,8 @@ struct ContactRegistration {
 
     // MARK: Matching
 
-    /// Drops repeated contacts: if several contacts of the request mean the same binding, only the last one stays.
+    /// Drops repeated contacts: if several contacts of the REGISTER describe one binding, only the last of them is
+    /// kept.
     private mutating func dropRepeated() {
         var kept: [AskedContact] = []
         for (index, contact) in asked.enumerated() {
@@ -179,9 +181,9 @@ struct ContactRegistration {
         asked = kept
     }
 
-    /// Finds the stored contact that each requested contact refreshes. The rules apply in order: by flow, by token
-    /// (reading A6) or URI, by the report over HTTP, and by label (rule R8b). In this order, two contacts of one device
-    /// do not replace each other.
+    /// Finds the stored contact that each contact of the REGISTER refreshes. The rules apply in this order: by flow, by
+    /// token (reading A6) or URI, by the token of a report over HTTP, by label (rule R8b), and by URI. With this order
+    /// of the rules, two contacts of one device do not replace each other.
     private mutating func match() {
         let callID = request.callID
         take { contact, stored in contact.flow != nil && stored.flow == contact.flow }
@@ -193,7 +195,8 @@ struct ContactRegistration {
         take { contact, stored in contact.isSameContact(as: stored, callID: callID) }
     }
 
-    /// Gives each requested contact that has no match yet the first free stored contact for which `isMatch` is true.
+    /// Matches each contact of the REGISTER that has no match yet with the first free stored contact for which
+    /// `isMatch` is true.
     private mutating func take(where isMatch: (AskedContact, StoredContact) -> Bool) {
         for index in asked.indices where !asked[index].isSignOut && asked[index].match == nil {
             let contact = asked[index]
@@ -210,13 +213,13 @@ struct ContactRegistration {
 
     private func install(_ contact: AskedContact, as id: DeviceID, in plan: RegisterPlan) {
         let granted = min(contact.expires, limits.most)
-        // A contact keeps the number of a provider that is switched off, and becomes a push contact when the provider
-        // is switched on.
+        // A contact keeps the number of its provider even if the provider is switched off, so that it becomes a push
+        // contact when the provider is switched on.
         var provider: UInt8 = 0
         if contact.notUsed != .pushedElsewhere { provider = contact.token?.provider.number ?? 0 }
         var text = contact.text
-        // The contact keeps the label of its report over HTTP, because the sender of the report removes the device by
-        // this label.
+        // The contact keeps the label of its report over HTTP, because the sender of the report uses this label to
+        // remove the device.
         if contact.token != nil, let match = contact.match, let label = stored[match].reportedLabel {
             text = ContactText.marked(text, asReported: label) ?? text
         }
@@ -249,7 +252,7 @@ struct ContactRegistration {
         if contact.triple.hasConflictingParams { plan.facts.append(.conflictingParams(id)) }
     }
 
-    /// Whether the REGISTER changes only values whose loss at a restart does no harm.
+    /// Whether the REGISTER changes only values that may be lost at a restart without harm.
     private func isBookkeeping(_ content: Binding.Content, on old: StoredContact) -> Bool {
         let binding = old.binding
         return enabled.contains(number: content.provider) && binding.provider == content.provider
@@ -257,7 +260,7 @@ struct ContactRegistration {
             && binding.joinedPath == Binding.joined(content.path)
     }
 
-    /// Removes the contacts that this contact replaces: older contacts of its device (rule R8b), and other contacts
+    /// Removes the stored contacts that this contact replaces: older contacts of its device (rule R8b), and contacts
     /// with the same token or URI.
     private mutating func supersede(by contact: AskedContact, _ id: DeviceID, in plan: RegisterPlan) {
         for place in stored.indices where !taken[place] && !contact.isOtherFlow(than: stored[place]) {
@@ -273,7 +276,7 @@ struct ContactRegistration {
         }
     }
 
-    /// Removes the contacts that a contact with `expires=0` means (rule R8a, reading A7, rule P10).
+    /// Removes the stored contacts that a contact with `expires=0` describes (rule R8a, reading A7, rule P10).
     private mutating func signOut(_ contact: AskedContact, in plan: RegisterPlan) {
         let places = placesNamed(bySignOut: contact)
         for place in places {
@@ -293,7 +296,8 @@ struct ContactRegistration {
         let uri = contact.address.uri
         let sameURI = free.filter { contact.uri.isEquivalent(to: stored[$0].uri, ignoringPush: true) }
         if contact.triple.prid != nil {
-            // A token names one device. So a push contact with another token stays, whatever its address is.
+            // A token belongs to one device, so a push contact with a different token stays, even if its address is the
+            // same.
             let named = free.filter { place in stored[place].token.map(contact.triple.names) ?? false }
             if !named.isEmpty { return named }
             let reported = free.filter { stored[$0].wasReported(with: contact.token) }
@@ -302,8 +306,8 @@ struct ContactRegistration {
             if !ordinary.isEmpty { return ordinary }
             return labelled(as: contact, among: free)
         }
-        // If several contacts have this address, the one that the client itself registered is removed, or else the one
-        // without a token.
+        // If several contacts have this address, the contact with the Call-ID of this client is removed; if there is
+        // none, the contacts without token.
         let own = sameURI.filter { stored[$0].callID == request.callID }
         if !own.isEmpty { return own }
         let ordinary = sameURI.filter { !stored[$0].isPush }
@@ -311,8 +315,8 @@ struct ContactRegistration {
         if !sameURI.isEmpty { return sameURI }
         let labelled = labelled(as: contact, among: free)
         if !labelled.isEmpty { return labelled }
-        // The client's address may have changed. A REGISTER that only removes the old address has another address in
-        // its Via.
+        // The client's address may have changed. The contact with the Call-ID of this REGISTER is then the client's old
+        // contact. A REGISTER that only removes an old address has a different address in its Via.
         let via = request.via
         guard SIPURI.isSameHost(via.host, uri.host), (via.port ?? 5060) == (uri.port ?? 5060) else { return [] }
         return free.filter { stored[$0].callID == request.callID }

@@ -5,17 +5,17 @@ import SIPGrammar
 /// The values of a stored contact that a restart needs, found by a quick scan of its bytes, because a start reads a
 /// million contacts. Contacts in rare forms are parsed completely (see ``BindingTable/restore(_:settings:now:)``).
 struct ContactSummary: Hashable {
-    /// The contact's push token; `nil` if the contact has no push parameters. The token is well-formed, but may belong
-    /// to no app of ours.
+    /// The push token of the contact; `nil` if the contact has no push parameters. The token has a valid form, but may
+    /// belong to no app in the settings.
     private(set) var token: PushToken?
-    /// Whether the contact has `+sip.pnsreg`.
+    /// Whether the contact has the parameter `+sip.pnsreg`.
     private(set) var refreshesItself = false
-    /// Whether the contact has a `reg-id`.
+    /// Whether the contact has the parameter `reg-id`.
     private(set) var hasFlowNumber = false
 
-    /// Scans a contact.
+    /// Scans a stored contact.
     ///
-    /// - Returns: `nil` if the contact must be parsed completely.
+    /// - Returns: `nil` if the contact has a rare form and must be parsed completely.
     init?(_ contact: ByteString) {
         guard let (summary, push) = contact.withSpan({ Self.read($0) }) else { return nil }
         self = summary
@@ -47,7 +47,7 @@ struct ContactSummary: Hashable {
         return (summary, push)
     }
 
-    /// The end of the host in `<sip:user@host`, if the text before `close` has a common form; otherwise `nil`.
+    /// The end of the host in `<sip:user@host`; `nil` if the text before `close` has a rare form.
     private static func addressEnd(in text: Span<UInt8>, before close: Int) -> Int? {
         let start = 5
         guard close > start, text.equalsIgnoringCase(0..<start, "<sip:"),
@@ -66,7 +66,7 @@ struct ContactSummary: Hashable {
         return host < end && text[host] != UInt8(ascii: ":") ? end : nil
     }
 
-    /// Whether the rest of the text is empty, or has only parameters without escapes in quoted values.
+    /// Whether the text after `>` is empty or has only parameters, without escapes in quoted values.
     private static func isOrdinary(_ text: Span<UInt8>, from start: Int) -> Bool {
         guard start == text.count || text[start] == UInt8(ascii: ";") else { return false }
         var index = start
@@ -83,7 +83,7 @@ struct ContactSummary: Hashable {
         }
     }
 
-    /// The push parameters of the contact's URI. The first parameter of each name counts.
+    /// The push parameters in the URI of the contact. If a name occurs twice, the first parameter counts.
     private struct Push {
         private(set) var isAbsent = true
         private(set) var provider: PushProvider?
@@ -93,7 +93,8 @@ struct ContactSummary: Hashable {
         private var hasToken = false
         private var isOdd = false
 
-        /// Whether the scan can read the token: a Google token, or a single Apple token without a service.
+        /// Whether the scan can read the token, because it is a Google token, or a single Apple token without a
+        /// service.
         var isOrdinary: Bool { !isOdd && provider != nil && prid != nil && (provider != .apns || param != nil) }
 
         mutating func note(_ text: Span<UInt8>, _ parameter: ParameterPlace, from start: Int) {
@@ -103,8 +104,8 @@ struct ContactSummary: Hashable {
             isAbsent = false
             if let value, value.count > PushParameters.longestValue { isOdd = true }
             if text.equalsIgnoringCase(name, "pn-provider") {
-                // Phones send `pn-provider` first. If `pn-provider` comes later, the parameters before it were read as
-                // Apple's.
+                // Phones send `pn-provider` first. Parameters before `pn-provider` have been read as if the provider
+                // were Apple.
                 guard !hasProvider else { return }
                 hasProvider = true
                 provider = value.flatMap {
@@ -126,12 +127,13 @@ struct ContactSummary: Hashable {
 }
 
 extension Span<UInt8> {
-    /// Whether the range has a separator of Apple's tokens and services, or an escape, which may stand for a separator.
+    /// Whether the range contains `:` or `&`, which separate Apple's tokens and services, or a percent-encoded
+    /// character.
     fileprivate func hasSeparator(_ range: Range<Int>) -> Bool {
         firstPlace(of: UInt8(ascii: ":"), UInt8(ascii: "&"), or: UInt8(ascii: "%"), in: range) < range.upperBound
     }
 
-    /// Whether the name begins with `pn-`, as the names of push parameters do.
+    /// Whether the name of a parameter begins with `pn-`, as the names of push parameters do.
     fileprivate func isPush(_ name: Range<Int>) -> Bool {
         name.count >= 3 && equalsIgnoringCase(name.lowerBound..<name.lowerBound + 3, "pn-")
     }

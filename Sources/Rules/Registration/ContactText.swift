@@ -1,19 +1,20 @@
 package import Bytes
 package import SIPGrammar
 
-/// One Contact value in the form that bindings store: `<URI>;name=value;...`.
+/// The form in which bindings store a Contact value: `<URI>;name=value;...`.
 ///
-/// The form has no display name, no `expires`, no malformed `q` and no unneeded white space. All push parameters are
-/// inside the URI (reading A2). Most clients send exactly this form, so a comparison of bytes recognises most
+/// The stored form has no display name, no `expires`, no malformed `q` and no unneeded white space. All push parameters
+/// are inside the URI (reading A2). Most clients send their contacts in this form, so comparing bytes recognises most
 /// refreshes.
 package enum ContactText {
-    /// The maximum length of a contact in bytes. A longer contact is refused with 400, because all contacts are in
+    /// The maximum length of a contact in bytes. A longer contact is refused with 400, because all contacts are kept in
     /// memory.
     static let longest = 8192
 
-    /// The stored form of a contact.
+    /// Converts a Contact value to the form in which bindings store it.
     ///
-    /// - Returns: `nil` for a URI with characters that would end the angle brackets, or for a value that is too long.
+    /// - Returns: `nil` for a URI with characters that are not allowed in angle brackets, and for a value that is too
+    ///   long.
     package static func canonical(_ contact: NameAddress) -> ByteString? {
         let uri = contact.uri
         guard uri.text.count <= longest, !uri.text.isEmpty else { return nil }
@@ -58,7 +59,7 @@ package enum ContactText {
         return forbidden == uri.count
     }
 
-    /// The URI of a stored contact, with all its push parameters.
+    /// The URI of a stored contact, including its push parameters.
     static func uri(of text: ByteString) -> SIPURI? {
         guard text.count > 2, text[0] == UInt8(ascii: "<"), let end = text.firstIndex(of: UInt8(ascii: ">")) else {
             return nil
@@ -66,11 +67,11 @@ package enum ContactText {
         return SIPURI(text[1..<end])
     }
 
-    /// Parses a stored contact.
+    /// Parses a contact in the stored form; `nil` if the text has a different form.
     static func read(_ text: ByteString) -> NameAddress? { text.hasPrefix("<") ? NameAddress(text) : nil }
 
-    /// The Request-URI of a request to a contact: the contact's URI without push parameters, `method` and URI headers
-    /// (RFC 3261 section 16.6 item 2, section 19.1.5).
+    /// The Request-URI of a request to a contact: the contact's URI without push parameters, without `method` and
+    /// without URI headers (RFC 3261 section 16.6 item 2, section 19.1.5).
     static func requestURI(of contact: SIPURI) -> ByteString {
         let parameters = contact.parameters
         return ByteString(capacity: contact.text.count) { out in
@@ -84,8 +85,8 @@ package enum ContactText {
 }
 
 extension [UInt8] {
-    /// Appends a value with line ends replaced by spaces. A fold is allowed inside quotes, but a client might not
-    /// accept it in a response.
+    /// Appends a header field value with its line ends replaced by spaces. SIP allows folds inside quotes, but a client
+    /// may reject them in a response.
     mutating func append(unfolding value: ByteString) {
         guard value.contains(UInt8(ascii: "\n")) || value.contains(UInt8(ascii: "\r")) else {
             append(value)
@@ -96,7 +97,8 @@ extension [UInt8] {
         }
     }
 
-    /// Appends a header parameter as a URI parameter: without quotes, and with reserved characters escaped.
+    /// Appends a parameter of the header field as a URI parameter: without quotes, and with reserved characters
+    /// percent-encoded.
     fileprivate mutating func append(asURIParameter place: ParameterPlace, of parameters: Parameters) {
         append(";")
         append(parameters.text, place.name)
@@ -105,7 +107,7 @@ extension [UInt8] {
         append(escapingParameter: parameters.text[value].unquoted().percentDecoded())
     }
 
-    /// Appends bytes as the value of a URI parameter.
+    /// Appends bytes as the value of a URI parameter, with reserved characters percent-encoded.
     mutating func append(escapingParameter value: ByteString) {
         for byte in value.array {
             if byte.isParameterCharacter {

@@ -1,9 +1,9 @@
 /// The users whose last contact was removed lately. A call to such a user gets 480, and a call to an unknown user gets
-/// 404. If users have no passwords, only this list distinguishes the two cases.
+/// 404. If users have no passwords, only this list tells whether such a user exists.
 ///
-/// The list has a maximum size. If the list is full, its older half is dropped.
+/// The list has a maximum size. If it is full, the older half of the list is dropped.
 struct DepartedAddresses: Sendable {
-    /// Hashes of the users' names, each of eight bytes.
+    /// Hashes of the AORs. Each hash of an AOR needs eight bytes.
     private var recent = Set<Int>()
     private var older = Set<Int>()
 

@@ -4,7 +4,7 @@ package import PushDelivery
 import SIPGrammar
 package import Timekeeping
 
-/// A device that an app or the app's server has reported over HTTP. The device may have sent no REGISTER.
+/// A device that an app or its server has reported over HTTP, and that may never have sent a REGISTER.
 package struct ReportedDevice: Hashable, Sendable {
     private enum Content: Hashable {
         case token(PushToken)
@@ -12,8 +12,8 @@ package struct ReportedDevice: Hashable, Sendable {
     }
 
     private let content: Content
-    /// The name of the app's installation, such as Acrobits' selector; empty if unknown. The name stays the same when
-    /// the token changes.
+    /// The label of the app's installation, such as Acrobits' selector; empty if it is unknown. The label stays the
+    /// same when the token changes.
     package let label: ByteString
 
     package init(token: PushToken, label: ByteString) {
@@ -21,24 +21,25 @@ package struct ReportedDevice: Hashable, Sendable {
         self.label = label
     }
 
-    /// Creates a report from the tokens that an app sent. An app may report fewer tokens than are already known.
+    /// Creates a report from the tokens that an app sent. The app may send fewer tokens than the daemon already knows.
     package init(_ told: ReportedTokens) {
         content = .told(told)
         label = told.selector
     }
 
-    /// The token to store for this report over the `stored` contact; `nil` if a part of the token is missing.
+    /// The token to store for this report if the contact `stored` belongs to the device; `nil` if a part of the token
+    /// is missing.
     func token(over stored: StoredContact?) -> PushToken? {
         switch content {
         case .token(let token):
-            // The stored token stays if the device itself has registered it and it contains all tokens of the report.
+            // The stored token is kept if the device itself has registered it and it contains all tokens of the report.
             if let stored, stored.hasRegistered, let known = stored.token, known.covers(token) { return known }
             return token
         case .told(let told): return told.pushToken(over: stored?.token)
         }
     }
 
-    /// Whether the stored token belongs to the same installation of the app as the reported token.
+    /// Whether the stored token and the reported token belong to the same installation of the app.
     func shares(_ stored: PushToken) -> Bool {
         switch content {
         case .token(let token): token == stored || token.reachesInstallation(of: stored)
@@ -47,24 +48,24 @@ package struct ReportedDevice: Hashable, Sendable {
     }
 }
 
-/// A selection of some of a user's devices.
+/// A choice of some of a user's devices.
 package enum DeviceSelection: Hashable, Sendable {
     case all
-    /// The device that was reported with this label; see ``ReportedDevice/label``.
+    /// The device that was reported with this label, see ``ReportedDevice/label``.
     case label(ByteString)
-    /// The devices with this `pn-prid`, of any provider, or with this token as one of the two in their `pn-prid`.
+    /// The devices, with any provider, whose `pn-prid` is this token or contains it as one of two tokens.
     case token(ByteString)
-    /// The device that an app's report means: by the selector, or by a token if the report has no selector.
+    /// The device that an app's report describes: by the selector or, without a selector, by a token.
     case told(ReportedTokens)
-    /// The device with this id, even if it has no push token.
+    /// The device with this id, which need not have a push token.
     case device(DeviceID)
 }
 
 extension RegisterProcessor {
     /// Decides about a report of a device over HTTP. A device that has registered keeps its contact and its flow. Any
-    /// other device has only a token: calls wake it, and requests are sent to it only after it has registered.
+    /// other device has only a token: calls wake it, and it gets requests after it has registered.
     ///
-    /// - Returns: a plan like that of a REGISTER, but with an empty ``RegisterPlan/refreshed``, because no device
+    /// - Returns: a plan like the plan of a REGISTER, but with an empty ``RegisterPlan/refreshed``, because no device
     ///   registered.
     package func plan(
         _ device: ReportedDevice, for aor: AddressOfRecord, in table: borrowing BindingTable, now: Moment
@@ -76,7 +77,7 @@ extension RegisterProcessor {
         guard table.enabled.contains(token.provider) else {
             return .rejected(.pushNotSupported, [], because: .providerOff)
         }
-        // The stored contact must be readable as the same token again.
+        // The contact to store must give the same token when it is read again.
         switch PushParameters(
             PushParameters.Triple(
                 provider: ByteString(token.provider.rawValue), param: token.param, prid: token.prid,
@@ -101,8 +102,8 @@ extension RegisterProcessor {
         } else {
             plan.facts.append(.added(id, isPush: true))
         }
-        // Other contacts with the same token or installation belong to the same device. Further flows of the device
-        // stay, and get the token too.
+        // Other contacts with the same token or installation belong to the same device and are removed. Further flows
+        // of the device are kept, and get the token, too.
         for other in stored where other.id != id {
             if let known, known.isFlow(besides: other) {
                 guard other.token != token, let content = self.content(of: token, label, on: other, now: now) else {
@@ -123,7 +124,7 @@ extension RegisterProcessor {
         return .accepted(plan)
     }
 
-    /// Plans the removal of devices. If no device matches, the plan has no changes.
+    /// Plans the removal of the selected devices. If no device matches, the plan contains no changes.
     package func plan(
         removing selection: DeviceSelection, of aor: AddressOfRecord, in table: borrowing BindingTable, now: Moment
     ) -> RegisterPlan {
@@ -145,7 +146,7 @@ extension RegisterProcessor {
         return plan
     }
 
-    /// The stored values of a new device that is known only by its token.
+    /// The values to store for a new device that is known only by its token.
     private func content(
         of token: PushToken, _ label: ByteString, _ aor: AddressOfRecord, now: Moment
     ) -> Binding.Content? {
@@ -155,7 +156,7 @@ extension RegisterProcessor {
             freshUntil: now.instant, registeredAt: now.date, q: 1000, provider: token.provider.number, marks: [])
     }
 
-    /// The stored values of a known device whose token was reported again or has changed.
+    /// The values to store for a known device whose token was reported.
     private func content(
         of token: PushToken, _ label: ByteString, on known: StoredContact, now: Moment
     ) -> Binding.Content? {
@@ -178,7 +179,7 @@ extension RegisterProcessor {
 }
 
 extension Flow {
-    /// The flow that stands for a device that has never registered.
+    /// The flow of a device that has never registered, so that no request can be sent to it.
     static let nowhere = Flow(transport: .udp, listener: 0, connection: 0, remote: Endpoint(.anyV4, 0))
 }
 
@@ -191,16 +192,16 @@ extension StoredContact {
     /// Whether the device has registered at least once, and is not only known from a report over HTTP.
     var hasRegistered: Bool { binding.flow != .nowhere }
 
-    /// The label with which the device was reported over HTTP; `nil` if it was never reported. The label stays when the
-    /// device registers without a label.
+    /// The label from a report about the device over HTTP; `nil` if the device was never reported. The label is kept
+    /// even if the device then registers without a label.
     var reportedLabel: ByteString? {
         guard hasRegistered else { return address.decodedParameter("label") ?? .empty }
-        // The label is not read from the URI, whose parameters belong to the phone.
+        // The label is not read from the URI, because the parameters of the URI belong to the phone.
         return address.parameters.first(named: "reported").map { ($0.value ?? .empty).percentDecoded() }
     }
 
-    /// Whether a REGISTER with the given token comes from this device, which was reported over HTTP. The result is
-    /// false for a device that was never reported.
+    /// Whether a REGISTER with the given token comes from this device. The result is false if the device was never
+    /// reported over HTTP.
     func wasReported(with token: PushToken?) -> Bool {
         guard reportedLabel != nil, let token, let own = self.token else { return false }
         return own.reachesInstallation(of: token)
@@ -222,7 +223,7 @@ extension StoredContact {
 }
 
 extension ContactText {
-    /// The stored contact of a device that is known only by its token; `nil` if the contact would be too long.
+    /// The contact to store for a device that is known only by its token; `nil` if the contact would be too long.
     static func reported(_ token: PushToken, _ label: ByteString, _ aor: AddressOfRecord) -> ByteString? {
         var out: [UInt8] = []
         out.append("<sip:")
@@ -240,13 +241,14 @@ extension ContactText {
 
     private static let mark = Array(";reported".utf8)
 
-    /// Removes the label of a report over HTTP from the end of a stored contact. Parameters that the device itself has
-    /// sent stay.
+    /// Removes the label of a report over HTTP from the end of a stored contact. Parameters from the device itself are
+    /// kept.
     static func removeMark(from text: inout [UInt8]) {
         if let start = markStart(in: text.span) { text.removeSubrange(start...) }
     }
 
-    /// The start of the label of a report over HTTP, if the stored contact ends with one.
+    /// The index at which the label of a report over HTTP begins; `nil` if the stored contact does not end with such a
+    /// label.
     static func markStart(in text: Span<UInt8>) -> Int? {
         guard var start = text.indices.last, text[start] != UInt8(ascii: ">") else { return nil }
         while start > 0, text[start] != UInt8(ascii: ";") { start -= 1 }
@@ -257,7 +259,7 @@ extension ContactText {
         return start
     }
 
-    /// The stored contact with the label of a report over HTTP added; `nil` if the contact would be too long.
+    /// The stored contact with the label of a report over HTTP at its end; `nil` if the contact would be too long.
     static func marked(_ text: ByteString, asReported label: ByteString) -> ByteString? {
         guard let uri = uri(of: text) else { return nil }
         let end = uri.text.count + 2
@@ -273,7 +275,7 @@ extension ContactText {
         return out.count <= longest ? ByteString(copying: out.span) : nil
     }
 
-    /// The stored contact with another push token; `nil` if the contact would be too long.
+    /// The stored contact with its push token replaced; `nil` if the contact would be too long.
     static func replacingPushParameters(in text: ByteString, with token: PushToken) -> ByteString? {
         guard let uri = uri(of: text) else { return nil }
         let end = uri.text.count + 1

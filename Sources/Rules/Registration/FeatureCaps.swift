@@ -1,10 +1,10 @@
 import Bytes
 import PushDelivery
 
-/// The Feature-Caps header fields that say which push services a proxy serves (RFC 8599; RFC 6809 for the syntax).
+/// The Feature-Caps header fields by which the daemon announces its push providers (RFC 8599; RFC 6809 for the syntax).
 struct FeatureCaps: Sendable {
-    /// The values for each provider, by the provider's number in ``ProviderSet``. `withRefresh` is for devices that can
-    /// wake by themselves.
+    /// The header field values for each provider, by ``PushProvider/number``. Devices that can wake up by themselves
+    /// (`+sip.pnsreg`) get `withRefresh`, and all others get `alone`.
     private let alone, withRefresh: [[ByteString]]
 
     init(_ settings: RegistrarSettings) {
@@ -18,14 +18,15 @@ struct FeatureCaps: Sendable {
         withRefresh = rows(refresh: settings.refreshSeconds)
     }
 
-    /// The values that announce a provider by its number; empty for 0, the number of contacts without push token.
+    /// The header field values that announce the provider with this number; empty for 0, which stands for no push
+    /// token.
     func row(of number: UInt8, refreshesItself: Bool = false) -> [ByteString] {
         let rows = refreshesItself ? withRefresh : alone
         return rows.indices.contains(Int(number)) ? rows[Int(number)] : []
     }
 
-    /// One Feature-Caps value, such as `*;+sip.pns="fcm"`. `refresh` adds `+sip.pnsreg` in seconds (rule P5), and
-    /// `vapidKey` adds the web push key as `+sip.vapid`.
+    /// A Feature-Caps value, such as `*;+sip.pns="fcm"`. `refresh` adds `+sip.pnsreg` in seconds (rule P5), and
+    /// `vapidKey` adds the public key for web push as `+sip.vapid`.
     private static func value(for provider: PushProvider, refresh: UInt32?, vapidKey: String?) -> ByteString {
         var out: [UInt8] = []
         out.append("*;+sip.pns=\"")
@@ -44,10 +45,10 @@ struct FeatureCaps: Sendable {
         return ByteString(out)
     }
 
-    /// The names of the push services that proxies nearer to the device announce in a REGISTER (rule P1).
+    /// The names of the push services that other proxies, nearer to the device, announce in a REGISTER (rule P1).
     ///
-    /// The method reads every `+sip.pns="..."` in the Feature-Caps values. The leading `*` may be missing, and a quoted
-    /// value may be a list.
+    /// Every `+sip.pns="..."` in the Feature-Caps values is read. The `*` at the beginning may be missing, and the
+    /// quoted value may be a list.
     static func names(announcedIn rows: [ByteString]) -> [ByteString] {
         var found: [ByteString] = []
         for row in rows {
@@ -62,7 +63,8 @@ struct FeatureCaps: Sendable {
         return found
     }
 
-    /// Whether one of the names means the given service. Aliases and other cases of letters count.
+    /// Whether one of the names means the given provider. An alias of the provider counts, too, and upper and lower
+    /// case are equal.
     static func names(_ names: [ByteString], include provider: ByteString) -> Bool {
         names.contains { name in
             if let known = PushProvider(name) { return known == PushProvider(provider) }

@@ -4,47 +4,49 @@ package import PushDelivery
 package import SIPGrammar
 package import Timekeeping
 
-/// A device of a called user, with the flow on which requests reach it.
+/// A device of the called user, with the flow on which it gets requests.
 package struct ForkTarget: Sendable {
     package enum Kind: Hashable, Sendable {
         /// The device gets the INVITE immediately.
         case ordinary
-        /// The device gets a push, and gets the INVITE after it has registered (rules R11, R16).
+        /// The device gets a push first, and gets the INVITE after it has registered (rules R11, R16).
         case sleeping(PushToken)
     }
 
-    /// The id of the device, which all its flows have in common.
+    /// The id of the device, which is the same for all its flows.
     package let id: DeviceID
-    /// The binding whose flow gets the request.
+    /// The binding on whose flow the request is sent.
     package let binding: DeviceID
-    /// The contact's URI, with its push parameters, which are parsed only when the token is needed.
+    /// The contact's URI with its push parameters. The push parameters are parsed only when the token is needed, for
+    /// speed.
     fileprivate let contact: SIPURI
     /// The push provider of the contact; `nil` if no push can wake the device.
     package let provider: PushProvider?
     package let flow: Flow
     /// The Route values for requests to the device, topmost first (RFC 3327 section 5.5).
     package let path: [ByteString]
-    /// The `q` value of the contact, in thousandths.
+    /// The parameter `q` of the contact in thousandths.
     package let q: UInt16
-    /// The time at which the device last registered. Older answers of a provider about the token are ignored.
+    /// The time at which the device last registered. A provider may report that the token was dead before this time.
+    /// The daemon ignores such a report.
     package let registeredAt: UnixTime
-    /// Whether the granted time of the contact is not over yet.
+    /// Whether the granted time of the contact has not ended yet.
     package let isFresh: Bool
-    /// Whether the last request on this flow got no response.
+    /// Whether the last request that was sent on this flow got no response.
     package let hasFailed: Bool
 
-    /// Whether the contact is a push contact.
+    /// Whether a push can wake the device, because the contact is a push contact.
     package var canBeWoken: Bool { provider != nil }
 
-    /// The token that wakes the device; `nil` if no push can wake it.
+    /// The push token that wakes the device; `nil` if no push can wake it.
     package var pushToken: PushToken? { provider.flatMap { PushToken($0, in: contact) } }
 
     package var kind: Kind { pushToken.map(Kind.sleeping) ?? .ordinary }
 
-    /// The contact's URI without push parameters, `method` and headers.
+    /// The Request-URI for the device: the contact's URI without push parameters, `method` and URI headers.
     package var requestURI: ByteString { ContactText.requestURI(of: contact) }
 
-    /// The port in the contact's URI; 5060 if it has none.
+    /// The port in the contact's URI; 5060 if the URI has none.
     package var port: UInt16 { contact.port ?? 5060 }
 
     /// Whether the contact is a `sips:` URI.
@@ -52,10 +54,10 @@ package struct ForkTarget: Sendable {
 }
 
 extension BindingTable {
-    /// The devices for a call to the AOR: those with the highest `q` first, and among equals the latest registration
-    /// first.
+    /// The devices that a call to the AOR reaches, highest `q` first. Among devices with equal `q`, the latest
+    /// registration is first.
     ///
-    /// Contacts whose URI is not a SIP URI are left out, because no request can be sent to them.
+    /// A device is omitted if its contact is not a `sip:` or `sips:` URI, because no request can be sent to it.
     package func forkTargets(for aor: AddressOfRecord, now: Instant) -> [ForkTarget] {
         let bindings = bindings(for: aor, now: now)
         var targets = bindings.compactMap { $0.marks.contains(.isFlow) ? nil : target(of: $0, now: now) }
@@ -72,21 +74,21 @@ extension BindingTable {
         return targets.sorted { ($0.q, $0.registeredAt, $1.id) > ($1.q, $1.registeredAt, $0.id) }
     }
 
-    /// A device as a target of requests, on the best of its flows. Returns `nil` if the device is gone.
+    /// A device as the target of a request, on its best flow; `nil` if the device is gone.
     package func forkTarget(_ id: DeviceID, now: Instant) -> ForkTarget? {
         guard let binding = binding(id) else { return nil }
         if binding.marks.contains(.isFlow) { return flowTargets(of: id, now: now).first }
         return isInForce(binding, now: now) ? target(of: binding, now: now) : nil
     }
 
-    /// A device as a target of requests, on the given flow or, for `nil`, on its best flow.
+    /// A device as the target of a request, on the flow of the given binding or, for `nil`, on its best flow.
     package func forkTarget(_ id: DeviceID, through flow: DeviceID?, now: Instant) -> ForkTarget? {
         guard let flow else { return forkTarget(id, now: now) }
         guard let binding = binding(flow), isInForce(binding, now: now) else { return nil }
         return target(of: binding, as: id, now: now)
     }
 
-    /// The device as a target of requests on each of its flows, best first.
+    /// A device as the target of a request, once for each of its flows, best first.
     package func flowTargets(of id: DeviceID, now: Instant) -> [ForkTarget] {
         let device = device(of: id)
         return flows(of: id, now: now).compactMap { flow in
@@ -94,7 +96,7 @@ extension BindingTable {
         }
     }
 
-    /// The push token in a device's contact; `nil` if no push can wake the device.
+    /// The push token of a device; `nil` if no push can wake the device.
     package func pushToken(of id: DeviceID) -> PushToken? {
         guard let binding = binding(id), isPush(binding), let uri = ContactText.uri(of: binding.contact) else {
             return nil
@@ -102,7 +104,7 @@ extension BindingTable {
         return PushProvider(number: binding.provider).flatMap { PushToken($0, in: uri) }
     }
 
-    /// The provider of a device's token, if that provider is switched off. No push wakes this device.
+    /// The push provider of a device that no push can wake, because its provider is switched off; otherwise `nil`.
     package func switchedOffProvider(of id: DeviceID) -> PushProvider? {
         guard let binding = binding(id), !isPush(binding) else { return nil }
         return PushProvider(number: binding.provider)
@@ -121,10 +123,10 @@ extension BindingTable {
 }
 
 extension ForkTarget {
-    /// The URI of the topmost Path value; `nil` if there is no Path, or if it cannot be read.
+    /// The URI in the topmost Path value; `nil` if the contact has no Path, or if the value cannot be parsed.
     package var pathURI: SIPURI? {
         guard let value = path.first else { return nil }
-        // A quoted display name with any text may precede the brackets.
+        // A quoted display name before the brackets may contain any text.
         var start = 0
         if !value.isEmpty, value[0] == UInt8(ascii: "\"") {
             start = 1
@@ -140,7 +142,7 @@ extension ForkTarget {
 }
 
 extension PushToken {
-    /// Reads the token in a contact's URI. The provider is known from the time when the device registered.
+    /// Reads the push token in a contact's URI. The provider is not read, because the binding has it.
     init?(_ provider: PushProvider, in contact: SIPURI) {
         let triple = PushParameters.Triple(uri: contact)
         guard let prid = triple.prid else { return nil }

@@ -2,15 +2,16 @@ package import Addressing
 package import Bytes
 package import SIPGrammar
 
-/// A URI that leads to one device of a user, whatever its address is (RFC 5627). A public GRUU shows the user and the
-/// device. A temporary GRUU is sealed, and only the daemon can read it.
+/// A URI that leads to one device of a user, whatever address the device has (RFC 5627). A public GRUU shows the user
+/// and the device. A temporary GRUU is sealed, and only the daemon can read it.
 package enum GRUU {
-    /// A public GRUU, whose `gr` parameter names the instance of one of the AOR's devices.
+    /// A public GRUU, whose parameter `gr` is the instance of one of the AOR's devices.
     case publicly(instance: ByteString)
     /// A temporary GRUU, whose user part is sealed.
     case temporary(sealed: ByteString)
 
-    /// Reads the Request-URI of a request for one of our domains; `nil` for a URI that is not a GRUU.
+    /// Reads a GRUU from the Request-URI of a request for one of the daemon's domains; `nil` for a URI that is not a
+    /// GRUU.
     package init?(_ uri: SIPURI) {
         guard let parameter = uri.parameters.first(named: "gr") else { return nil }
         if let user = uri.user, user.hasPrefix(Self.prefix) {
@@ -24,8 +25,8 @@ package enum GRUU {
 
     private static let prefix: StaticString = "tgruu."
 
-    /// The range of the instance in a contact, without quotes and brackets; `nil` if the contact has no instance, or
-    /// one that many devices have in common.
+    /// The range of the instance in a contact, without quotes and brackets; `nil` if the contact has no instance, or if
+    /// many devices may have this instance.
     static func instance(in text: Span<UInt8>) -> Range<Int>? {
         guard let close = text.firstIndex(of: UInt8(ascii: ">"), in: 0..<text.count) else { return nil }
         let parameters = text.extracting((close + 1)...)
@@ -45,7 +46,8 @@ package enum GRUU {
         return nil
     }
 
-    /// Appends `pub-gruu` for a device whose instance was already appended at `place`.
+    /// Appends the Contact parameter `pub-gruu` for a device. `place` is the range in `out` that already contains its
+    /// instance.
     static func appendPublic(of aor: AddressOfRecord, instanceAt place: Range<Int>, to out: inout ByteSink) {
         out.append(";pub-gruu=\"sip:")
         out.append(asParameter: aor.user)
@@ -56,7 +58,7 @@ package enum GRUU {
         out.append("\"")
     }
 
-    /// Appends `temp-gruu`. The function `seal` appends the sealed user part.
+    /// Appends the Contact parameter `temp-gruu`. The closure `seal` appends the sealed user part.
     static func appendTemporary(at host: ByteString, to out: inout ByteSink, _ seal: (inout ByteSink) -> Void) {
         out.append(";temp-gruu=\"sip:")
         out.append(prefix)
@@ -67,18 +69,18 @@ package enum GRUU {
     }
 }
 
-/// The names that the 200 to a REGISTER contains in sealed form. Each contains the number of its answer, so each answer
-/// has new texts, and nobody except the daemon can see that two of them belong to one user (RFC 5627 section 3.1.2, RFC
-/// 8599 section 6.2.1).
+/// The names that a 200 to a REGISTER contains in sealed form. Each name contains the number of the 200, so each 200
+/// has different texts. Only the daemon can see that they belong to one user (RFC 5627 section 3.1.2, RFC 8599 section
+/// 6.2.1).
 package enum SealedName {
     /// The content of a temporary GRUU: the device, and a hash of the Call-ID of its REGISTER.
     case temporaryGRUU(DeviceID, callID: UInt32, answer: UInt32)
-    /// The content of a `pn-purr`, which names the registration in requests inside dialogs (RFC 8599 section 6).
+    /// The content of a `pn-purr`, a reference to the registration in requests inside dialogs (RFC 8599 section 6).
     case purr(DeviceID, answer: UInt32)
 }
 
 extension BindingTable {
-    /// The device of the AOR that has this instance.
+    /// The device of the AOR that has this instance; `nil` if no device has it.
     package func device(of aor: AddressOfRecord, instance: ByteString) -> DeviceID? {
         var found: DeviceID?
         forEachSlot(of: aor) { slot in
@@ -88,20 +90,20 @@ extension BindingTable {
         return found
     }
 
-    /// A hash of the Call-ID with which the device registered, the same in every run of the program.
+    /// A hash of the Call-ID with which the device registered. The hash is the same in every run of the daemon.
     package func callIDNumber(of id: DeviceID) -> UInt32? { slot(of: id).map { callIDNumber(at: $0) } }
 
     func callIDNumber(at slot: UInt32) -> UInt32 {
         let record = self[slot]
         return blocks.withBytes(record.block) { bytes in
-            // This is the Fowler-Noll-Vo hash. The hash is sealed, so nobody gains from a collision.
+            // The hash function is Fowler-Noll-Vo. The hash is sealed, so a collision is of no use to anybody.
             var hash: UInt32 = 0x811c_9dc5
             for index in record.callIDRange { hash = (hash ^ UInt32(bytes[index])) &* 0x0100_0193 }
             return hash
         }
     }
 
-    /// The `+sip.instance` of a contact; `nil` if the contact has none, or one that many devices have in common.
+    /// The `+sip.instance` of the contact in a slot; `nil` if it has none, or if many devices may have this instance.
     func instance(at slot: UInt32) -> ByteString? {
         guard let instance = ContactText.read(binding(at: slot).contact)?.instance, !DeviceLabel.isShared(instance)
         else { return nil }
@@ -110,13 +112,14 @@ extension BindingTable {
 }
 
 extension ByteSink {
-    /// Appends bytes as the value of a URI parameter. Nearly all values need no escapes.
+    /// Appends bytes as the value of a URI parameter. Nearly all values need no percent-encoding, and are appended
+    /// directly.
     fileprivate mutating func append(asParameter value: ByteString) {
         if value.withSpan(Self.isPlain) { return append(value) }
         append(escapingParameter: value)
     }
 
-    /// Appends a range of the bytes that `self` already contains, as the value of a URI parameter.
+    /// Appends a range of the sink's own bytes again, as the value of a URI parameter.
     fileprivate mutating func append(asParameter place: Range<Int>) {
         guard let isPlain = withBytes(place, Self.isPlain) else { return }
         if isPlain { return append(again: place) }
@@ -131,7 +134,8 @@ extension ByteSink {
 
     private static func isPlain(_ bytes: Span<UInt8>) -> Bool {
         let other = bytes.firstPlace(in: 0..<bytes.count) { block in
-            // Bytes that need no escape are letters of both cases, and the ASCII range from `-` to `:` with the digits.
+            // Letters need no percent-encoding, and neither do the ASCII characters from `-` to `:`, with the digits
+            // among them.
             let letters = (block | SIMD16(repeating: 0x20)) &- SIMD16(repeating: UInt8(ascii: "a"))
             let digits = block &- SIMD16(repeating: UInt8(ascii: "-"))
             return (letters .> SIMD16(repeating: 25)) .& (digits .> SIMD16(repeating: 13))

@@ -1,6 +1,6 @@
 package import PushDelivery
 
-/// The push providers that are switched on, one bit each.
+/// A set of push providers, with one bit for each.
 package struct ProviderSet: Hashable, Sendable {
     private var bits: UInt16 = 0
 
@@ -10,11 +10,11 @@ package struct ProviderSet: Hashable, Sendable {
 
     package func contains(_ provider: PushProvider) -> Bool { contains(number: provider.number) }
 
-    /// The providers, in the order of their declaration.
+    /// The providers in the set, in the order of their declaration.
     package var providers: [PushProvider] { PushProvider.allCases.filter(contains) }
 
-    /// Whether the provider with this number is in the set. No set contains 0, the number of contacts without push
-    /// token.
+    /// Whether the provider with this number is in the set. No set contains the number 0, which stands for a contact
+    /// without push token.
     func contains(number: UInt8) -> Bool { bits & Self.bit(number) != 0 }
 
     mutating func set(_ provider: PushProvider, on isOn: Bool) {

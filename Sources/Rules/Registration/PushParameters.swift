@@ -4,49 +4,51 @@ package import SIPGrammar
 
 /// The push parameters of a Contact (RFC 8599 section 4.1, readings A1 to A4).
 ///
-/// The parameters are read from the URI and from the header parameters after the `>`, where some clients write them. A
-/// parameter of the URI has priority. Whether the provider is switched on is not checked here.
+/// Most clients put the parameters into the URI, and some into the header parameters after the `>`; both are read. A
+/// parameter of the URI has priority over a header parameter. This type does not know whether the provider is switched
+/// on.
 package enum PushParameters: Hashable, Sendable {
-    /// The contact has no push parameters, or only empty ones (rule R6).
+    /// The contact has no push parameters, or all its push parameters are empty (rule R6).
     case none
-    /// The contact has `pn-provider` without `pn-prid`, which asks for the supported push services (RFC 8599 section
-    /// 4.1.5).
+    /// The contact has `pn-provider` but no `pn-prid`: the phone asks which push services are supported (RFC 8599
+    /// section 4.1.5).
     case query(PushQuery)
     case push(PushToken)
-    /// The contact names a push service that this proxy does not support, or a token that none of our apps can have
-    /// (rules P2, P8).
+    /// The contact names a push service that the daemon does not support, or a token that belongs to no app in the
+    /// settings (rules P2, P8).
     case unsupported(TokenProblem)
-    /// The parameters contradict each other. The contact is accepted without pushes, and is not refused with 555.
+    /// The push parameters contradict each other. The contact is accepted without pushes, and the REGISTER is not
+    /// refused with 555.
     case invalid(Invalid)
 
     package enum PushQuery: Hashable, Sendable {
         case all
         case provider(PushProvider)
-        /// No version of this proxy supports the service, so the response names no service.
+        /// The phone asks for a push service that the daemon does not know, so the response names no service.
         case unknown
     }
 
     package enum Invalid: Hashable, Sendable {
-        /// The contact has a `pn-prid` without a `pn-provider`.
+        /// The contact has `pn-prid` but no `pn-provider`.
         case missingProvider
-        /// A value is longer than ``PushParameters/longestValue``.
+        /// A value is longer than ``PushParameters/longestValue`` allows.
         case tooLong
-        /// The contact has two Apple tokens whose services differ from the services in `pn-param`.
+        /// The contact has Apple tokens whose services differ from the services in `pn-param`.
         case unpairedTokens
     }
 
-    /// The maximum length in bytes of a decoded `pn-prid` or `pn-param`.
+    /// The maximum length in bytes of `pn-prid` and of `pn-param`, after percent-decoding.
     package static let longestValue = 4096
 
-    /// The decoded push parameters of a Contact, before they are examined.
+    /// The push parameters of a Contact after percent-decoding, not yet checked.
     ///
-    /// A contact that unregisters may have fewer parameters than the registered one, so the parameters are compared one
-    /// by one.
+    /// A contact that unregisters may have fewer parameters than the registered contact, so the parameters are compared
+    /// one by one.
     package struct Triple: Hashable, Sendable {
-        /// The value of `pn-provider`: `nil` if the parameter is missing, and empty if it has no value.
+        /// The value of `pn-provider`: `nil` if the parameter is missing, and empty if the parameter has no value.
         package let provider: ByteString?
         package let param: ByteString?
-        /// The value of `pn-prid`; `nil` if the parameter is missing or empty.
+        /// The value of `pn-prid`; `nil` if the parameter is missing or has no value.
         package let prid: ByteString?
         /// Whether `pn-param` and ECSS-10's `pn-params` have different values, so that the value of `pn-param` is used
         /// (reading A1).
@@ -57,7 +59,7 @@ package enum PushParameters: Hashable, Sendable {
         self.init(Triple(contact: contact), settings: settings)
     }
 
-    /// The token of a push contact.
+    /// The push token of a push contact; `nil` for any other contact.
     var token: PushToken? {
         if case .push(let token) = self { return token }
         return nil
@@ -97,7 +99,7 @@ package enum PushParameters: Hashable, Sendable {
 }
 
 extension PushParameters.Triple {
-    /// The raw push parameters that a scan has found. If a name occurs twice, the first parameter counts.
+    /// The push parameters that a scan of a contact has found. If a name occurs twice, the first parameter counts.
     private struct Found {
         var provider, singular, plural, prid: ByteString?
 
@@ -108,9 +110,10 @@ extension PushParameters.Triple {
             }
         }
 
-        /// Examines one parameter of the field, whose value may be quoted, or of the URI.
+        /// Takes the value of one parameter, if its name is known. The parameter belongs to the header field if
+        /// `isOfField` is true, and its value may be quoted; otherwise it belongs to the URI.
         mutating func take(_ place: ParameterPlace, in bytes: Span<UInt8>, of text: ByteString, isOfField: Bool) {
-            // The word has the first eight bytes of the name, which identify all known names of that length.
+            // The first eight bytes of a name, as one number, identify all known names that are not longer.
             let word = bytes.lowercasedWord(place.name)
             var value: ByteString {
                 let text = place.value.map { text[$0] } ?? .empty
@@ -131,7 +134,7 @@ extension PushParameters.Triple {
     }
 
     package init(contact: NameAddress) {
-        // Parameters of the URI take precedence over parameters of the header field.
+        // Parameters of the URI take precedence over parameters of the header field, so the URI is read first.
         var found = Found(in: contact.uri)
         let field = contact.parameters
         field.forEachPlace { bytes, place in
@@ -140,11 +143,12 @@ extension PushParameters.Triple {
         self.init(found, of: contact)
     }
 
-    /// Reads only the parameters of the URI, for contacts in the form of ``ContactText``.
+    /// Reads the push parameters of the URI only, for contacts in the form in which bindings store them (see
+    /// ``ContactText``).
     init(uri: SIPURI) { self.init(Found(in: uri), of: NameAddress(uri)) }
 
-    /// Creates the parameters from the found values. If `pn-provider` is missing, the contact may have Linphone's
-    /// parameters from before RFC 8599.
+    /// Creates the parameters from the found values. Linphone's parameters from before RFC 8599 are used if both
+    /// `pn-provider` and `pn-prid` are missing.
     private init(_ found: Found, of contact: @autoclosure () -> NameAddress) {
         let (provider, singular, plural) = (found.provider, found.singular, found.plural)
         var prid = found.prid
@@ -153,7 +157,7 @@ extension PushParameters.Triple {
             return
         }
         var param = singular ?? plural
-        // The two tokens may come in any order, so they are stored in a fixed order.
+        // Phones send the two Apple tokens in any order, so they are stored in a fixed order.
         if let two = prid, two.contains(UInt8(ascii: "&")),
             provider.map({ PushProvider(named: $0)?.isApple == true }) ?? true
         {
@@ -165,7 +169,8 @@ extension PushParameters.Triple {
             hasConflictingParams: singular != nil && plural != nil && singular != plural)
     }
 
-    /// Reads the parameters that Linphone sent before RFC 8599 (`pn-type`, `pn-tok`, `app-id`), as Flexisip does.
+    /// Reads the push parameters that Linphone sent before RFC 8599 (`pn-type`, `pn-tok`, `app-id`), in the way that
+    /// Flexisip does.
     private init?(legacyOf contact: NameAddress) {
         guard let type = contact.decodedParameter("pn-type"), let token = contact.decodedParameter("pn-tok"),
             !type.isEmpty, !token.isEmpty
@@ -178,15 +183,15 @@ extension PushParameters.Triple {
                 app = app[0..<app.count - suffix.utf8CodeUnitCount]
                 break
             }
-            // The legacy parameters have no team. Pushes do not need the team, so any team is allowed.
+            // Linphone's old parameters contain no team. Any word will do as team, because pushes do not need it.
             if !app.isEmpty { app = ByteString(Array("ABCD1234.".utf8) + app.array) }
         }
         self.init(
             provider: provider, param: app.isEmpty ? nil : app, prid: token, hasConflictingParams: false)
     }
 
-    /// Whether an unregistering contact with these parameters means the contact with the given token. All parameters
-    /// that it has must be equal (reading A7).
+    /// Whether an unregistering contact with these parameters means the contact with the given token. Every parameter
+    /// of the unregistering contact must be equal (reading A7).
     package func names(_ token: PushToken) -> Bool {
         guard let prid, prid == token.prid else { return false }
         if let provider, !provider.isEmpty, PushProvider(provider) != token.provider { return false }
@@ -196,9 +201,8 @@ extension PushParameters.Triple {
 }
 
 extension NameAddress {
-    /// The value of a URI parameter, or else of a header parameter, without escapes and quotes.
-    ///
-    /// Returns `nil` if neither parameter exists. The value is empty if the parameter has no value.
+    /// The value of a URI parameter or, if the URI does not have it, of a header parameter, without percent-encoding
+    /// and quotes. The result is `nil` if neither parameter exists, and empty for a parameter without value.
     func decodedParameter(_ name: StaticString) -> ByteString? {
         if let found = uri.parameters.first(named: name) { return (found.value ?? .empty).percentDecoded() }
         guard let found = parameters.first(named: name) else { return nil }
@@ -213,7 +217,8 @@ extension ByteString {
 }
 
 extension PushProvider {
-    /// Parses a provider's name like `init(_:)`, but creates no `String` for the names that nearly all phones send.
+    /// Parses a `pn-provider` value like `init(_:)`. No `String` is created for the values that nearly all phones send,
+    /// for speed.
     init?(named value: ByteString) {
         if value == "fcm" {
             self = .fcm
@@ -227,14 +232,14 @@ extension PushProvider {
     var isApple: Bool { self == .apns || self == .apnsDevelopment }
 }
 
-/// Reads the services of two Apple tokens in one Contact, in Linphone's format.
+/// Reads the services of the two Apple tokens in one Contact.
 ///
-/// The format is `pn-prid = <token>:<service>[&<token>:<service>]`, `pn-param =
+/// The format is Linphone's: `pn-prid = <token>:<service>[&<token>:<service>]`, `pn-param =
 /// <team>.<bundle>[.<service>[&<service>]]`.
 enum AppleServices {
     private static let words: [StaticString] = ["remote", "voip"]
 
-    /// Whether each service in `param` has exactly one token with the same service name.
+    /// Whether `param` and `prid` list the same services, each with exactly one token.
     static func pairUp(prid: ByteString, param: ByteString) -> Bool {
         let services = services(of: param)
         let tokens = prid.split(at: [UInt8(ascii: "&")])
@@ -242,7 +247,7 @@ enum AppleServices {
         var named: [ByteString] = []
         for token in tokens {
             guard let colon = token.firstIndex(of: UInt8(ascii: ":")) else {
-                // A single token may omit its service.
+                // If there is only one token, its service may be missing.
                 return tokens.count == 1 && !token.isEmpty
             }
             guard colon > 0 else { return false }
@@ -251,8 +256,8 @@ enum AppleServices {
         return Set(named).count == named.count && Set(named) == Set(services)
     }
 
-    /// The tokens in a fixed order: the token for calls first, then the others by service name. A text in another
-    /// format is returned unchanged.
+    /// The tokens of a `pn-prid` in a fixed order: the token for calls first, then the others by the name of the
+    /// service. A `pn-prid` in a different format is returned unchanged.
     static func inOneOrder(prid: ByteString) -> ByteString {
         let tokens = prid.split(at: [UInt8(ascii: "&")])
         var named: [(name: ByteString, token: ByteString)] = []
@@ -263,7 +268,7 @@ enum AppleServices {
         return joined(named.sorted { isBefore($0.name, $1.name) }.map(\.token), like: prid)
     }
 
-    /// The `pn-param` with its services in the same fixed order as the tokens.
+    /// The `pn-param` with its services in the order that ``inOneOrder(prid:)`` gives to the tokens.
     static func inOneOrder(param: ByteString) -> ByteString {
         guard let dot = param.lastIndex(of: UInt8(ascii: ".")) else { return param }
         let parts = services(of: param)
@@ -288,7 +293,8 @@ enum AppleServices {
         return ByteString(out)
     }
 
-    /// The services after the last dot of `pn-param`; only `remote` if the text after the dot is no list of services.
+    /// The services after the last dot of `pn-param`. If the text after the dot is no list of services, the result is
+    /// `remote`.
     private static func services(of param: ByteString) -> [ByteString] {
         let last = param.lastIndex(of: UInt8(ascii: ".")).map { param[$0 + 1..<param.count] } ?? param
         let parts = last.split(at: [UInt8(ascii: "&")])

@@ -4,29 +4,33 @@ import Collections
 package import SIPGrammar
 package import Timekeeping
 
-/// The values in the 200 to a REGISTER, except the contacts.
+/// The values in the 200 to a REGISTER, apart from the contacts.
 package struct RegisterAnnouncement: Sendable {
-    /// The bindings whose push parameters the 200 repeats (rule P7). The push parameters of other devices stay secret.
+    /// The bindings whose push parameters the 200 repeats (rule P7). The push parameters of all other bindings stay
+    /// secret.
     var echoed = ShortList<DeviceID>()
     /// The Path values of the REGISTER, which the 200 repeats (RFC 3327 section 5.3).
     var path: [ByteString] = []
     private(set) var featureCaps: [ByteString] = []
-    /// Whether the REGISTER registered a flow of RFC 5626.
+    /// Whether the REGISTER has registered a flow of RFC 5626.
     private(set) var isOutbound = false
-    /// The interval in seconds at which the phone must send something on its flow; `nil` if none is announced.
+    /// The interval in seconds at which the phone must send something on its flow; `nil` if the 200 contains no
+    /// interval.
     package private(set) var flowTimer: UInt32?
-    /// The push contact that gets a `pn-purr` in the 200, see ``SealedName/purr(_:answer:)``.
+    /// The push contact for which the 200 contains a `pn-purr`, see ``SealedName/purr(_:answer:)``.
     private(set) var purr: DeviceID?
-    /// Whether the client wants the GRUUs of its contacts (RFC 5627).
+    /// Whether the client supports GRUUs, so that the 200 contains the GRUUs of its contacts (RFC 5627).
     var wantsGRUU = false
 
-    /// Notes that a flow was registered. Behind an edge, no interval is announced, since the edge gets the keep-alives.
+    /// Notes that a flow was registered. Behind an edge, the 200 contains no interval, because the keep-alives reach
+    /// only the edge.
     mutating func addFlow(_ settings: RegistrarSettings) {
         isOutbound = true
         if path.isEmpty { flowTimer = settings.flowTimerSeconds }
     }
 
-    /// Adds the Feature-Caps values for a contact. If `device` is given, the first value gets the device's `pn-purr`.
+    /// Adds the Feature-Caps values for a contact. If `device` is given, the first value contains the device's
+    /// `pn-purr`.
     mutating func add(_ rows: [ByteString], for device: DeviceID?) {
         guard !featureCaps.isEmpty else { return (featureCaps, purr) = (rows, device) }
         for row in rows where !featureCaps.contains(row) { featureCaps.append(row) }
@@ -35,20 +39,20 @@ package struct RegisterAnnouncement: Sendable {
 
 /// Writes the content of the 200 to a REGISTER (RFC 3261 section 10.3 step 8).
 extension BindingTable {
-    /// Appends the Contact, Path, Supported, Require, Feature-Caps and Date header fields of the 200 to a REGISTER
-    /// whose changes were just made.
+    /// Appends the Contact, Path, Supported, Require, Flow-Timer, Feature-Caps and Date header fields of the 200 to a
+    /// REGISTER whose changes were just made.
     ///
-    /// Devices that are known only from reports over HTTP are left out, because they are not contacts in SIP.
+    /// Devices that are known only from reports over HTTP are omitted, because they are not contacts in SIP.
     ///
     /// - Parameters:
-    ///   - aor: the owner of the contacts.
-    ///   - announcement: the values besides the contacts.
-    ///   - refresh: the refresh that was just applied; `nil` if any other binding has changed since its decision.
-    ///   - date: the Date header field.
-    ///   - number: the answer's number, unique in this run.
-    ///   - now: the time by both clocks.
-    ///   - out: receives the header fields.
-    ///   - seal: appends a text that only the daemon can read.
+    ///   - aor: the AOR whose contacts are listed.
+    ///   - announcement: the values apart from the contacts.
+    ///   - refresh: the refresh that was just applied; `nil` if a binding has changed since the refresh was decided.
+    ///   - date: the header field Date.
+    ///   - number: the number of this 200, which is unique in this run of the daemon.
+    ///   - now: the present time, by both clocks.
+    ///   - out: the message to which the header fields are appended.
+    ///   - seal: appends a name in a form that only the daemon can read.
     package func appendOKFields(
         for aor: AddressOfRecord, _ announcement: RegisterAnnouncement, after refresh: ContactRefresh? = nil,
         date: AddedField, number: UInt32, now: Moment, to out: inout ByteSink,
@@ -92,8 +96,8 @@ extension BindingTable {
         out.append(date)
     }
 
-    /// Appends the GRUUs of the device (RFC 5627 section 5.2). The instance is read from the contact that was just
-    /// written.
+    /// Appends the GRUUs of a device to its contact (RFC 5627 section 5.2). The instance is read from the contact,
+    /// which was just written to `out`.
     private func appendGRUUs(
         slot: UInt32, _ aor: AddressOfRecord, contact: Range<Int>, _ number: UInt32, to out: inout ByteSink,
         _ seal: (SealedName, inout ByteSink) -> Void
@@ -108,8 +112,8 @@ extension BindingTable {
 
     /// Appends one contact with its remaining seconds.
     ///
-    /// A device gets its own push parameters unchanged (rule P7). A device must not learn the tokens of the user's
-    /// other devices, because anybody can wake a device with its token.
+    /// A device gets its own push parameters unchanged (rule P7). The tokens of the user's other devices are omitted,
+    /// because anybody with a token can wake its device.
     private func appendContact(slot: UInt32, isEchoed: Bool, now: Instant, to out: inout ByteSink) {
         if self[slot].marks.contains(.hasLabel) {
             let contact = binding(at: slot).contact
@@ -125,8 +129,8 @@ extension BindingTable {
             out.append(binding(at: slot).contact.withoutPushParameters())
         }
         out.append(";expires=")
-        // The number is never 0, which would mean that the contact was removed: a push contact stays after its granted
-        // time (reading A8).
+        // A push contact stays after its granted time (reading A8). The remaining seconds of a contact are at least 1,
+        // because 0 would mean that the contact was removed.
         out.append(decimal: max(1, now.seconds(until: self[slot].freshUntil)))
     }
 }

@@ -8,33 +8,33 @@ import Timekeeping
 /// The changes of an accepted REGISTER, before any of them is made.
 ///
 /// ``RegisterProcessor/plan(_:for:on:in:now:)`` makes the plan. If ``persist`` is not empty, ``BindingTable/begin(_:)``
-/// follows, then the store writes these changes. After the write, ``BindingTable/apply(_:)`` follows, or
-/// ``BindingTable/cancel(_:)`` if the store failed. Finally the 200 with its ``announcement`` is sent. An AOR has at
-/// most one plan at a time.
+/// is called, and the store writes these changes. After the write, ``BindingTable/apply(_:)`` is called. If the store
+/// has failed, ``BindingTable/cancel(_:)`` is called instead. Last, the 200 with the ``announcement`` is sent. An AOR
+/// has at most one plan at a time.
 ///
-/// The type is a class, because many functions pass it on, and a copy of a value would retain a dozen arrays.
+/// This type is a class, because many functions pass it on, and copying a struct would retain a dozen arrays.
 package final class RegisterPlan {
     package let aor: AddressOfRecord
-    /// The changes that must be persisted before the 200. There are none if a restart would lose nothing: the old row
-    /// of a refreshed push contact restores the contact equally well.
+    /// The changes that the store must write before the 200 is sent. The refresh of a push contact needs no write,
+    /// because the old row restores the contact just as well after a restart.
     package internal(set) var persist: [BindingChange] = []
-    /// The bindings whose only changes are expiry, CSeq and Call-ID. Their rows, from
+    /// The bindings in which the REGISTER changes only expiry, CSeq and Call-ID. The rows of these bindings, see
     /// ``BindingTable/stored(_:userAgent:now:)``, may be written later.
     package internal(set) var bookkeeping = ShortList<DeviceID>()
-    /// The devices that have registered. After the 200, the calls held for them are released, and lists of missed calls
-    /// are sent to them.
+    /// The devices that have registered. After the 200, the calls that wait for these devices are released, and the
+    /// devices get their lists of missed calls.
     package internal(set) var refreshed = ShortList<DeviceID>()
-    /// The devices that this REGISTER removes.
+    /// The devices that the REGISTER removes.
     package internal(set) var removed: [DeviceID] = []
-    /// The changes of this REGISTER, as the log describes them.
+    /// The changes that the REGISTER makes, for the log.
     package internal(set) var facts: [RegistrationFact] = []
 
     package internal(set) var announcement = RegisterAnnouncement()
-    /// The refresh of a contact without push token, if the REGISTER changes nothing else.
+    /// The refresh of a contact without push token, if the REGISTER makes no other change.
     var refresh: ContactRefresh?
     var installs: [Install] = []
 
-    /// A record to be created or replaced.
+    /// A binding that the plan creates or replaces.
     struct Install: Sendable {
         let id: DeviceID
         var content: Binding.Content
@@ -43,21 +43,22 @@ package final class RegisterPlan {
     init(aor: AddressOfRecord) { self.aor = aor }
 }
 
-/// A change by a REGISTER or a report, for the log.
+/// A change that a REGISTER or a report has made, for the log.
 package enum RegistrationFact: Hashable, Sendable, CustomStringConvertible {
     case added(DeviceID, isPush: Bool)
-    /// The same device registered a new token (rule R8b).
+    /// A device has registered with a new push token (rule R8b).
     case tokenReplaced(DeviceID)
-    /// A contact was replaced by another contact of the same device (rule R8b).
+    /// A contact of a device was replaced by another contact of this device (rule R8b).
     case superseded(DeviceID, by: DeviceID)
     case unregistered(DeviceID)
-    /// A device has push parameters, but the daemon sends it no pushes.
+    /// The device has push parameters, but the daemon sends no pushes to it.
     case pushNotUsed(DeviceID, PushNotUsed)
-    /// `pn-param` and `pn-params` were both sent with different values (reading A1).
+    /// The contact has both `pn-param` and `pn-params`, with different values (reading A1).
     case conflictingParams(DeviceID)
-    /// A contact with `expires=0` named a token that no device has registered, so nothing was removed (reading A7).
+    /// A contact with `expires=0` has a push token that no device has registered, so no contact was removed (reading
+    /// A7).
     case unknownSignOut
-    /// The REGISTER had the same Call-ID and CSeq as before, and got the same response.
+    /// The REGISTER has the Call-ID and CSeq of an earlier one, and gets the same response.
     case retransmission
 
     /// The text of the fact for log lines.
@@ -79,29 +80,30 @@ package enum RegistrationFact: Hashable, Sendable, CustomStringConvertible {
     package enum PushNotUsed: Hashable, Sendable {
         case unsupported(TokenProblem)
         case invalid(PushParameters.Invalid)
-        /// A proxy nearer to the device sends the pushes (rule P1).
+        /// Another proxy, nearer to the device, sends the pushes (rule P1).
         case pushedElsewhere
     }
 }
 
-/// The decision about a REGISTER.
+/// The decision about a REGISTER: accepted, or refused.
 package enum RegisterDecision {
     case accepted(RegisterPlan)
-    /// The REGISTER only refreshes a push contact, and nothing must be persisted first.
+    /// The REGISTER only refreshes a push contact, and the store need not write anything before the 200.
     case refreshed(ContactRefresh)
-    /// The REGISTER is refused with this status and these header fields, and no binding changes. `because` is the
-    /// problem if a push token was refused.
+    /// The REGISTER is refused with this status and these header fields, and no binding changes. If a push token was
+    /// refused, `because` is the reason.
     case rejected(Status, [AddedField], because: TokenProblem? = nil)
 }
 
 extension BindingTable {
-    /// Protects the bindings in the plan while the store writes it, and reserves the plan's new ids.
+    /// Protects the bindings in the plan from other changes while the store writes the plan, and reserves the ids of
+    /// new bindings.
     package mutating func begin(_ plan: RegisterPlan) { mark(plan, busy: true) }
 
-    /// Drops a plan that the store could not write. The reserved ids of the plan stay unused.
+    /// Drops a plan that the store could not write. The ids that the plan reserved are not used again.
     package mutating func cancel(_ plan: RegisterPlan) { mark(plan, busy: false) }
 
-    /// Applies the plan.
+    /// Makes all changes of the plan.
     package mutating func apply(_ plan: RegisterPlan) {
         if let refresh = plan.refresh {
             apply(refresh)

@@ -8,8 +8,8 @@ package import Timekeeping
 /// Decides about REGISTER requests, by RFC 3261 section 10.3, RFC 8599 section 5.6.1 and the registration rules of
 /// ECSS-10.
 ///
-/// The engine has checked domain, Require and credentials before (steps 1 to 5), and passes the AOR of the To header
-/// field.
+/// The caller has already checked domain, Require and credentials (steps 1 to 5 of section 10.3), and passes the AOR in
+/// the To header field.
 package struct RegisterProcessor: Sendable {
     package let settings: RegistrarSettings
     private let limits: ExpiryLimits
@@ -21,7 +21,7 @@ package struct RegisterProcessor: Sendable {
         featureCaps = FeatureCaps(settings)
     }
 
-    /// Decides about a REGISTER without changing anything. Later requests to the REGISTER's contacts will be sent on
+    /// Decides about a REGISTER, and changes nothing. Later requests to the contacts in the REGISTER are sent on
     /// `flow`.
     package func plan(
         _ request: SIPRequest, for aor: AddressOfRecord, on flow: Flow, in table: borrowing BindingTable, now: Moment
@@ -34,8 +34,8 @@ package struct RegisterProcessor: Sendable {
         let stored = StoredContact.all(of: aor, in: table, settings: settings, now: now.instant)
         switch order(of: request, among: stored, now: now.instant) {
         case .late:
-            // The CSeq is too low: another REGISTER overtook this one, or it is a replay. RFC 3261 section 10.3 step 7
-            // requires a 500, because the bindings cannot be changed.
+            // The CSeq is too low: a later REGISTER overtook this one, or this one is a replay. RFC 3261 section 10.3
+            // step 7 requires a 500, because the bindings cannot be changed.
             return .rejected(.serverError, [])
         case .repeated:
             plan.announcement.echoed = ShortList(stored.lazy.filter { $0.callID == request.callID }.map(\.id))
@@ -57,10 +57,10 @@ package struct RegisterProcessor: Sendable {
 
     // MARK: The common case
 
-    /// The refresh that a REGISTER means, if it has one contact with the same text, flow and Call-ID as before;
-    /// otherwise `nil`.
+    /// The decision about a REGISTER that only refreshes one contact, with the same text, flow and Call-ID as before;
+    /// `nil` for any other REGISTER.
     ///
-    /// Nearly all REGISTERs only refresh one contact. Any other REGISTER is processed by the general method
+    /// Nearly all REGISTERs only refresh one contact, so this method is fast. All other REGISTERs are processed by
     /// ``plan(_:for:on:in:now:)``.
     private func refresh(
         _ request: SIPRequest, for aor: AddressOfRecord, on flow: Flow, in table: borrowing BindingTable, now: Moment
@@ -73,7 +73,7 @@ package struct RegisterProcessor: Sendable {
 
         var (slot, refreshed) = (first, nil as UInt32?)
         while slot != BindingTable.noSlot {
-            // If another contact has this Call-ID, its CSeq also decides about the order of the requests.
+            // If several contacts have this Call-ID, the CSeq of each decides about the order of the requests.
             let hasSameCallID = table.has(callID: request.callID, at: slot)
             if hasSameCallID, table[slot].cseq >= request.cseq.number { return nil }
             if hasSameCallID, table.has(contact: contact, at: slot) { refreshed = slot }
@@ -109,7 +109,7 @@ package struct RegisterProcessor: Sendable {
         return .accepted(plan)
     }
 
-    /// The values in the 200 to a refresh, except the contacts.
+    /// The values in the 200 to a refresh, apart from the contacts.
     package func announcement(of refresh: ContactRefresh) -> RegisterAnnouncement {
         var announcement = RegisterAnnouncement()
         announcement.echoed = ShortList(refresh.id)
@@ -128,16 +128,16 @@ package struct RegisterProcessor: Sendable {
         case new, repeated, late
     }
 
-    /// Compares the CSeq with all bindings under the request's Call-ID, including bindings that the request does not
-    /// name. An overtaken REGISTER must not restore a contact that the device has left.
+    /// Compares the CSeq of a REGISTER with all bindings that have its Call-ID, even if the REGISTER does not name
+    /// them. A REGISTER that was overtaken must not restore a contact that the device has left.
     ///
-    /// Only bindings whose granted time has not ended count. Otherwise a push contact, which never ends, would exclude
-    /// a client that restarts its CSeq under a fixed Call-ID.
+    /// Only bindings whose granted time has not ended count. Push contacts stay after that time. Without this rule,
+    /// they would exclude a client that starts again with a low CSeq and the old Call-ID.
     private func order(of request: SIPRequest, among stored: [StoredContact], now: Instant) -> Order {
         var order = Order.new
         let flow = request.contacts.first.flatMap(RegistrationFlow.init)
         for contact in stored where contact.freshUntil > now && contact.callID == request.callID {
-            // REGISTERs on different flows of one device may overtake each other.
+            // REGISTERs on two flows of one device may overtake each other.
             if let flow, let other = contact.flow, other.number != flow.number { continue }
             if request.cseq.number < contact.cseq { return .late }
             if request.cseq.number == contact.cseq { order = .repeated }
@@ -145,7 +145,7 @@ package struct RegisterProcessor: Sendable {
         return order
     }
 
-    /// Handles `Contact: *` (RFC 3261 section 10.2.2), which is valid only with `Expires: 0` and without other
+    /// Handles a REGISTER with `Contact: *` (RFC 3261 section 10.2.2), which must have `Expires: 0` and no other
     /// contacts.
     private func removeAll(
         _ stored: [StoredContact], _ request: SIPRequest, _ plan: RegisterPlan

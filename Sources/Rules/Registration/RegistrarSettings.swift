@@ -2,24 +2,24 @@ package import PushDelivery
 package import Settings
 import Timekeeping
 
-/// Settings for decisions about REGISTERs.
+/// The settings for decisions about REGISTERs.
 package struct RegistrarSettings: SettingsGroup, Equatable {
-    /// The response to a REGISTER whose push service this proxy does not serve (RFC 8599 section 5.6.1, rule P2).
+    /// The response to a REGISTER with a push service that the daemon does not serve (RFC 8599 section 5.6.1, rule P2).
     ///
-    /// ECSS-10 does not define this case. RFC 8599 allows 555 if the proxy knows that no other proxy on the path
-    /// supports the service. A 555 tells the app that the daemon will not wake it.
+    /// ECSS-10 does not define this case. RFC 8599 allows 555 if no other proxy on the path supports the push service.
+    /// By the 555, the app learns that the daemon will not wake it.
     package enum UnsupportedPush: String, Hashable, Sendable, CaseIterable {
-        /// Refuse the REGISTER with 555.
+        /// The REGISTER is refused with 555.
         case reject = "reject-555"
-        /// Accept the contact without pushes, so that it expires like a contact without push parameters.
+        /// The contact is accepted without pushes, and expires like a contact without push parameters.
         case ordinary
     }
 
-    /// A part of a Contact that can name its device independently of its token and address (reading A5).
+    /// A part of a Contact that names the device independently of its token and its address (reading A5).
     package enum LabelSource: String, Hashable, Sendable, CaseIterable {
-        /// The Contact parameter `label`.
+        /// The Contact parameter `label` names the device.
         case label
-        /// `+sip.instance`, together with `reg-id` if present.
+        /// The Contact parameter `+sip.instance` names the device.
         case instance
     }
 
@@ -29,17 +29,18 @@ package struct RegistrarSettings: SettingsGroup, Equatable {
     package var maxContacts = 12
     /// The maximum number of contacts in one REGISTER. A REGISTER with more contacts gets 400.
     package var maxContactsPerRequest = 20
-    /// The parts of a Contact in which the device's name is searched, in order.
+    /// The parts of a Contact that may name its device, in the order in which they are tried.
     package var labelSources: [LabelSource] = [.label, .instance]
     package var unsupportedPush = UnsupportedPush.reject
-    /// The value of `+sip.pnsreg`; zero if it is not announced.
+    /// The value of `+sip.pnsreg`; zero if the daemon does not announce it.
     package var announcedRefresh: Duration = .seconds(130)
     package var announcesPURR = false
-    /// How long before the expiry of a contact a refresh push wakes its phone; zero for no refresh pushes.
+    /// How long before a contact expires the daemon sends its phone a refresh push; zero if it sends none.
     package var refreshPushLead: Duration = .zero
-    /// The value of Flow-Timer; zero if it is not announced.
+    /// The value of the header field Flow-Timer; zero if the daemon does not send it.
     package var flowTimer: Duration = .zero
-    /// The push tokens that are accepted. The value is computed from other settings, and is not a key of this group.
+    /// The push tokens that registrations accept. The value is computed from the push settings, and is not a key of
+    /// this group.
     package var push = PushAcceptance()
 
     package init() {}
@@ -107,18 +108,19 @@ package struct RegistrarSettings: SettingsGroup, Equatable {
 }
 
 extension RegistrarSettings {
-    /// The value of Flow-Timer in seconds; `nil` if none is announced.
+    /// The value of the header field Flow-Timer in seconds; `nil` if the daemon does not send it.
     var flowTimerSeconds: UInt32? { flowTimer == .zero ? nil : ExpiryLimits.seconds(flowTimer) }
 
-    /// The value of `+sip.pnsreg` in seconds; `nil` if none is announced.
+    /// The value of `+sip.pnsreg` in seconds; `nil` if the daemon does not announce it.
     var refreshSeconds: UInt32? { announcedRefresh == .zero ? nil : ExpiryLimits.seconds(announcedRefresh) }
 }
 
-/// The limits for an expiry in whole seconds, the unit of SIP.
+/// The limits for the expiry of contacts, in whole seconds, the unit of SIP.
 struct ExpiryLimits: Sendable {
     let standard, least, most: UInt32
-    /// The minimum expiry of a contact with push parameters, which must not end before its refresh push (RFC 8599
-    /// section 5.6.1.1). An expiry of an hour or more is never refused as too brief (RFC 3261 section 10.3 step 7).
+    /// The minimum expiry of a contact with push parameters, so that it does not end before its refresh push (RFC 8599
+    /// section 5.6.1.1). The minimum is at most one hour, because RFC 3261 section 10.3 step 7 does not allow a
+    /// registrar to refuse longer expiries.
     let leastForPush: UInt32
 
     init(_ settings: RegistrarSettings) {
@@ -132,13 +134,14 @@ struct ExpiryLimits: Sendable {
 }
 
 extension Instant {
-    /// Adds seconds without the 128-bit arithmetic of `Duration`, because this method runs for every REGISTER.
+    /// Adds seconds without the 128-bit arithmetic of `Duration`, because this method runs for every
+    /// REGISTER.
     func adding(seconds: UInt32) -> Instant {
         let (sum, overflow) = nanoseconds.addingReportingOverflow(Int64(seconds) * 1_000_000_000)
         return overflow ? .distantFuture : Instant(nanoseconds: sum)
     }
 
-    /// The whole seconds until a later instant, rounded up.
+    /// The number of whole seconds until a later instant, rounded up.
     func seconds(until later: Instant) -> Int64 {
         let difference = later.nanoseconds.subtractingReportingOverflow(nanoseconds).partialValue
         return difference <= 0 ? 0 : (difference - 1) / 1_000_000_000 + 1

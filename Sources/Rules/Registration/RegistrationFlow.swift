@@ -3,18 +3,18 @@ package import SIPGrammar
 
 /// One of the flows from a device to its registrar (RFC 5626): a Contact with `+sip.instance` and `reg-id`.
 ///
-/// Contacts of one instance with different `reg-id` numbers are flows to the same device. A new contact with the same
-/// number replaces the old one, whatever its URI, token and Call-ID are.
+/// Contacts with one instance and different `reg-id` numbers are flows of one device. If a new contact has the instance
+/// and the number of an old contact, it replaces the old one, even if URI, token and Call-ID differ.
 package struct RegistrationFlow: Hashable, Sendable {
     /// The instance in lower case, without quotes and angle brackets.
     package let instance: ByteString
-    /// The `reg-id`, 1 to 2^31 - 1.
+    /// The value of `reg-id`, from 1 to 2^31 - 1.
     package let number: UInt32
 
-    /// Reads the flow of a Contact.
+    /// Reads the flow that a Contact describes.
     ///
-    /// - Returns: `nil` for a Contact without `+sip.instance` or `reg-id`, and for an instance that many devices have
-    ///   in common.
+    /// - Returns: `nil` for a Contact without `+sip.instance` or `reg-id`, and for an instance that many devices may
+    ///   have.
     package init?(_ contact: NameAddress) {
         guard let number = contact.parameters.value(of: "reg-id")?.decimal(as: UInt32.self), number > 0,
             number <= UInt32(Int32.max), let instance = contact.instance, !DeviceLabel.isShared(instance)
@@ -28,9 +28,9 @@ package struct RegistrationFlow: Hashable, Sendable {
 
 /// Whether a REGISTER uses outbound flows (RFC 5626 section 6).
 enum OutboundSupport {
-    /// The client does not ask for outbound, so a `reg-id` has no meaning.
+    /// The client does not ask for outbound flows, so `reg-id` has no meaning.
     case notAsked
-    /// The client supports outbound, but a hop between the client and the daemon does not. The response is 439.
+    /// The client supports outbound flows, but a hop between the client and the daemon does not. The REGISTER gets 439.
     case hopLacks
     case applies
 
@@ -39,7 +39,8 @@ enum OutboundSupport {
             self = .notAsked
             return
         }
-        // Each proxy adds its Path above the earlier ones, so the last Path is from the client's first hop.
+        // Each proxy adds its Path value above the others, so the last Path value was added by the first hop of the
+        // client.
         if let first = request.path.last {
             self = first.uri.parameters.contains("ob") ? .applies : .hopLacks
         } else {
@@ -49,7 +50,7 @@ enum OutboundSupport {
 }
 
 extension SIPRequest {
-    /// Whether Supported or Require names the extension `tag`, which is in lower case.
+    /// Whether Supported or Require lists the extension `tag`, which must be given in lower case.
     package func supports(_ tag: StaticString) -> Bool {
         guard frame.contains(.supported) || frame.contains(.require) else { return false }
         for field in frame.fields where field.name == .supported || field.name == .require {
@@ -60,7 +61,7 @@ extension SIPRequest {
 }
 
 extension Span<UInt8> {
-    /// Whether the comma-separated list contains the word.
+    /// Whether the text is a comma-separated list that contains the word.
     fileprivate func lists(_ word: StaticString) -> Bool {
         var start = 0
         while start < count {
@@ -73,7 +74,7 @@ extension Span<UInt8> {
 }
 
 extension ContactText {
-    /// The stored contact without its `reg-id`, which has no meaning unless outbound flows apply.
+    /// The stored contact without `reg-id`, which has no meaning if the REGISTER uses no outbound flows.
     static func withoutFlowNumber(_ text: ByteString) -> ByteString {
         guard let uri = uri(of: text) else { return text }
         let end = uri.text.count + 2

@@ -1,21 +1,22 @@
 package import PushDelivery
 
-/// Identifies one report of a device over HTTP, by a number that the shell chose.
+/// Identifies one report of a device over HTTP. The sender of the report chooses the number.
 package struct ReportTicket: Hashable, Sendable {
     package let number: UInt64
     package init(_ number: UInt64) { self.number = number }
 }
 
-/// The result of a report of a device over HTTP, or of a removal.
+/// The result of a report or a removal of devices over HTTP.
 package enum ReportResult: Hashable, Sendable {
-    /// The changes are persisted. The number counts the devices that were added, changed or removed.
+    /// The store has written the changes. The number counts the devices that were added, changed or removed.
     case done(Int)
-    /// The daemon cannot push to the token: its provider is switched off, or it cannot belong to one of our apps.
+    /// The daemon cannot push to the token, because its provider is switched off or it belongs to no app in the
+    /// settings.
     case notSupported(TokenProblem)
-    /// The user already has the maximum number of devices.
+    /// The user already has as many devices as the settings allow.
     case tooManyDevices
     /// A value of the report is too long.
     case malformed
-    /// The store took no changes, or too much work waits for this user. The client may retry later.
+    /// The store took no changes, or too much work waits for this user. The client may try again later.
     case unavailable
 }

@@ -2,25 +2,27 @@ package import Addressing
 package import Bytes
 package import Timekeeping
 
-/// A binding as a row of the store. Times are dates, because an `Instant` is valid in its process only.
+/// A binding as a row of the store. Times are dates, because an `Instant` is valid in one process only.
 package struct StoredBinding: Hashable, Sendable {
     package let id: DeviceID
     package let aor: AddressOfRecord
-    /// The contact, in the form of ``ContactText``. A contact with a push token is secret.
+    /// The contact, in the form in which bindings store it (see ``ContactText``). The contact is secret if it contains
+    /// a push token.
     package let contact: ByteString
     package let callID: ByteString
     package let cseq: UInt32
     package let path: [ByteString]
-    /// The flow of the last REGISTER. After a restart, its connection is closed, but a UDP flow may still work.
+    /// The flow of the last REGISTER. After a restart, the connection of this flow is closed, but a UDP flow may still
+    /// work.
     package let flow: Flow
     package let granted: UInt32
     package let freshUntil: UnixTime
     package let registeredAt: UnixTime
-    /// Whether the daemon wakes the device by the contact's push parameters. The value is false for a contact without
-    /// push parameters, and if another proxy sends the pushes.
+    /// Whether the daemon can wake the device by the push parameters in the contact. The value is false if the contact
+    /// has no push parameters, or if another proxy sends the pushes.
     package let isPush: Bool
-    /// The phone's User-Agent from ``UserAgent``; empty if the phone sent none. With `nil`, the store keeps the
-    /// User-Agent that it has.
+    /// The phone's User-Agent, as ``UserAgent`` reads it; empty if the phone sent none. If the value is `nil`, the
+    /// stored User-Agent stays.
     package let userAgent: ByteString?
 
     package init(
@@ -43,9 +45,9 @@ package struct StoredBinding: Hashable, Sendable {
     }
 }
 
-/// A change to the stored row of one binding.
+/// A change of one binding that must be written to the store.
 package enum BindingChange: Hashable, Sendable {
-    /// Insert the row, or replace the row with this id.
+    /// Insert the row of a binding, or replace the row with its id.
     indirect case upsert(StoredBinding)
     case delete(DeviceID)
 }

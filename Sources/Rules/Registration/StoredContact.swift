@@ -4,28 +4,29 @@ import PushDelivery
 import SIPGrammar
 import Timekeeping
 
-/// A binding prepared for comparison with the contacts of a REGISTER, with its parsed text, token and label.
+/// A binding in a form for comparisons with the contacts of a REGISTER: its text is parsed, and its token and label are
+/// read.
 ///
-/// The type is a class, because functions read it many times, as ``AskedContact``.
+/// This type is a class, like ``AskedContact``, because many functions read it.
 final class StoredContact {
     let id: DeviceID
     let binding: Binding
     let address: NameAddress
-    /// The contact's URI, parsed at the first comparison.
+    /// The contact's URI in a form for comparisons, made at the first comparison.
     private(set) lazy var uri = ComparableURI(address.uri)
-    /// The token in the contact, whether or not the daemon uses it.
+    /// The push token in the contact, even if the daemon does not use it.
     let token: PushToken?
-    /// Whether the contact is a push contact, which stays until it is removed by rule R8.
+    /// Whether the contact is a push contact, so that it stays until rule R8 removes it.
     let isPush: Bool
     let label: DeviceLabel?
     let callID: ByteString
-    /// The contact's flow of RFC 5626, if it has one.
+    /// The flow of the contact by RFC 5626; `nil` if the contact has none.
     let flow: RegistrationFlow?
 
     var cseq: UInt32 { binding.cseq }
     var freshUntil: Instant { binding.freshUntil }
 
-    /// All valid bindings of an AOR, prepared for comparison.
+    /// Returns all valid bindings of an AOR in the form for comparisons.
     static func all(
         of aor: AddressOfRecord, in table: borrowing BindingTable, settings: RegistrarSettings, now: Instant
     ) -> [StoredContact] {
@@ -35,7 +36,7 @@ final class StoredContact {
         }
     }
 
-    /// Whether the two contacts are flows of one device.
+    /// Whether this contact and `other` are flows of one device.
     func isFlow(besides other: StoredContact) -> Bool {
         guard let flow, let another = other.flow else { return false }
         return flow.isOfSameDevice(as: another)
@@ -46,7 +47,7 @@ final class StoredContact {
         self.binding = binding
         self.address = address
         self.isPush = isPush
-        // A token that the settings no longer accept still identifies its device.
+        // A token that the settings no longer accept still identifies its device, so it is read, too.
         token =
             PushProvider(number: binding.provider).flatMap { PushToken($0, in: address.uri) }
             ?? PushParameters(contact: address, settings: settings).token

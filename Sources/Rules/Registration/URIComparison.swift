@@ -3,7 +3,8 @@ package import Bytes
 package import SIPGrammar
 
 extension SIPURI {
-    /// Whether two hosts are the same. Host names are compared without case, and IPv6 addresses by value.
+    /// Whether two hosts are equal. Upper and lower case are equal in names, and IPv6 addresses are compared as
+    /// numbers.
     package static func isSameHost(_ left: ByteString, _ right: ByteString) -> Bool {
         if left.equalsIgnoringCase(right) { return true }
         guard left.contains(UInt8(ascii: ":")), right.contains(UInt8(ascii: ":")),
@@ -12,7 +13,7 @@ extension SIPURI {
         return a == b
     }
 
-    /// The `name=value` pairs after `?`, sorted, because their order has no meaning.
+    /// The `name=value` pairs of the URI headers, after `?`. The pairs are sorted, because their order has no meaning.
     fileprivate static func headerSet(_ headers: ByteString?) -> [[UInt8]] {
         guard let headers else { return [] }
         return headers.split(at: [UInt8(ascii: "&")]).map { pair in
@@ -23,18 +24,19 @@ extension SIPURI {
     }
 }
 
-/// A URI prepared for comparison with many others. One REGISTER may compare twelve contacts of fifty parameters with
-/// twelve stored contacts.
+/// A URI in a form for fast comparisons, because one REGISTER may compare twelve contacts, each with fifty parameters,
+/// with twelve stored contacts.
 ///
-/// Escapes are decoded, names are in lower case, and the parameters are sorted, so that a comparison is one pass.
+/// Escapes are normalized, names are in lower case, and parameters are sorted, so that a comparison reads each URI
+/// once.
 struct ComparableURI {
     private let uri: SIPURI
     private let user, password: ByteString?
     private let parameters: [Hashed]
     private let headers: [[UInt8]]
 
-    /// A parameter as the hashes of its name and its value. Only contacts of one user are compared, so a hash collision
-    /// harms only the user who caused it.
+    /// A parameter, stored as the hashes of its name and its value. Only contacts of one user are compared, so a hash
+    /// collision harms only the user who caused it.
     private struct Hashed {
         let name: UInt64
         let value: UInt64
@@ -52,7 +54,8 @@ struct ComparableURI {
         let all = uri.parameters
         all.forEachPlace { bytes, place in
             let isPush = place.isPush(in: bytes)
-            // A token is compared as bytes, all other values without case. A missing value differs from an empty value.
+            // The values of push parameters are compared as bytes, and all other values without case. A missing value
+            // differs from an empty value.
             let value = place.value.map { all.text[$0].withEscapesNormalized() }
             hashed.append(
                 Hashed(
@@ -60,17 +63,17 @@ struct ComparableURI {
                     value: value.map { Self.hash($0, ignoringCase: !isPush) } ?? 0, isPush: isPush,
                     mustBeInBoth: place.mustBeInBoth(in: bytes)))
         }
-        // Parameters of the same name keep their order.
+        // Sorting keeps the order of parameters with equal names.
         parameters = hashed.enumerated().sorted { ($0.element.name, $0.offset) < ($1.element.name, $1.offset) }
             .map(\.element)
     }
 
-    /// Whether the two URIs identify the same resource by RFC 3261 section 19.1.4 and RFC 8599 section 5.3.
+    /// Whether two URIs are equivalent by RFC 3261 section 19.1.4 and RFC 8599 section 5.3.
     ///
-    /// The relation is not transitive: a parameter that only one URI has is ignored, except for the parameters that
-    /// must match.
+    /// Equivalence is not transitive: a parameter that only one of the URIs has is ignored, unless it is one of the
+    /// parameters that both must have.
     ///
-    /// If `ignoringPush` is true, all `pn-*` parameters are ignored, for a device that switches its pushes on or off.
+    /// If `ignoringPush` is true, all push parameters are ignored, for a device that switches its pushes on or off.
     func isEquivalent(to other: ComparableURI, ignoringPush: Bool = false) -> Bool {
         guard uri.scheme == other.uri.scheme else { return false }
         guard uri.scheme == .sip || uri.scheme == .sips else { return uri.text == other.uri.text }
@@ -79,8 +82,8 @@ struct ComparableURI {
             && Self.agree(parameters, other.parameters, ignoringPush: ignoringPush) && headers == other.headers
     }
 
-    /// Whether the parameters of two URIs agree. Each value must equal the first value of the same name in the other
-    /// URI, and some parameters must be in both URIs.
+    /// Whether the parameters of two URIs agree. All values of a name must equal the first value of this name in the
+    /// other URI, and some parameters must be in both URIs.
     private static func agree(_ these: [Hashed], _ those: [Hashed], ignoringPush: Bool) -> Bool {
         var left = 0
         var right = 0
@@ -115,9 +118,9 @@ struct ComparableURI {
 }
 
 extension ParameterPlace {
-    /// Whether the name is `pn-*`, or `app-id` of Linphone's parameters before RFC 8599, with or without escapes. These
-    /// parameters must never be sent to a peer. `pn-purr` does not count, because it is intended for peers (RFC 8599
-    /// section 9.3).
+    /// Whether the parameter is a push parameter, which must not be sent to other parties: its name begins with `pn-`,
+    /// or is `app-id` (sent by Linphone before RFC 8599). The parameter `pn-purr` does not count, because it is meant
+    /// for other parties (RFC 8599 section 9.3).
     func isPush(in bytes: Span<UInt8>) -> Bool {
         if bytes.firstIndex(of: UInt8(ascii: "%"), in: name) != nil {
             let plain = ByteString(copying: bytes.extracting(name)).percentDecoded()
@@ -128,7 +131,7 @@ extension ParameterPlace {
 
     private static func isPush(_ bytes: Span<UInt8>, _ name: Range<Int>) -> Bool {
         guard name.count > 3 else { return false }
-        // The word has the first eight bytes of the name, which identify all known names of that length.
+        // The first eight bytes of a name, as one number, identify all known names that are not longer.
         let word = bytes.lowercasedWord(name)
         if word & 0xff_ffff == ("pn-" as StaticString).word {
             return word != ("pn-purr" as StaticString).word || name.count > 8
@@ -136,7 +139,7 @@ extension ParameterPlace {
         return word == ("app-id" as StaticString).word && name.count <= 8
     }
 
-    /// Whether the parameter must be in both URIs, by RFC 3261 or as one of the three push parameters of RFC 8599.
+    /// Whether the parameter must be in both URIs: RFC 3261 lists it, or it is one of the push parameters of RFC 8599.
     fileprivate func mustBeInBoth(in bytes: Span<UInt8>) -> Bool {
         for known: StaticString in [
             "transport", "user", "ttl", "method", "maddr", "pn-provider", "pn-prid", "pn-param", "pn-params",
@@ -146,8 +149,8 @@ extension ParameterPlace {
 }
 
 extension ByteString {
-    /// Decodes escapes of unreserved characters, and writes other escapes in upper case, so that equal texts have equal
-    /// bytes.
+    /// Decodes percent-encoded unreserved characters, and writes all other percent-encoding in upper case, so that
+    /// equal texts have equal bytes.
     func withEscapesNormalized() -> ByteString {
         guard contains(UInt8(ascii: "%")) else { return self }
         var out: [UInt8] = []

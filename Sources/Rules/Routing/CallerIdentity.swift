@@ -4,9 +4,9 @@ package import SIPGrammar
 
 /// The caller of an INVITE, in the form that a push may contain (R14, R15, readings A14 to A16).
 package struct CallerIdentity: Sendable {
-    /// The caller as the push about the call names it, unless the caller is anonymous.
+    /// The caller's user name or URI for the push about a call, unless the caller is anonymous.
     package let number: ByteString
-    /// The caller as a list of missed calls names it.
+    /// The caller's user name or URI for a list of missed calls; `anonymous` for an anonymous caller.
     package let remoteURI: ByteString
     package let displayName: ByteString
     package let isAnonymous: Bool
@@ -24,7 +24,7 @@ package struct CallerIdentity: Sendable {
         displayName = block.string(name)
     }
 
-    /// Whether the caller asked for privacy, or is anonymous in the From header field (A15).
+    /// Whether the caller asked for privacy, or is anonymous in the From header field (reading A15).
     private static func isAnonymous(_ request: SIPRequest) -> Bool {
         for value in request.frame.values(of: .privacy) {
             for word in value.string.split(whereSeparator: { $0 == ";" || $0 == "," || $0 == " " }) {
@@ -55,8 +55,8 @@ package struct CallerIdentity: Sendable {
         return rest.firstIndex(of: UInt8(ascii: ">")).map { rest[0..<$0] }
     }
 
-    /// The URI as `scheme:user@host:port`, without parameters and headers. URIs with schemes other than sip, sips and
-    /// tel stay unchanged.
+    /// The URI as `scheme:user@host:port`, without parameters and headers; a URI other than sip, sips or tel stays
+    /// unchanged.
     private static func bare(_ uri: SIPURI) -> ByteString {
         let scheme: StaticString
         switch uri.scheme {

@@ -2,8 +2,10 @@ package import Bytes
 package import SIPGrammar
 
 extension SIPResponse {
-    /// Whether the response asks for passwords only in these realms. A challenge in the daemon's own realms is useless,
-    /// since the daemon removes credentials for its realms from requests (T9.8, T9.17).
+    /// Whether a 401 or 407 asks for passwords only in these realms.
+    ///
+    /// A challenge in the daemon's own realms is useless, because the daemon removes credentials for its realms from
+    /// requests (T9.8, T9.17).
     package func challengesOnly(in realms: [ByteString]) -> Bool {
         guard status == .unauthorized || status == .proxyAuthenticationRequired else { return false }
         var isChallenge = false

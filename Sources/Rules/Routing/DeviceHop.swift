@@ -3,13 +3,13 @@ package import ProxyPolicy
 
 /// The way on which a request reaches a registered device.
 package enum DeviceHop {
-    /// The flow on which the device registered. `otherwise` is the hop to try if the flow has ended.
+    /// The flow on which the device registered, with the hop to try if the flow has ended.
     case flow(Flow, otherwise: ResolvedHop?)
     /// A new connection to the device.
     case connection(ResolvedHop)
-    /// The first hop of the registration's Path (RFC 3327).
+    /// The first hop of the Path with which the device registered (RFC 3327).
     case path(NextHop)
-    /// The device's connection is closed, and only a push can wake the device.
+    /// The device has no open connection, and only a push can wake the device.
     case asleep
     case unreachable
 

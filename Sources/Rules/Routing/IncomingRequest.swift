@@ -4,24 +4,24 @@ package import Registration
 package import SIPGrammar
 package import SIPTransactions
 
-/// A request that the engine is serving, with the data that its responses need.
+/// A received request that the engine is serving, with the data that its responses need.
 package struct IncomingRequest {
     package let request: SIPRequest
     package let flow: Flow
     /// Whether a trusted peer sent the request.
     package let isTrusted: Bool
-    /// The parameters `;received=...;rport=...` for the topmost Via (RFC 3581), in each response and in the forwarded
-    /// request.
+    /// The parameters `;received=...;rport=...` for the topmost Via, in each response and in the forwarded request (RFC
+    /// 3581).
     package let viaAddition: ViaAddition
     package let responseFlow: Flow
-    /// The key from which a server transaction for the request can begin later; `nil` before the transaction table has
+    /// The key with which a server transaction for the request can begin later; `nil` before the transaction table has
     /// seen the request.
     package private(set) var key: TransactionKey?
-    /// The user whose right password came with the request; `nil` if there was none.
+    /// The user whose right password came with the request; `nil` if no right password came.
     package private(set) var sender: AddressOfRecord?
     /// Whether the request has waited for the answer of a source of users.
     package private(set) var hasWaited = false
-    /// The request's server transaction; `nil` if it has none, so that responses are sent without state.
+    /// The request's server transaction; `nil` if the request has none, so that responses are sent without state.
     package private(set) var server: ServerTransactionID?
 
     package init(_ request: SIPRequest, on flow: Flow, isTrusted: Bool) {
@@ -50,7 +50,7 @@ package struct IncomingRequest {
         return incoming
     }
 
-    /// A copy of the request, with the user whose password it has shown.
+    /// A copy of the request with the user whose password it has shown.
     package func proved(by sender: AddressOfRecord?) -> IncomingRequest {
         var proved = self
         proved.sender = sender
@@ -63,15 +63,15 @@ package struct IncomingRequest {
         return matched
     }
 
-    /// The maximum length in bytes of a response to a sender that has not authenticated (T4.1).
+    /// The maximum length in bytes of a response to this request, which is limited for senders that have not
+    /// authenticated (T4.1).
     package var answerLimit: Int { isTrusted ? .max : flow.answerLimit(to: request.frame) }
 
     package func response(_ status: Status, toTag: ToTag?, fields: [AddedField]) -> [UInt8] {
         request.response(status, toTag: toTag, viaAddition: viaAddition, fields: fields)
     }
 
-    /// The bytes of a response. `appendFields` writes the added header fields, for which about `size` bytes are
-    /// reserved.
+    /// The bytes of a response, to which `appendFields` adds header fields of about `size` bytes.
     package func response(
         _ status: Status, toTag: ToTag?, reserving size: Int, _ appendFields: (inout ByteSink) -> Void
     ) -> [UInt8] {
@@ -81,7 +81,9 @@ package struct IncomingRequest {
 }
 
 extension Flow {
-    /// The maximum length in bytes of a response to a sender that has not authenticated. The source address of a UDP
-    /// message may be forged, so a response over UDP is at most three times as long as the request.
+    /// The maximum length in bytes of a response to a sender that has not authenticated.
+    ///
+    /// A response over UDP is at most three times as long as the request, because the request's source address may be
+    /// forged.
     package func answerLimit(to frame: MessageFrame) -> Int { transport.isReliable ? .max : frame.bytes.count * 3 }
 }

@@ -4,13 +4,13 @@ package import Registration
 package import ProxyPolicy
 package import SIPGrammar
 
-/// One of our SIP listeners, with the host and port by which other hosts reach it.
+/// One of the daemon's SIP listeners, with the host and port by which other hosts reach the listener.
 package struct Listener: Sendable {
-    /// The listener's index in the settings, which flows contain too.
+    /// The listener's index in the settings, which each ``Flow`` of the listener contains.
     package let number: UInt16
     package let transport: Transport
     package let bound: Endpoint
-    /// The `host:port` for Via and Record-Route: the advertised name, or the bound address.
+    /// The `host:port` for Via and Record-Route, which is the advertised name or else the bound address.
     package let sentBy: ByteString
 
     package init(number: UInt16, transport: Transport, bound: Endpoint, sentBy: ByteString) {
@@ -24,33 +24,29 @@ package struct Listener: Sendable {
 /// The daemon's own names: its domains, and the hosts and ports by which a Route or Request-URI may name it.
 package struct LocalIdentity: Sendable {
     package let listeners: [Listener]
-    /// The daemon's domains in lower case. A user at the daemon's IP address belongs to the first domain.
+    /// The daemon's domains in lower case; a user at the daemon's IP address belongs to the first domain.
     package let domains: [ByteString]
     /// The digest realms in which phones authenticate, in lower case.
     package private(set) var realms: [ByteString]
     private let hosts: Set<ByteString>
-    /// The hosts (in lower case) and ports that the listeners write into Via. The list is short, so a linear search
-    /// costs less than a hash table.
+    /// The hosts (in lower case) and ports that the listeners write into Via.
+    ///
+    /// A linear search costs less than a hash table, because the list is short.
     private let sentBys: [(host: ByteString, port: UInt16)]
-    /// All addresses at which the listeners accept requests. A message to such an address would come back to the
-    /// daemon.
+    /// All addresses at which the daemon listens, so that a message to one of them would come back to the daemon.
     private let ownPlaces: [(transport: Transport, port: UInt16, address: IPAddress)]
 
-    /// A copy whose users authenticate in the given realm or, for `nil`, in the realm of each user's domain.
+    /// A copy whose users authenticate in the given realm, or in the realm of their own domain if `realm` is `nil`.
     package func asking(inRealm realm: String?) -> LocalIdentity {
         var identity = self
         if let realm { identity.realms = [ByteString(realm).lowercased()] }
         return identity
     }
 
-    /// Creates the identity.
+    /// Creates the identity from the SIP listeners, the domains and the addresses of this machine.
     ///
-    /// - Parameters:
-    ///   - listeners: the sockets that speak SIP.
-    ///   - domains: the domains whose users register here.
-    ///   - machine: this machine's own addresses. A listener that is bound to the unspecified address is reached at
-    ///     each of these addresses.
-    ///   - others: the other TCP listeners of this program, such as the HTTP API, which do not speak SIP.
+    /// A listener that is bound to the unspecified address is reached at each address in `machine`. The parameter
+    /// `others` has the program's other TCP listeners, such as the HTTP API, which do not speak SIP.
     package init(
         listeners: [Listener], domains: [ByteString], machine: [IPAddress] = [], others: [Endpoint] = []
     ) {
@@ -81,7 +77,7 @@ package struct LocalIdentity: Sendable {
         of listener: Listener, machine: [IPAddress]
     ) -> [(transport: Transport, port: UInt16, address: IPAddress)] {
         var places = places(of: listener.transport, listener.bound, machine: machine)
-        // The host may be an advertised address, for example behind a NAT.
+        // The host in Via may be an advertised address, for example behind a NAT.
         if let advertised = Endpoint(listener.sentBy.string) {
             places.append((listener.transport, advertised.port, advertised.address))
         }
@@ -98,9 +94,9 @@ package struct LocalIdentity: Sendable {
     /// Whether any listener speaks TLS, so that `sips:` requests can be sent.
     package var hasTLS: Bool { listeners.contains { $0.transport == .tls } }
 
-    /// Whether a message that is sent to this endpoint would come back to one of our listeners (T9.4).
+    /// Whether a message to this endpoint would come back to one of the daemon's own listeners (T9.4).
     package func isOurs(_ transport: Transport, _ endpoint: Endpoint) -> Bool {
-        // A TCP connection to the TLS port would be refused, but it would end at this daemon.
+        // A TCP connection to the daemon's TLS port would be refused, but it would reach this daemon.
         for place in ownPlaces
         where place.port == endpoint.port && place.transport.isReliable == transport.isReliable {
             if place.address == endpoint.address { return true }
@@ -127,7 +123,8 @@ package struct LocalIdentity: Sendable {
         return domains.contains(lower)
     }
 
-    /// Whether the URI names this daemon: by the host and port of a listener, or by one of our domains without a port.
+    /// Whether the URI names this daemon: by the host and port of a listener, or by one of the daemon's domains without
+    /// a port.
     package func isUs(_ uri: SIPURI) -> Bool {
         if uri.port == nil, isDomain(uri.host) { return true }
         let port = uri.port ?? (uri.scheme == .sips ? 5061 : 5060)
@@ -135,23 +132,26 @@ package struct LocalIdentity: Sendable {
         return false
     }
 
-    /// The domain of the user that a URI names: the URI's host if it is one of our domains, or our first domain if the
-    /// host is our own address. Returns `nil` for any other host.
+    /// The domain of the user that a URI names; `nil` if the URI's host is not the daemon's.
+    ///
+    /// If the host of the URI is one of the daemon's addresses, the user belongs to the first domain.
     package func home(of uri: SIPURI) -> ByteString? {
         let host = uri.host.lowercased()
         if domains.contains(host) { return host }
         return hosts.contains(host) ? domains.first : nil
     }
 
-    /// The domain of the user that a Request-URI names. The upstream's host counts as our first domain too (T9.19).
+    /// The domain of the user that a Request-URI names, where the upstream's host counts as the daemon's first domain
+    /// too (T9.19).
     package func home(of uri: SIPURI, _ settings: ProxySettings, upstreamAt places: [Endpoint]) -> ByteString? {
         if let home = home(of: uri) { return home }
         return settings.upstreamHosts.name(uri, of: settings.upstream, at: places) ? domains.first : nil
     }
 
-    /// The listener from which a request to `remote` is sent, with the transport and the address family of `remote`.
-    /// The listener `wished` is preferred, then a listener on the same address, then any other. A loopback listener
-    /// serves an address outside this machine only if no other listener exists.
+    /// The listener from which a request to `remote` is sent, with the same transport and address family.
+    ///
+    /// The listener `wished` is preferred, then a listener on the same address, then any other listener. A loopback
+    /// listener is used for an address outside this machine only if no other listener exists.
     package func listener(for transport: Transport, to remote: IPAddress, preferring wished: UInt16?) -> Listener? {
         let speaking = { (listener: Listener) in
             listener.transport == transport && !transport.isWebSocket && listener.bound.address.isV4 == remote.isV4
@@ -165,7 +165,7 @@ package struct LocalIdentity: Sendable {
             ?? listeners.first(where: fitting) ?? listeners.first(where: speaking)
     }
 
-    /// The listener that a flow uses, or a similar one if the settings have changed since the flow began.
+    /// The listener that a flow uses, or a similar listener if the settings have changed since the flow began.
     package func listener(for flow: Flow) -> Listener? {
         if let listener = listener(flow.listener), listener.transport == flow.transport { return listener }
         return listener(for: flow.transport, to: flow.remote.address, preferring: flow.listener)
@@ -177,7 +177,7 @@ package struct LocalIdentity: Sendable {
 }
 
 extension LocalIdentity {
-    /// The user who makes a call: the one who has shown a password, or else the one that From names.
+    /// The user who makes a call: the user who has shown a password, or else the user in From.
     package func callingUser(of incoming: IncomingRequest) -> AddressOfRecord? {
         if let sender = incoming.sender { return sender }
         let from = incoming.request.from.uri
@@ -186,12 +186,12 @@ extension LocalIdentity {
 }
 
 extension AddressOfRecord {
-    /// Creates the AOR of a URI in one of our domains, `home`. Returns `nil` if the URI has no user part.
+    /// Creates the AOR of a URI in the domain `home` of this daemon; `nil` if the URI has no user part.
     package init?(_ uri: SIPURI, home: ByteString) {
         guard let user = uri.user, !user.isEmpty else { return nil }
         self.init(user: user.percentDecoded(), host: home)
     }
 
-    /// The AOR as the value of P-Asserted-Identity (RFC 3325 section 9.1).
+    /// The AOR as a value for P-Asserted-Identity (RFC 3325 section 9.1).
     package var assertedIdentity: ByteString { ByteString("<sip:\(self)>") }
 }

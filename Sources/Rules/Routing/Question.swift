@@ -2,27 +2,28 @@ package import Addressing
 package import Bytes
 package import SIPGrammar
 
-/// The purpose of an OPTIONS that this daemon sends (RFC 3261 section 11).
+/// The purpose of an OPTIONS that this daemon itself sends (RFC 3261 section 11).
 package enum Question {
-    /// The OPTIONS asks a phone whether it is awake. Any response is a sign of life.
+    /// The OPTIONS asks a phone whether it is awake, since any response is a sign of life.
     case phone
     /// The OPTIONS asks the upstream's server at this address whether it is up.
     case upstream(Endpoint)
-    /// The OPTIONS is sent to this address of the daemon's advertised host name, to see whether it reaches this daemon.
+    /// The OPTIONS is sent to an address of the daemon's advertised host name, to see whether the address leads to this
+    /// daemon.
     case ourselves(Endpoint)
 }
 
-/// The content of an OPTIONS that this daemon sends, which names only the receiver and this daemon.
+/// The content of an OPTIONS that this daemon itself sends, which names only the receiver and this daemon.
 package struct QuestionRequest {
     /// The receiver's URI in its original, escaped form, because a decoded user part could contain line ends.
     package let target: ByteString
     /// The daemon's host in From and Call-ID.
     package let host: ByteString
-    /// The daemon's host and port for Contact; `nil` for no Contact.
+    /// The daemon's host and port for Contact; `nil` if the OPTIONS has no Contact.
     package let contact: ByteString?
-    /// The value of the topmost Via.
+    /// The value of the OPTIONS request's topmost Via.
     package let via: ByteString
-    /// A random number for the Call-ID and the From tag, unique for each OPTIONS.
+    /// A random number for the Call-ID and the From tag, which is unique for each OPTIONS.
     package let number: UInt64
 
     package init(target: ByteString, host: ByteString, contact: ByteString?, via: ByteString, number: UInt64) {

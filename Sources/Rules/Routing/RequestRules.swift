@@ -12,8 +12,8 @@ package enum RequestRules {
         /// The text of the Warning header field in the response.
         package let warning: String
 
-        /// The request's method is not allowed outside a dialog (RFC 3261 section 15.1.2, RFC 3262 section 3, RFC 3311
-        /// section 5.2, RFC 6086 section 4.2.2).
+        /// The refusal of a method that needs a dialog (RFC 3261 section 15.1.2, RFC 3262 section 3, RFC 3311 section
+        /// 5.2, RFC 6086 section 4.2.2).
         package static let needsDialog = Breach(
             refusal: .needsDialog, status: .callDoesNotExist, warning: "This method needs a dialog: To has no tag")
         package static let needsTrust = Breach(
@@ -25,31 +25,36 @@ package enum RequestRules {
             refusal: .otherName, status: .forbidden, warning: "From is not the one that began this dialog")
     }
 
-    /// Checks a request without a To tag, by its method and its sender (T9.11, T9.12). Returns `nil` if the request is
-    /// allowed.
+    /// The rule that a request without a To tag breaks, by its method and sender (T9.11, T9.12); `nil` if the request
+    /// is allowed.
     package static func outsideDialogs(_ method: Method, fromTrusted: Bool) -> Breach? {
         switch method {
         case .invite, .message, .options, .subscribe, .publish: nil
         case .bye, .prack, .update, .info: .needsDialog
-        // An unsolicited NOTIFY can reboot a phone or make it answer a call. A REFER makes a phone start a call.
+        // A NOTIFY without subscription can reboot a phone or make it answer a call, and a REFER makes a phone start a
+        // call.
         case .notify, .refer, .register, .ack, .cancel, .other: fromTrusted ? nil : .needsTrust
         }
     }
 
-    /// Checks a phone's request inside a dialog (T9.15). Some phones obey a NOTIFY with the event `talk`, `hold` or
-    /// `check-sync` without a subscription, so a caller could make a ringing phone answer the call.
+    /// The rule that a phone's request inside a dialog breaks (T9.15); `nil` if the request is allowed.
+    ///
+    /// Some phones obey a NOTIFY with the event `talk`, `hold` or `check-sync` without a subscription, so a caller
+    /// could make a ringing phone answer the call.
     package static func insideDialogs(_ request: SIPRequest) -> Breach? {
         guard request.method == .notify else { return nil }
         let values = request.frame.values(of: .event)
         return !values.isEmpty && values.allSatisfy(isReport) ? nil : .command
     }
 
-    /// Whether an event only reports a state and gives the phone no order. The list has those event packages of IANA
-    /// that phones support.
+    /// Whether an event only reports a state, and gives the phone no order.
+    ///
+    /// The list `reports` has those event packages registered with IANA that phones support.
     private static func isReport(_ value: ByteString) -> Bool {
         let end = value.firstIndex(of: UInt8(ascii: ";")) ?? value.count
         var name = value[0..<end].trimmed()
-        // The suffix `.winfo` (RFC 3857) means a report of who watches another event, which gives no order either.
+        // An event with the suffix `.winfo` only reports who watches another event, which gives no order either (RFC
+        // 3857).
         let suffix = name.count - ".winfo".utf8.count
         if suffix > 0, name[suffix..<name.count].equalsIgnoringCase(".winfo") { name = name[0..<suffix] }
         return reports.contains { name.equalsIgnoringCase($0) }

@@ -2,12 +2,13 @@ package import Bytes
 package import SIPGrammar
 package import SIPTransactions
 
-/// Checks whether a request may be forwarded (RFC 3261 section 16.3), in the order of the RFC.
+/// Checks whether a request may be forwarded, in the order of RFC 3261 section 16.3.
 ///
 /// The parser has already checked the syntax. Authentication is checked later, because it depends on the route.
 package enum RequestValidation {
-    /// The refusal of a request; `nil` if the request is accepted. A request to this daemon may have Max-Forwards 0,
-    /// but its Require may list only ``extensions``.
+    /// The refusal of a request; `nil` if the request is accepted.
+    ///
+    /// A request to this daemon may have Max-Forwards 0, but may list only ``extensions`` in Require.
     package static func check(
         _ request: SIPRequest, fromTrusted: Bool, isForUs: Bool, branchKey: BranchKey
     ) -> Refusal? {
@@ -37,7 +38,8 @@ package enum RequestValidation {
     /// The option tags that a request to this daemon may list in Require.
     static let extensions: [StaticString] = ["path", "outbound", "gruu"]
 
-    /// The refusal 420 with the option tags that this daemon does not know (RFC 3261 sections 8.2.2.3 and 16.3 item 5).
+    /// The refusal 420, with the option tags that this daemon does not know (RFC 3261 sections 8.2.2.3 and 16.3 item
+    /// 5).
     private static func unsupported(
         in name: HeaderName, of request: SIPRequest, known: [StaticString]
     ) -> Refusal? {
@@ -57,8 +59,10 @@ package enum RequestValidation {
         return refusal
     }
 
-    /// Whether the request has passed this daemon before on the same way (RFC 5393 section 4.2). In a loop, one of the
-    /// Vias is the daemon's own and has the same loop hash.
+    /// Whether the request has passed this daemon before with the same values for routing, so that it runs in a loop
+    /// (RFC 5393 section 4.2).
+    ///
+    /// In a loop, one of the Vias is the daemon's own and has the same loop hash.
     private static func isLooped(
         _ request: SIPRequest, fromTrusted: Bool, _ branchKey: BranchKey
     ) -> Bool {
@@ -71,8 +75,9 @@ package enum RequestValidation {
         }
     }
 
-    /// The branch parameter of a raw Via value. A plain search is enough, because the daemon's own Vias have no quotes
-    /// or folds.
+    /// The branch parameter in the unparsed value of a Via.
+    ///
+    /// A plain search finds the parameter, because the daemon's own Vias have no quotes or folds.
     package static func branch(in via: ByteString) -> ByteString? {
         let key: StaticString = "branch=z9hG4bK"
         guard via.count > key.utf8CodeUnitCount else { return nil }
@@ -88,9 +93,10 @@ package enum RequestValidation {
         return nil
     }
 
-    /// A hash of all values that decide where a request is sent (RFC 3261 section 16.6 item 8). The hash depends on
-    /// whether the sender is trusted, because a phone's call may come back from the PBX unchanged, and is then sent
-    /// elsewhere.
+    /// A hash of all values that decide where a request is sent (RFC 3261 section 16.6 item 8).
+    ///
+    /// The hash includes whether the sender is trusted, because a phone's call may come back from the PBX unchanged and
+    /// is then sent elsewhere.
     package static func loopHash(_ request: SIPRequest, fromTrusted: Bool) -> UInt64 {
         var hash = FNV1a()
         hash.mix(fromTrusted ? 1 : 0)

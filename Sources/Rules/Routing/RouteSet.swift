@@ -4,16 +4,16 @@ package import SIPGrammar
 
 /// Reads the next hops that a request's Route header fields and Request-URI name (RFC 3261 section 16.4).
 package enum RouteSet {
-    /// The next hops of a request after this daemon's own Route values were removed.
+    /// The next hops of a request, after this daemon's own Route values were removed.
     package struct Next {
-        /// The Request-URI to send, which differs from the received one only if the sender was a strict router.
+        /// The Request-URI to send, which differs from the received Request-URI only if the sender was a strict router.
         package var requestURI: SIPURI
         /// The Route values of the proxies after this daemon.
         package var routes: ArraySlice<NameAddress>
         /// Whether the Route header fields must be rewritten, because the daemon's own values were removed.
         package var changed: Bool
 
-        /// The URI to send the request to: the first Route, or else the Request-URI.
+        /// The URI to which the request is sent: the first Route, or else the Request-URI.
         package var target: SIPURI { routes.first?.uri ?? requestURI }
 
         /// Whether the request needs TLS on every hop (RFC 5630).
@@ -22,7 +22,7 @@ package enum RouteSet {
         /// The Route values for ``RequestEdits/routes``; `nil` if the Route header fields stay unchanged.
         package var rows: [ByteString]? { changed ? texts : nil }
 
-        /// The Route values as the header field has them.
+        /// The Route values as they are written into the header field.
         package var texts: [ByteString] {
             routes.map { route in
                 var text: [UInt8] = [UInt8(ascii: "<")]
@@ -35,21 +35,22 @@ package enum RouteSet {
     }
 
     package enum Kind {
-        /// The request has a dialog token of this daemon, from the Record-Route of the request that began the dialog.
+        /// The request has a dialog token that this daemon wrote into the Record-Route when the dialog began.
         case dialog(DialogPass, Next)
         case initial(Next)
-        /// The request has a forged token, or a token of another dialog.
+        /// The request has a forged dialog token, or the token of another dialog.
         case forged
     }
 
-    /// Removes the daemon's own Route values and reads the dialog token. `open` decodes a token, and returns `nil` for
-    /// a token that does not belong to this request.
+    /// Removes the daemon's own Route values, and reads the dialog token in them.
+    ///
+    /// The closure `open` decodes a dialog token, and returns `nil` for a token that does not belong to this request.
     package static func preprocess(
         _ request: SIPRequest, identity: LocalIdentity, open: (ByteString) -> DialogPass?
     ) -> Kind {
         var next = Next(requestURI: request.uri, routes: request.routes[...], changed: false)
         var pass: DialogPass?
-        // A strict router before this daemon has moved our Record-Route URI into the Request-URI.
+        // A strict router before this daemon has moved the daemon's Record-Route URI into the Request-URI.
         if let last = next.routes.last, identity.isUs(request.uri), request.uri.parameters.contains("lr"),
             let user = request.uri.user
         {
@@ -62,14 +63,14 @@ package enum RouteSet {
         var tokenText: ByteString?
         while let first = next.routes.first, identity.isUs(first.uri) {
             guard let user = first.uri.user else {
-                // A Route value without a user part is a phone's preloaded route to its outbound proxy.
+                // A Route value without a user part is a phone's preloaded route to its outbound proxy, which is this
+                // daemon.
                 next.routes.removeFirst()
                 next.changed = true
                 continue
             }
-            // If the two sides use different transports, Record-Route has the daemon twice, with the same token. A
-            // Route value with another token belongs to a second pass of the call through this daemon, and the PBX
-            // comes before it.
+            // A second Route value with the same token belongs to the other transport of the dialog. A Route value with
+            // another token belongs to the call's second pass through this daemon, and stays.
             if let tokenText, user != tokenText { break }
             next.routes.removeFirst()
             next.changed = true

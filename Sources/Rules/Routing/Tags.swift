@@ -1,7 +1,7 @@
 package import SIPGrammar
 
-/// Makes To tags for responses that this daemon itself creates (RFC 3261 section 19.3). Each tag is unique, also among
-/// processes. Tags do not have to be hard to guess.
+/// Makes To tags for responses that this daemon itself creates (RFC 3261 section 19.3). Each To tag is unique, even
+/// among processes, but need not be hard to guess.
 package struct Tags {
     private let key: UInt64
     private var last: UInt64 = 0
@@ -15,7 +15,7 @@ package struct Tags {
         return ToTag(mixed)
     }
 
-    /// A tag for a response without a transaction (RFC 3261 section 8.2.7). Each copy of the request gets the same tag.
+    /// A tag for a response without a transaction, equal for each copy of the request (RFC 3261 section 8.2.7).
     package func stateless(for request: SIPRequest) -> ToTag {
         var hasher = Hasher()
         hasher.combine(key)

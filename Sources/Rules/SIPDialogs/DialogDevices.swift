@@ -15,15 +15,10 @@ package struct DialogDevices {
 
     package init(limit: Int = 65_536) { self.limit = limit }
 
-    /// Notes that a phone takes part in a dialog.
-    ///
-    /// - Parameters:
-    ///   - device: the phone.
-    ///   - callID: the dialog's Call-ID.
-    ///   - tag: the phone's own tag in the dialog.
+    /// Notes that a phone takes part in the dialog with this Call-ID and this tag of the phone.
     package mutating func note(_ device: DeviceID, callID: ByteString, tag: ByteString) {
         let key = Self.key(callID, tag)
-        // The table gets all its memory at once, because moving tens of thousands of entries into a larger table takes
+        // The table gets all its memory now, because moving tens of thousands of entries into a larger table takes
         // milliseconds.
         if order.isEmpty { devices.reserveCapacity(limit + 1) }
         guard devices.updateValue(device, forKey: key) == nil else { return }
@@ -31,8 +26,7 @@ package struct DialogDevices {
         while order.count > limit, let oldest = order.popFirst() { devices[oldest] = nil }
     }
 
-    /// The phone whose dialog the value of a Replaces header field names, by its Call-ID and, as to-tag, the phone's
-    /// own tag.
+    /// The phone whose dialog a Replaces header field names, by the Call-ID and the phone's own tag as to-tag.
     package func device(replacedBy value: ByteString) -> DeviceID? {
         let end = value.firstIndex(of: UInt8(ascii: ";")) ?? value.count
         var tag: ByteString?
@@ -45,8 +39,7 @@ package struct DialogDevices {
         return tag.flatMap { devices[Self.key(value[0..<end].trimmed(), $0)] }
     }
 
-    /// The key of a dialog: a hash of texts that a peer chooses. The hash is seeded, so a peer cannot make two dialogs
-    /// collide.
+    /// The key of a dialog, which is a hash with a random seed, so that a peer cannot make two dialogs collide.
     private static func key(_ callID: ByteString, _ tag: ByteString) -> Int {
         var hasher = Hasher()
         hasher.combine(callID)

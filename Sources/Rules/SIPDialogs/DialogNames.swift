@@ -3,20 +3,22 @@ import Registration
 package import SIPGrammar
 package import SIPTransactions
 
-/// The names of those sides of a dialog that are phones, as they were when the dialog began (T20.7). The names are
-/// hashes of the URIs, and of the display names that the caller gave to itself and to the callee.
+/// The names of the phones in a dialog, as they were when the dialog began (T20.7).
 ///
-/// The key of the hashes is in the sealed token, so no peer can search for two names with the same hash.
+/// The names are hashes of the URIs, and of the display names that the caller gave to itself and to the callee. No peer
+/// can search for two names with the same hash, because the key of the hashes is in the sealed token.
 package struct DialogNames: Hashable, Sendable {
     /// The key of the hashes, which has 24 bits.
     package let key: UInt32
-    /// The caller's name; `nil` for a side that may change its name, such as a trusted peer (RFC 4916).
+    /// The caller's name; `nil` if the caller may change its name, such as a trusted peer (RFC 4916).
     package let caller: Caller?
     package let callee: Callee?
 
     package struct Callee: Hashable, Sendable {
-        /// A hash of the callee's URI and a hash of its name, 24 bits each. `name` is the display name that the caller
-        /// wrote into To, or zero if there was none, or `nil` in tokens of older versions.
+        /// A hash of the callee's URI and a hash of its name, 24 bits each.
+        ///
+        /// The hash `name` is that of the display name in To, or zero without a display name, or `nil` in tokens of
+        /// older versions.
         package let uri: UInt32
         package let name: UInt32?
 
@@ -27,8 +29,9 @@ package struct DialogNames: Hashable, Sendable {
     }
 
     package struct Caller: Hashable, Sendable {
-        /// A hash of the caller's URI and a hash of its display name, 24 bits each. `name` is zero if the caller gave
-        /// no display name.
+        /// A hash of the caller's URI and a hash of its display name, 24 bits each.
+        ///
+        /// The hash `name` is zero if the caller gave no display name.
         package let uri, name: UInt32
 
         package init(uri: UInt32, name: UInt32) {
@@ -43,13 +46,8 @@ package struct DialogNames: Hashable, Sendable {
         self.callee = callee
     }
 
-    /// Hashes the names in a request that makes a dialog.
-    ///
-    /// - Parameters:
-    ///   - request: the request, with the names in From and To.
-    ///   - secret: a key that nobody else knows.
-    ///   - holdsCaller: whether the caller is a phone, which must keep its name.
-    ///   - holdsCallee: whether the callee is a phone, which must keep its name.
+    /// Hashes the names in From and To of a request that makes a dialog, for each side that is a phone and must keep
+    /// its name.
     package init(of request: SIPRequest, _ secret: BranchKey, holdsCaller: Bool, holdsCallee: Bool) {
         var callID = FNV1a()
         callID.mix(request.callID)
@@ -67,7 +65,7 @@ package struct DialogNames: Hashable, Sendable {
 
     /// Whether a phone may use this From in a request inside the dialog.
     ///
-    /// A caller may leave out its display name, but not change it. The callee's display name is checked by
+    /// A caller may leave out its display name, but not change it. A callee's display name is checked by
     /// ``isForeign(_:)``.
     package func admits(_ from: NameAddress, ofCaller isCaller: Bool) -> Bool {
         guard isCaller else { return callee.map { $0.uri == Self.hash(from.uri, key) } ?? true }
@@ -76,10 +74,10 @@ package struct DialogNames: Hashable, Sendable {
         return caller.uri == Self.hash(from.uri, key) && (name == 0 || name == caller.name)
     }
 
-    /// Whether the callee's display name differs from the name that the caller wrote into To. The caller's phone would
-    /// show the new name from then on (RFC 4916).
+    /// Whether the callee's display name differs from the name that the caller wrote into To.
     ///
-    /// A foreign name is no reason to refuse the request, because some phones (JsSIP) always write their own name.
+    /// The caller's phone would show a new display name from then on (RFC 4916). A foreign name is no reason to refuse
+    /// the request, because some phones (JsSIP) always write their own name.
     package func isForeign(_ name: ByteString?) -> Bool {
         guard let known = callee?.name else { return false }
         let said = Self.hash(name, key)
@@ -88,8 +86,9 @@ package struct DialogNames: Hashable, Sendable {
 
     // MARK: Hashes
 
-    /// A hash of user and host, which is equal for all spellings of one user. For schemes other than sip, sips and tel,
-    /// it is a hash of the URI without its parameters.
+    /// A hash of user and host, which is equal for all spellings of one user.
+    ///
+    /// The hash of a URI other than sip, sips and tel is made from the URI without its parameters.
     private static func hash(_ uri: SIPURI, _ key: UInt32) -> UInt32 {
         var hash = NameHash(key)
         switch uri.scheme {

@@ -2,22 +2,22 @@ package import Addressing
 import Collections
 package import Timekeeping
 
-/// The end of each dialog's life: the expiry in its token, or a later time if requests have renewed the dialog (T20.5).
+/// The expiry of each dialog: the expiry of its token, or a later time if a request has renewed the dialog (T20.5).
 ///
-/// Only renewals are stored, in a table of fixed size. If the table is full, the renewal that ends first is dropped.
+/// The table stores only renewals. If the table is full, the renewal that expires first is dropped.
 package struct DialogRenewals {
     package let limit: Int
     private var ends: [UInt64: UnixTime] = [:]
-    /// The renewals in the order of their ends. After a second renewal of a dialog, the older entry stays and is
-    /// ignored.
+    /// The renewals in the order of their expiry.
+    ///
+    /// An older renewal of a dialog that was renewed twice stays in this queue and is ignored.
     private var order = Queue<(digest: UInt64, until: UnixTime)>()
 
     package init(limit: Int = 100_000) { self.limit = limit }
 
     package var count: Int { ends.count }
 
-    /// The numbers of the keys that sealed the tokens of renewed dialogs. A key is needed as long as such a dialog
-    /// lives.
+    /// The numbers of the keys that sealed the tokens of renewed dialogs, which are needed as long as the dialogs live.
     package func keys(at date: UnixTime) -> Set<UInt8> {
         Set(ends.lazy.filter { $0.value >= date }.map { UInt8(truncatingIfNeeded: $0.key >> 56) })
     }
@@ -38,8 +38,10 @@ package struct DialogRenewals {
     }
 }
 
-/// The flows on which phones have shown a password inside a dialog, if the dialog's token has another flow. Later
-/// requests of the phone pass on this flow, because an ACK cannot be challenged for a password (RFC 3261 section 22.1).
+/// The flows on which phones have shown a password inside a dialog, if the dialog's token has another flow.
+///
+/// Later requests of the phone pass on such a flow without a password, because an ACK cannot be challenged (RFC 3261
+/// section 22.1).
 package struct ProvedPlaces {
     private struct Key: Hashable {
         let digest: UInt64
@@ -55,10 +57,10 @@ package struct ProvedPlaces {
     private var flows: [Key: Flow] = [:]
     private var order = Queue<Key>()
 
-    /// The flow on which the sender of the request has shown a password.
+    /// The flow on which the sender of a request has shown a password in this dialog; `nil` if there is none.
     package subscript(pass: DialogPass) -> Flow? { flows[Key(pass)] }
 
-    /// Notes that the sender of a request has shown a password on the flow.
+    /// Notes that the sender of a request has shown a password on this flow.
     package mutating func note(_ flow: Flow, for pass: DialogPass) {
         let key = Key(pass)
         if flows.updateValue(flow, forKey: key) == nil { order.append(key) }

@@ -6,14 +6,13 @@ package import Registration
 extension DialogSeal {
     /// The last bytes of a sealed block of sixteen bytes, which show the purpose of the block.
     private enum Purpose {
-        /// The last two bytes of a block for a GRUU. The three bytes before them are the number of the REGISTER's
-        /// answer, and three more bytes before are a part of the Call-ID's hash.
+        /// The last two bytes of a block for a GRUU, after three bytes of the Call-ID's hash and three bytes of the
+        /// answer's number.
         static let gruu: UInt16 = 0x6772
-        /// The last four bytes of a block for a `pn-purr`. The four bytes before them are the number of the REGISTER's
-        /// answer.
+        /// The last four bytes of a block for a `pn-purr`, after four bytes for the number of the REGISTER's answer.
         static let purr: UInt32 = 0x7075_7272
-        /// The last four bytes of a GRUU from versions that did not number their answers. The four bytes before them
-        /// are a hash of the Call-ID.
+        /// The last four bytes of a GRUU from versions that did not number their answers, after four bytes of a hash of
+        /// the Call-ID.
         static let formerGRUU: UInt32 = 0x6772_7575
     }
 
@@ -30,8 +29,9 @@ extension DialogSeal {
         }
     }
 
-    /// The device of a temporary GRUU, and the bits of the Call-ID's hash that the GRUU contains. A forged GRUU names
-    /// no device, because device id, Call-ID and purpose would all have to match.
+    /// The device of a temporary GRUU, and the bits of the Call-ID's hash that the GRUU contains.
+    ///
+    /// A forged GRUU names no device, because device id, Call-ID and purpose would all have to match.
     package func openTemporaryGRUU(_ text: ByteString) -> (device: DeviceID, callID: UInt32)? {
         guard let (high, low) = openBlock(text) else { return nil }
         if UInt16(truncatingIfNeeded: low) == Purpose.gruu {
@@ -41,7 +41,7 @@ extension DialogSeal {
         return (DeviceID(rawValue: high), UInt32(truncatingIfNeeded: low >> 32) & Self.callIDMask)
     }
 
-    /// The device that a `pn-purr` names, whichever answer to a REGISTER contained it.
+    /// The device that a `pn-purr` names, no matter which answer to a REGISTER contained the `pn-purr`.
     package func openPURR(_ text: ByteString) -> DeviceID? {
         guard let (high, low) = openBlock(text), UInt32(truncatingIfNeeded: low) == Purpose.purr else { return nil }
         return DeviceID(rawValue: high)

@@ -2,15 +2,11 @@ package import SIPGrammar
 
 /// Chooses the status that the sender of a request inside a dialog gets (T27.4).
 package enum DialogStatus {
-    /// The status inside a dialog. A 480 would end the call, and a 502 its whole dialog (RFC 5057 section 5.1),
-    /// although the phone may only sleep. A 500 ends only the request, which the sender can retry. A BYE ends the call
-    /// whatever its status is.
+    /// The status for a request inside a dialog, if the request would get `status` outside a dialog.
     ///
-    /// - Parameters:
-    ///   - status: the status that the request would get outside a dialog.
-    ///   - method: the method of the request.
-    ///   - wasWoken: whether the daemon sent the phone a push and the phone did not register.
-    /// - Returns: the status to send.
+    /// A 480 would end the call, and a 502 its whole dialog (RFC 5057 section 5.1), although the phone may only sleep.
+    /// A 500 ends only the request, which the sender can retry. A BYE ends the call no matter which status its response
+    /// has. The parameter `wasWoken` says whether the phone got a push and did not register.
     package static func inside(_ status: Status, _ method: Method, wasWoken: Bool) -> Status {
         switch status {
         case .temporarilyUnavailable where method != .bye, .badGateway: .serverError
@@ -19,8 +15,7 @@ package enum DialogStatus {
         }
     }
 
-    /// The number of seconds after which the sender may retry. A phone that does not register soon after its push
-    /// rarely registers within the next seconds.
-    /// rarely registers within the next seconds.
+    /// The number of seconds after which the sender may retry, because a phone that does not register soon after its
+    /// push rarely registers within seconds.
     package static let retryAfter = 10
 }

@@ -2,17 +2,17 @@ package import Addressing
 package import Bytes
 package import Timekeeping
 
-/// One side of a dialog, with the flow by which this proxy reaches it.
+/// One side of a dialog, with the flow by which this proxy reaches the side.
 package struct DialogSide: Hashable, Sendable {
     package enum Party: Hashable, Sendable {
-        /// A trusted peer, known by its address.
+        /// A trusted peer, which is known by its address.
         case peer
         /// The upstream, which gets the calls of phones.
         case upstream
-        /// A phone that was registered on the flow. If the phone moves to another flow, it is found by its binding.
+        /// A phone that was registered on the flow, and that is found by this binding if it moves to another flow.
         case phone(DeviceID)
-        /// A phone that was not registered on the flow of its request. The number is a hash of the AOR whose password
-        /// it had shown, or 0 without a password.
+        /// A phone that was not registered on the flow of its request, with a hash of the AOR whose password it had
+        /// shown (0 without a password).
         case caller(UInt64)
 
         /// Whether this side is a phone, which must keep the name that it had when the dialog began (T20.7).
@@ -25,7 +25,7 @@ package struct DialogSide: Hashable, Sendable {
     }
 
     package let party: Party
-    /// The flow on which the request that began the dialog was received or sent.
+    /// The flow on which this side received or sent the request that began the dialog.
     package let flow: Flow
 
     package init(_ party: Party, on flow: Flow) {
@@ -34,11 +34,11 @@ package struct DialogSide: Hashable, Sendable {
     }
 }
 
-/// The two sides of a dialog, sealed into the user part of our Record-Route URI (RFC 5626 section 5.2, T20).
+/// The two sides of a dialog, sealed into the user part of the proxy's Record-Route URI (RFC 5626 section 5.2, T20).
 ///
 /// Requests inside the dialog contain the token in Route, so the proxy need not remember the call. The token is sealed
 /// with the Call-ID and the caller's tag. If the tag in From opens the token, the caller has sent the request; if the
-/// tag in To opens it, the callee has.
+/// tag in To opens the token, the callee has.
 package struct DialogToken: Hashable, Sendable {
     /// The time at which the dialog began, in seconds.
     package let made: UnixTime
@@ -54,8 +54,9 @@ package struct DialogToken: Hashable, Sendable {
         self.names = names
     }
 
-    /// The bytes of the token before it is sealed. The bytes also contain the number of this run, because connection
-    /// numbers are valid only in one run of the program.
+    /// The bytes of the token before it is sealed.
+    ///
+    /// The bytes contain the number of this run, because connection numbers are valid only in one run of the program.
     package func encoded(in run: UInt32) -> [UInt8] {
         [UInt8](capacity: 96) { out in
             out.append(big: UInt64(UInt32(clamping: made.seconds)), count: 4)
@@ -77,7 +78,7 @@ package struct DialogToken: Hashable, Sendable {
         }
     }
 
-    /// Reads the bytes of an opened token. A connection of an earlier run counts as closed.
+    /// Reads the bytes of an opened token; a connection of an earlier run counts as closed.
     package init?(_ plain: [UInt8], in run: UInt32) {
         let bytes = plain.span
         var index = 0
@@ -100,7 +101,7 @@ package struct DialogToken: Hashable, Sendable {
             callee: callee.side(isOfThisRun: isOfThisRun), names: names)
     }
 
-    /// Reads the names of the sides that are phones. The token has no names of other sides.
+    /// Reads the names of the sides that are phones, which are the only names in the token.
     private static func names(
         _ bytes: Span<UInt8>, at index: inout Int, _ caller: DialogSide.Party, _ callee: DialogSide.Party
     ) -> DialogNames? {
@@ -157,8 +158,9 @@ package struct DialogToken: Hashable, Sendable {
         }
     }
 
-    /// The connection number of a flow; `nil` for a flow without a connection. A number beyond four bytes becomes 0,
-    /// which counts as closed.
+    /// The connection number of a flow; `nil` for a flow without a connection.
+    ///
+    /// A connection number beyond four bytes becomes 0, which counts as closed.
     private static func number(of flow: Flow) -> UInt32? {
         flow.isConnection || flow.isClosed ? UInt32(exactly: flow.connection) ?? 0 : nil
     }
@@ -220,12 +222,12 @@ package struct DialogToken: Hashable, Sendable {
     }
 }
 
-/// Seals and opens dialog tokens. The shell supplies these functions, because the rules import no cryptography library.
+/// Seals and opens dialog tokens. The functions for sealing are supplied from outside, because the rules import no
+/// cryptography library.
 package struct DialogSeal {
     package struct Opened {
         package let plain: [UInt8]
-        /// A hash that distinguishes this token from others. The upper eight bits of the hash are the number of the
-        /// key.
+        /// A hash that distinguishes this token from others; its upper eight bits are the number of the key.
         package let digest: UInt64
 
         package init(plain: [UInt8], digest: UInt64) {
@@ -234,13 +236,15 @@ package struct DialogSeal {
         }
     }
 
-    /// Seals bytes for one Call-ID and tag, as text for the user part of a URI that needs no escapes.
+    /// Seals bytes for one Call-ID and tag, as text that needs no escapes in the user part of a URI.
     package let seal: (_ plain: [UInt8], _ callID: ByteString, _ tag: ByteString) -> [UInt8]
-    /// Opens a sealed text; `nil` if it was not sealed here with this Call-ID and this tag.
+    /// Opens a sealed text; `nil` if the text was not sealed by this daemon with this Call-ID and this tag.
     package let open: (_ text: ByteString, _ callID: ByteString, _ tag: ByteString) -> Opened?
 
-    /// Seals sixteen bytes without a Call-ID and tag. `openBlock` accepts any text and may return meaningless bytes, so
-    /// the sealed bytes need a checksum.
+    /// Seals sixteen bytes without a Call-ID and tag.
+    ///
+    /// The sealed bytes need a checksum of their own, because `openBlock` accepts any text and may return meaningless
+    /// bytes.
     package let sealBlock: (_ high: UInt64, _ low: UInt64) -> [23 of UInt8]
     package let openBlock: (_ text: ByteString) -> (high: UInt64, low: UInt64)?
 
@@ -279,6 +283,6 @@ package struct DialogPass {
         }
     }
 
-    /// The side to which the request is sent.
+    /// The side of the dialog to which the request is sent.
     package var receiver: DialogSide { isFromCaller ? token.callee : token.caller }
 }

@@ -1,11 +1,11 @@
 import SIPGrammar
 
-/// The state of dialogs that does not fit into their tokens.
+/// The state of dialogs that their dialog tokens do not contain.
 package struct Dialogs {
-    /// A random number that stands for this run of the program in dialog tokens, because connection numbers are not
-    /// valid in other runs.
+    /// A random number for this run of the program in dialog tokens, because connection numbers are not valid in other
+    /// runs.
     package let run: UInt32
-    /// The dialogs that were renewed, with their new ends.
+    /// The dialogs that were renewed, with their new expiry.
     package var renewals = DialogRenewals()
     package var provedPlaces = ProvedPlaces()
     package var devices = DialogDevices()

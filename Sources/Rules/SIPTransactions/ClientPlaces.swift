@@ -1,26 +1,28 @@
 package import Addressing
 import Collections
 
-/// The places from which the response to one request may come (T9.20): the flow of the request, and the present flows
-/// of its peer.
+/// The flows on which the response to one request may arrive (T9.20): the flow of the request, and flows on which its
+/// peer was reached later.
 ///
-/// The branch in a response's Via proves nothing, because every hop of the request knows it.
+/// The branch in a response's Via does not prove who sent the response, because every hop of the request knows the
+/// branch.
 package struct ClientPlaces: Sendable {
-    /// The sender of a response that came from none of the places, as far as the core knows.
+    /// The sender of a response that arrived on an unexpected flow, as far as the core knows it.
     package enum Sender: Hashable, Sendable {
         case unknown
-        /// A phone of the called user, which has registered on the response's flow.
+        /// The sender is a phone of the called user, which has registered on the flow of the response.
         case callee
         case peer(Peer)
     }
 
-    /// A trusted peer.
+    /// A trusted peer that sent a response.
     package struct Peer: Hashable, Sendable {
-        /// Whether only one port of the peer's address is trusted, because phones use the other ports.
+        /// Whether only one port of the peer's address is trusted, because phones use other ports of this address.
         let hasOnePort: Bool
-        /// Stands for the host name of the upstream, which is recognised by its certificate at any address.
+        /// The number that stands for the upstream's host name. The upstream is recognised by its certificate, at any
+        /// address.
         let certified: ServerNumber
-        /// Whether the peer presented the upstream's certificate.
+        /// Whether the peer has shown the upstream's certificate.
         let isCertified: Bool
 
         package init(hasOnePort: Bool, certified: ServerNumber = .none, isCertified: Bool = false) {
@@ -31,40 +33,40 @@ package struct ClientPlaces: Sendable {
     }
 
     private struct Others: Sendable {
-        /// The flow of the request, if the peer is now reached on another flow.
+        /// The flow on which the request was sent, if the peer is now reached on a different flow.
         var first: Flow?
-        /// The flow on which the same phone later got another request.
+        /// The flow on which the same phone got a later request.
         var later: Flow?
     }
 
-    // This member is first, so that small members can follow `present` in a record without padding.
+    // `others` is the first member, so that small members of a record can follow `present` without padding.
     private var others = BoxedOptional<Others>()
-    /// The flow for further messages: the flow of the request, or the peer's present flow.
+    /// The flow for further messages: the flow of the request or, if the peer has moved, its present flow.
     package private(set) var present: Flow
-    /// Whether the connection of `present` was closed before the peer sent the final response.
+    /// Whether the connection of ``present`` was closed before the peer sent a final response.
     package private(set) var wasLost = false
 
     package init(sentOn flow: Flow) { present = flow }
 
-    /// Notes that the peer is now reached on another flow.
+    /// Notes that the peer is now reached on a different flow.
     package mutating func moved(to flow: Flow) {
         let old = wasLost ? present.closed : present
         others.change(orNew: Others()) { if $0.first == nil { $0.first = old } }
         present = flow
     }
 
-    /// Notes that the connection of the request was closed. The peer may answer on its next connection from the same
+    /// Notes that the connection of the request was closed. The peer may respond on its next connection from the same
     /// address.
     package mutating func connectionEnded() { wasLost = true }
 
-    /// Notes that the phone gets another request on another flow, and may answer the earlier request there.
+    /// Notes that the phone gets a later request on a different flow, on which it may also respond to this request.
     package mutating func calledAnew(by flow: Flow) { others.change(orNew: Others()) { $0.later = flow } }
 
-    /// Whether a response that arrived on this flow is accepted.
+    /// Whether the core accepts a response that arrived on the given flow.
     ///
     /// - Parameters:
     ///   - flow: the flow of the response.
-    ///   - sender: evaluated only if the flow is none of the places.
+    ///   - sender: the sender of the response, evaluated only if the flow is unexpected.
     /// - Returns: whether the response is accepted.
     package func accepts(responseFrom flow: Flow, by sender: @autoclosure () -> Sender) -> Bool {
         if includes(flow) { return true }
@@ -75,7 +77,7 @@ package struct ClientPlaces: Sendable {
         }
     }
 
-    /// Whether the flow is one of the places.
+    /// Whether the response is expected on this flow.
     func includes(_ flow: Flow) -> Bool {
         if Self.leads(flow, to: present, isAnyConnection: wasLost) { return true }
         guard let others = others.value else { return false }
@@ -85,15 +87,15 @@ package struct ClientPlaces: Sendable {
 
     private static func leads(_ flow: Flow, to place: Flow, isAnyConnection: Bool = false) -> Bool {
         guard flow.remote == place.remote, flow.transport == place.transport else { return false }
-        // Over UDP, both connection numbers are 0. If the request has no connection of its own, or its connection was
-        // closed, the response may come on any connection to the same endpoint. Over TLS, its peer must have shown the
-        // certificate.
+        // The response may arrive on any connection to the same endpoint if the request was sent without a connection,
+        // or if its connection was closed. Over UDP, both connection numbers are 0. Over TLS, the flow must also be to
+        // the same server, as its certificate shows.
         return flow.connection == place.connection
             || (isAnyConnection || place.connection == 0 || place.isClosed) && flow.server == place.server
     }
 
-    /// Whether a trusted peer may answer on this flow. A PBX may answer from another port of its address, or on a
-    /// connection that it opened (RFC 3261 section 18.2.2).
+    /// Whether a trusted peer may send the response on this flow. A PBX may respond from another port of its address,
+    /// or on a connection that it has opened (RFC 3261 section 18.2.2).
     private func speaks(_ peer: Peer, from flow: Flow) -> Bool {
         if present.transport.isSecure {
             guard flow.transport.isSecure else { return false }

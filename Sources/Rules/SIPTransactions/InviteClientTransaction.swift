@@ -1,23 +1,26 @@
 package import SIPGrammar
 package import Timekeeping
 
-/// An INVITE that the daemon sent (RFC 3261 section 17.1.1, RFC 6026 section 7.2), with its cancellation (section 9.1).
+/// A client transaction of an INVITE that the daemon sent (RFC 3261 section 17.1.1, RFC 6026 section 7.2), with its
+/// CANCEL (section 9.1).
 ///
-/// This type does no input or output: the table keeps the bytes and the deadlines, and runs the action of each event.
+/// This type does no input or output: the transaction table stores the bytes and deadlines, and performs the actions
+/// that this type returns.
 package struct InviteClientTransaction: Sendable {
     package enum State: Equatable, Sendable {
-        /// No response yet. `cancelWanted` waits for the first response, because no CANCEL may be sent before the first
-        /// response. The next state is `proceeding`, `completed`, `accepted` or `ended` (timer B, transport).
+        /// No response has arrived yet. If `cancelWanted` is true, the CANCEL is sent after the first provisional
+        /// response, because it may not be sent earlier. The next state is `proceeding`, `completed`, `accepted` or
+        /// `ended` (timer B, transport).
         case calling(cancelWanted: Bool)
-        /// A provisional response was received; timer C runs. The next state is `cancelling`, `completed`, `accepted`
-        /// or `ended` (transport).
+        /// A provisional response has arrived, and timer C runs. The next state is `cancelling`, `completed`,
+        /// `accepted` or `ended` (transport).
         case proceeding
-        /// A CANCEL was sent. The next state is `completed`, `accepted` or `ended` (64*T1 without a final response,
+        /// The CANCEL was sent. The next state is `completed`, `accepted` or `ended` (no final response within 64*T1,
         /// transport).
         case cancelling
-        /// A 3xx to 6xx was received and acknowledged. The next state is `ended` (timer D).
+        /// A 3xx to 6xx has arrived and was acknowledged. The next state is `ended` (timer D).
         case completed
-        /// A 2xx was received, and more 2xx may follow from forks behind the next hop. The next state is `ended` (timer
+        /// A 2xx has arrived, and more 2xx may follow from forks behind the next hop. The next state is `ended` (timer
         /// M).
         case accepted
         case ended
@@ -25,55 +28,56 @@ package struct InviteClientTransaction: Sendable {
 
     package enum Action: Equatable, Sendable {
         case none
-        /// Send the request. Resend the request at timer A on unreliable transports, and give up at timer B.
+        /// Send the INVITE, and on unreliable transports send it again at timer A (`again`). Give up at timer B
+        /// (`until`).
         case sendRequest(again: Instant?, until: Instant)
-        /// Timer A fired: resend the request, and resend it again at `next`.
+        /// Timer A has fired: send the INVITE again now, and next time at `next`.
         case sendAgain(next: Instant)
         /// Pass the response to the core.
         case tell
-        /// Pass the first provisional response to the core; timer C starts.
+        /// Pass the first provisional response to the core, and start timer C.
         case tellProvisional(until: Instant)
-        /// Pass a further provisional response other than 100 to the core; timer C restarts.
+        /// Pass a further provisional response other than 100 to the core, and restart timer C.
         case tellRinging(until: Instant)
-        /// Pass the first provisional response to the core, then send the CANCEL that waited for it.
+        /// Pass the first provisional response to the core, and send the CANCEL that was waiting for it.
         case tellProvisionalAndCancel(until: Instant)
         /// Pass the first 2xx to the core, and wait for further 2xx until timer M.
         case tellSuccess(until: Instant)
-        /// Acknowledge the response, pass the response to the core, and acknowledge its retransmissions until timer D.
+        /// Acknowledge the response and pass it to the core. Acknowledge its retransmissions until timer D.
         case acknowledgeAndTell(until: Instant)
-        /// Acknowledge the response, pass the response to the core, and end. Reliable transports have no
-        /// retransmissions.
+        /// Acknowledge the response, pass it to the core, and end. Reliable transports have no retransmissions to wait
+        /// for.
         case acknowledgeTellAndEnd
-        /// Send the same ACK again.
+        /// Send the ACK again, because the final response was retransmitted.
         case acknowledgeAgain
-        /// Keep the Reason values of the CANCEL until the first provisional response.
+        /// Keep the Reason values for the CANCEL, which is sent after the first provisional response.
         case holdCancel
         /// Send the CANCEL, and give up if no final response arrives by `until`.
         case sendCancel(until: Instant)
-        /// Notify the core that timer C has fired.
+        /// Tell the core that timer C has fired.
         case tellRangTooLong
         case end
-        /// Notify the core that no final response arrived in time, and end.
+        /// Tell the core that no final response arrived in time, and end.
         case endTimedOut
-        /// Notify the core that the transport failed, and end.
+        /// Tell the core that the transport has failed, and end.
         case endFailed
     }
 
     package private(set) var state = State.calling(cancelWanted: false)
     private let isReliable: Bool
-    /// The number of times that timer A has fired.
+    /// How often timer A has fired.
     private var repeats: UInt8 = 0
 
     package init(isReliable: Bool) { self.isReliable = isReliable }
 
-    /// Creates a transaction whose 2xx an earlier run of the program forwarded.
+    /// Creates the transaction of an INVITE whose 2xx an earlier run of the daemon has forwarded.
     package static func accepted(isReliable: Bool) -> InviteClientTransaction {
         var machine = InviteClientTransaction(isReliable: isReliable)
         machine.state = .accepted
         return machine
     }
 
-    /// Handles the first event: the core starts the transaction.
+    /// Starts the transaction: the INVITE is sent, and the timers start.
     package func started(_ timers: TransactionTimers, now: Instant) -> Action {
         .sendRequest(
             again: isReliable ? nil : timers.uncapped(doublings: 0, from: now), until: timers.patience(from: now))
@@ -110,7 +114,7 @@ package struct InviteClientTransaction: Sendable {
         }
     }
 
-    /// Handles timer A.
+    /// Handles timer A: the INVITE is due to be sent again.
     package mutating func resendDue(_ timers: TransactionTimers, now: Instant) -> Action {
         switch state {
         case .calling:
@@ -120,14 +124,14 @@ package struct InviteClientTransaction: Sendable {
         }
     }
 
-    /// Sends the next copy of the INVITE now and restarts timer A, because the peer is reachable again.
+    /// Handles the return of an unreachable peer: the INVITE is sent again now, and timer A starts again.
     package mutating func peerReturned(_ timers: TransactionTimers, now: Instant) -> Action {
         guard case .calling = state, repeats > 0 else { return .none }
         repeats = 0
         return .sendAgain(next: timers.uncapped(doublings: 0, from: now))
     }
 
-    /// Handles timer B, C, D or M, or the time limit after a CANCEL, depending on the state.
+    /// Handles the timer that runs in the present state: B, C, D or M, or the time limit after a CANCEL.
     package mutating func waitEnded() -> Action {
         switch state {
         case .calling, .cancelling:

@@ -1,48 +1,48 @@
 package import SIPGrammar
 package import Timekeeping
 
-/// An INVITE that the daemon received (RFC 3261 section 17.2.1, RFC 6026 section 7.1).
+/// A server transaction of an INVITE that the daemon received (RFC 3261 section 17.2.1, RFC 6026 section 7.1).
 ///
-/// This type does no input or output: the table keeps the response's bytes and the deadlines, and runs the action of
-/// each event.
+/// This type does no input or output: the transaction table stores the bytes and deadlines, and performs the actions
+/// that this type returns.
 package struct InviteServerTransaction: Sendable {
     package enum State: Equatable, Sendable {
-        /// Only provisional responses were sent; the core decides how long this state lasts. The next state is
-        /// `completed` or `accepted`.
+        /// No final response was sent yet. The core decides how long this state lasts, and no timer ends it. The next
+        /// state is `completed` or `accepted`.
         case proceeding
-        /// A 3xx to 6xx was sent, and the transaction waits for its ACK. The next state is `confirmed` or `ended`
-        /// (timer H).
+        /// A 3xx to 6xx was sent, and its ACK has not arrived yet. The next state is `confirmed` or `ended` (timer H).
         case completed
-        /// A 2xx was sent; the core handles its ACK. The next state is `ended` (timer L).
+        /// A 2xx was sent. The core handles the ACK for the 2xx. The next state is `ended` (timer L).
         case accepted
-        /// The ACK was received; its retransmissions are absorbed. The next state is `ended` (timer I).
+        /// The ACK has arrived, and retransmitted ACKs are ignored. The next state is `ended` (timer I).
         case confirmed
         case ended
     }
 
     package enum Action: Equatable, Sendable {
         case none
-        /// Send a 100. The table does not store the 100, because the core can write another.
+        /// Send a 100, which the table does not store, because the core can write it again.
         case sendTrying
-        /// Send a new provisional response and keep it for retransmissions.
+        /// Send a new provisional response, and store it for retransmissions of the INVITE.
         case sendProvisional
-        /// Send a 2xx. The 2xx is not kept, because the callee itself resends it until the ACK.
+        /// Send a further 2xx. The table does not store it, because the callee itself retransmits the 2xx until the ACK
+        /// arrives.
         case sendSuccess
-        /// Send the first 2xx, drop the provisional response, and wait until timer L.
+        /// Send the first 2xx, and wait for further 2xx until timer L. The stored provisional response is dropped.
         case sendFirstSuccess(until: Instant)
-        /// Send a 3xx to 6xx and keep this response. Resend the response at timer G on unreliable transports, and give
-        /// up at timer H.
+        /// Send a 3xx to 6xx and store it. On unreliable transports, send it again at timer G (`again`). Give up at
+        /// timer H (`until`).
         case sendFailure(again: Instant?, until: Instant)
-        /// Send the stored response, if there is one.
+        /// Send the stored response again, if there is one.
         case repeatResponse
-        /// Let the core write the 100 again.
+        /// Let the core write and send the 100 again.
         case repeatTrying
-        /// Timer G fired: resend the stored response, and resend it again at `next`.
+        /// Timer G has fired: send the stored response again now, and next time at `next`.
         case sendAgain(next: Instant)
-        /// Drop the stored response, and absorb ACKs until timer I.
+        /// Drop the stored response, and ignore ACKs until timer I.
         case absorb(until: Instant)
         case end
-        /// Timer H fired: notify the core that no ACK arrived, and end.
+        /// Timer H has fired: tell the core that no ACK arrived, and end.
         case endUnacknowledged
     }
 
@@ -50,7 +50,7 @@ package struct InviteServerTransaction: Sendable {
     private let isReliable: Bool
     /// Whether the last provisional response was a 100.
     private var isTrying = false
-    /// The number of times that timer G has fired.
+    /// How often timer G has fired.
     private var repeats: UInt8 = 0
 
     package init(isReliable: Bool) { self.isReliable = isReliable }
@@ -91,7 +91,7 @@ package struct InviteServerTransaction: Sendable {
         }
     }
 
-    /// Handles timer G.
+    /// Handles timer G: the final response is due to be sent again.
     package mutating func resendDue(_ timers: TransactionTimers, now: Instant) -> Action {
         switch state {
         case .completed:
@@ -101,7 +101,7 @@ package struct InviteServerTransaction: Sendable {
         }
     }
 
-    /// Handles timer H, I or L, depending on the state.
+    /// Handles the timer that runs in the present state: H, I or L.
     package mutating func waitEnded() -> Action {
         switch state {
         case .completed:

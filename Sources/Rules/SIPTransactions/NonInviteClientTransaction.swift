@@ -1,47 +1,49 @@
 package import SIPGrammar
 package import Timekeeping
 
-/// A request other than INVITE that the daemon sent (RFC 3261 section 17.1.2).
+/// A client transaction of a request other than INVITE that the daemon sent (RFC 3261 section 17.1.2).
 ///
-/// This type does no input or output: the table keeps the bytes and the deadlines, and runs the action of each event.
+/// This type does no input or output: the transaction table stores the bytes and deadlines, and performs the actions
+/// that this type returns.
 package struct NonInviteClientTransaction: Sendable {
     package enum State: Equatable, Sendable {
-        /// No response yet. The next state is `proceeding`, `completed` or `ended` (timer F, transport).
+        /// No response has arrived yet. The next state is `proceeding`, `completed` or `ended` (timer F, transport).
         case trying
-        /// A provisional response was received. The next state is `completed` or `ended` (timer F, transport).
+        /// A provisional response has arrived. The next state is `completed` or `ended` (timer F, transport).
         case proceeding
-        /// The final response was received; its retransmissions are absorbed. The next state is `ended` (timer K).
+        /// The final response has arrived, and its retransmissions are ignored. The next state is `ended` (timer K).
         case completed
         case ended
     }
 
     package enum Action: Equatable, Sendable {
         case none
-        /// Send the request. Resend the request at timer E on unreliable transports, and give up at timer F.
+        /// Send the request, and on unreliable transports send it again at timer E (`again`). Give up at timer F
+        /// (`until`).
         case sendRequest(again: Instant?, until: Instant)
-        /// Timer E fired: resend the request, and resend it again at `next`.
+        /// Timer E has fired: send the request again now, and next time at `next`.
         case sendAgain(next: Instant)
         /// Pass a provisional response to the core.
         case tell
-        /// Pass the final response to the core, and absorb its retransmissions until timer K.
+        /// Pass the final response to the core, and ignore its retransmissions until timer K.
         case tellFinal(until: Instant)
-        /// Pass the final response to the core and end.
+        /// Pass the final response to the core, and end. Reliable transports have no retransmissions to wait for.
         case tellFinalAndEnd
         case end
-        /// Notify the core that no final response arrived in time, and end.
+        /// Tell the core that no final response arrived in time, and end.
         case endTimedOut
-        /// Notify the core that the transport failed, and end.
+        /// Tell the core that the transport has failed, and end.
         case endFailed
     }
 
     package private(set) var state = State.trying
     private let isReliable: Bool
-    /// The number of times that timer E has fired.
+    /// How often timer E has fired.
     private var repeats: UInt8 = 0
 
     package init(isReliable: Bool) { self.isReliable = isReliable }
 
-    /// Handles the first event: the core starts the transaction.
+    /// Starts the transaction: the request is sent, and the timers start.
     package func started(_ timers: TransactionTimers, now: Instant) -> Action {
         .sendRequest(
             again: isReliable ? nil : timers.capped(doublings: 0, from: now), until: timers.patience(from: now))
@@ -60,7 +62,7 @@ package struct NonInviteClientTransaction: Sendable {
         }
     }
 
-    /// Handles timer E.
+    /// Handles timer E: the request is due to be sent again.
     package mutating func resendDue(_ timers: TransactionTimers, now: Instant) -> Action {
         switch state {
         case .trying:
@@ -71,14 +73,14 @@ package struct NonInviteClientTransaction: Sendable {
         }
     }
 
-    /// Sends the next copy of the request now and restarts timer E, because the peer is reachable again.
+    /// Handles the return of an unreachable peer: the request is sent again now, and timer E starts again.
     package mutating func peerReturned(_ timers: TransactionTimers, now: Instant) -> Action {
         guard state == .trying, repeats > 0 else { return .none }
         repeats = 0
         return .sendAgain(next: timers.capped(doublings: 0, from: now))
     }
 
-    /// Handles timer F or K, depending on the state.
+    /// Handles the timer that runs in the present state: F or K.
     package mutating func waitEnded() -> Action {
         switch state {
         case .trying, .proceeding:

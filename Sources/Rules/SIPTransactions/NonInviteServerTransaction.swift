@@ -1,38 +1,39 @@
 package import SIPGrammar
 package import Timekeeping
 
-/// A request other than INVITE that the daemon received (RFC 3261 section 17.2.2 as changed by RFC 4320).
+/// A server transaction of a request other than INVITE that the daemon received (RFC 3261 section 17.2.2, changed by
+/// RFC 4320).
 ///
-/// This type does no input or output: the table keeps the response's bytes and the deadlines, and runs the action of
-/// each event.
+/// This type does no input or output: the transaction table stores the bytes and deadlines, and performs the actions
+/// that this type returns.
 package struct NonInviteServerTransaction: Sendable {
     package enum State: Equatable, Sendable {
         /// No response was sent yet. The next state is `proceeding`, `completed`, `unanswered` or `ended`.
         case trying
         /// A 100 was sent. The next state is `completed`, `unanswered` or `ended`.
         case proceeding
-        /// The final response was sent, and each retransmission of the request gets it again. The next state is `ended`
-        /// (timer J).
+        /// The final response was sent, and is sent again for each retransmission of the request. The next state is
+        /// `ended` (timer J).
         case completed
-        /// The core had no answer in time, so no response is sent (RFC 4320 section 4.2). The next state is `ended`
-        /// (timer J).
+        /// The core had no response in time, and no response will be sent (RFC 4320 section 4.2). The next state is
+        /// `ended` (timer J).
         case unanswered
         case ended
     }
 
     package enum Action: Equatable, Sendable {
         case none
-        /// Send the 100 and keep it for retransmissions.
+        /// Send the 100, and store it for retransmissions of the request.
         case sendProvisional
-        /// Keep the 100 and send it at `until`, unless a final response comes first.
+        /// Store the 100, and send it at `until` unless a final response comes first.
         case holdProvisional(until: Instant)
-        /// Send the final response and keep it until timer J.
+        /// Send the final response, and store it for retransmissions until timer J.
         case sendFinal(until: Instant)
-        /// Send the final response and do not keep it.
+        /// Send the final response, and end. Reliable transports have no retransmissions to wait for.
         case sendFinalAndEnd
-        /// Send the kept response.
+        /// Send the stored response again.
         case repeatResponse
-        /// Send no response, and absorb retransmissions until timer J.
+        /// Send no response, and ignore retransmissions of the request until timer J.
         case stayQuiet(until: Instant)
         case end
     }
@@ -46,8 +47,8 @@ package struct NonInviteServerTransaction: Sendable {
         arrival = now
     }
 
-    /// The time at which the client's timer F fires and the client gives up. A transaction without a response ends
-    /// then.
+    /// The time at which the client's timer F fires, so that the client gives up. A transaction without a final
+    /// response ends at this time.
     package func patienceEnd(_ timers: TransactionTimers) -> Instant { timers.patience(from: arrival) }
 
     package func requestRepeated() -> Action {
@@ -68,7 +69,7 @@ package struct NonInviteServerTransaction: Sendable {
         }
     }
 
-    /// Sends the held 100, because its time has come.
+    /// Sends the stored 100, because it may be sent from now on.
     package mutating func provisionalDue() -> Action {
         switch state {
         case .trying:
@@ -78,7 +79,7 @@ package struct NonInviteServerTransaction: Sendable {
         }
     }
 
-    /// Handles timer J, or the time limit for a response, which is the client's timer F.
+    /// Handles timer J or, without a final response, the time at which the client's timer F fires.
     package mutating func waitEnded() -> Action {
         switch state {
         case .trying, .proceeding, .completed, .unanswered:
@@ -88,9 +89,9 @@ package struct NonInviteServerTransaction: Sendable {
         }
     }
 
-    /// Sends or holds a provisional response. Only a 100 is sent, when the client's timer E has reached T2 (RFC 4320
-    /// section 4.1). Over UDP, the RFC forbids an earlier 100. Over a stream, nearly every request is answered before
-    /// that time.
+    /// Sends or delays a provisional response. RFC 4320 section 4.1 allows only a 100, and over UDP only after the
+    /// client's timer E has reached T2. Over streams, the daemon delays a 100 just as long, because nearly every
+    /// request gets its final response before and needs no 100.
     private mutating func provisional(_ status: Status, _ timers: TransactionTimers, now: Instant) -> Action {
         guard status == .trying, state == .trying else { return .none }
         let allowed = timers.provisionalAllowed(from: arrival)

@@ -1,26 +1,26 @@
 /// A record that a ``Slab`` stores.
 protocol SlabRecord {
-    /// The id of the record, which the slab assigns; 0 while the slot is free.
+    /// The id of the record, which the slab assigns. A free slot has the id 0.
     var id: UInt64 { get set }
-    /// Releases all memory of the record.
+    /// Releases the memory of a removed record.
     mutating func vacate()
 }
 
-/// Records in one array, found by ids that are never used twice.
+/// Stores records in one array. Each record has an id, which is never used for a second record.
 ///
 /// An id consists of a 40-bit counter and a 24-bit slot index. By the counter, the slab recognises an old id whose slot
-/// has another record now.
+/// has a new record.
 struct Slab<Record: SlabRecord> {
     static var maximumCount: Int { 1 << 24 }
 
-    /// The records by slot. Callers change records in place, at the slots that ``slot(of:)`` returns.
+    /// The records by slot index. Callers change a record in place, at the slot that ``slot(of:)`` returns.
     var records: [Record] = []
     private var free: [UInt32] = []
     private var lastSerial: UInt64 = 0
 
     var count: Int { records.count - free.count }
 
-    /// Stores the record under a new id and returns its slot index.
+    /// Stores a record with a new id, and returns its slot index.
     mutating func insert(_ record: consuming Record) -> Int {
         lastSerial &+= 1
         let slot: Int

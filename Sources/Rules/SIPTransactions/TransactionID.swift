@@ -4,34 +4,32 @@ package import Collections
 package protocol TransactionID: SerialID {}
 
 extension TransactionID {
-    /// The slot of the transaction in its slab.
+    /// The index of the transaction's slot in its slab.
     @inlinable package var slot: Int { Int(truncatingIfNeeded: rawValue & 0xff_ffff) }
 }
 
-/// The id of a server transaction. A table uses no id twice.
+/// The id of a server transaction. A transaction table uses no id twice.
 package struct ServerTransactionID: TransactionID, Absentable, Sendable {
     package let rawValue: UInt64
     package static var absent: ServerTransactionID { ServerTransactionID(rawValue: 0) }
 
     package init(rawValue: UInt64) { self.rawValue = rawValue }
 
-    /// Compares two ids. This function is written by hand, because the synthesized function uses a witness table in
-    /// other modules.
+    /// Compares two ids. A version from the compiler would use a witness table in other modules, which is slow.
     @inlinable
     package static func == (left: ServerTransactionID, right: ServerTransactionID) -> Bool {
         left.rawValue == right.rawValue
     }
 }
 
-/// The id of a client transaction, which its Via branch contains. A table uses no id twice.
+/// The id of a client transaction, which is part of its Via branch. A transaction table uses no id twice.
 package struct ClientTransactionID: TransactionID, Absentable, Sendable {
     package let rawValue: UInt64
     package static var absent: ClientTransactionID { ClientTransactionID(rawValue: 0) }
 
     package init(rawValue: UInt64) { self.rawValue = rawValue }
 
-    /// Compares two ids. This function is written by hand, because the synthesized function uses a witness table in
-    /// other modules.
+    /// Compares two ids. A version from the compiler would use a witness table in other modules, which is slow.
     @inlinable
     package static func == (left: ClientTransactionID, right: ClientTransactionID) -> Bool {
         left.rawValue == right.rawValue

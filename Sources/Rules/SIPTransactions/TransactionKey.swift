@@ -1,21 +1,22 @@
 import Bytes
 import SIPGrammar
 
-/// The parts of a request that identify its transaction (RFC 3261 section 17.2.3), as 128 bits.
+/// A 128-bit hash of the parts of a request that identify its transaction (RFC 3261 section 17.2.3).
 ///
-/// The parts are hashed with the process's random seed, so that no outsider can make two keys equal. Storing the parts
+/// The hash has a random seed, so that nobody outside this process can make two keys equal. Storing the parts
 /// themselves would need more space and keep the whole message in memory.
 package struct TransactionKey: Hashable, Sendable {
     let low, high: UInt64
 
-    /// The 32 bits that select the bucket in the index. The index then compares the whole key of 128 bits.
+    /// The 32 bits by which the index finds keys. For each key that it finds, the index compares all 128 bits.
     var hash: UInt32 { UInt32(truncatingIfNeeded: low) }
 
-    /// Creates the key.
+    /// Creates the key of a request.
     ///
     /// - Parameters:
     ///   - request: the received request.
-    ///   - method: the method to match: the method of the request, or INVITE for an ACK or a CANCEL.
+    ///   - method: the method of the transaction: the method of the request, but INVITE to find the INVITE of an ACK or
+    ///     CANCEL.
     init(_ request: SIPRequest, as method: Method) {
         var hasher = Hasher()
         hasher.combine(method)
@@ -34,8 +35,8 @@ package struct TransactionKey: Hashable, Sendable {
     }
 
     /// Hashes the parts that identify a transaction by RFC 2543, for a branch without the magic cookie. The To tag is
-    /// left out, because the ACK has the tag of our response, and the CSeq number already distinguishes requests of one
-    /// dialog.
+    /// not among them, because the ACK has the To tag of our response, and the CSeq number already distinguishes the
+    /// requests of a dialog.
     private static func combineElements(of request: SIPRequest, into hasher: inout Hasher) {
         let parts = [request.uri.text, request.callID, request.from.tag ?? .empty, request.via.branch ?? .empty]
         for part in parts {
@@ -47,6 +48,6 @@ package struct TransactionKey: Hashable, Sendable {
 }
 
 extension ByteString {
-    /// Whether the branch starts with the magic cookie and has further characters.
+    /// Whether the branch begins with the magic cookie (RFC 3261 section 8.1.1.7) and has further characters.
     fileprivate var isTransactionID: Bool { count > 7 && hasPrefix("z9hG4bK") }
 }

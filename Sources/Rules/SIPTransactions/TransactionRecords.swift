@@ -4,7 +4,7 @@ import Collections
 import SIPGrammar
 import Timekeeping
 
-/// A server transaction in the table.
+/// A server transaction, as the transaction table stores it.
 struct ServerRecord: SlabRecord, Sendable {
     enum Machine: Sendable {
         case invite(InviteServerTransaction)
@@ -13,51 +13,52 @@ struct ServerRecord: SlabRecord, Sendable {
 
     var id: UInt64 = 0
     let key: TransactionKey
-    /// The flow on which responses are sent.
+    /// The flow on which responses to the request are sent.
     var flow: Flow
     var machine: Machine
-    /// The response that a retransmitted request gets; empty if there is none.
+    /// The response that is sent for a retransmission of the request; empty if there is none.
     var response: [UInt8] = []
-    /// The deadline of timer G, or of a held 100.
+    /// The deadline of timer G; for a request other than INVITE, the time at which its delayed 100 is sent.
     var resend = DeadlineID.none
-    /// The deadline of timer H, I or L, or of the client's timer F.
+    /// The deadline of timer H, I or L; for a request other than INVITE, the deadline of the client's timer F.
     var wait = DeadlineID.none
 
     mutating func vacate() { response = [] }
 }
 
-/// A client transaction in the table.
+/// A client transaction, as the transaction table stores it.
 struct ClientRecord: SlabRecord, Sendable {
     enum Machine: Sendable {
-        /// The id is reserved, but the request is not known yet.
+        /// The id of the transaction is reserved, but no request was sent yet.
         case reserved
         case invite(InviteClientTransaction)
         case nonInvite(NonInviteClientTransaction)
     }
 
     var id: UInt64 = 0
-    /// The places from which a response may come; `nil` before the request was sent.
+    /// The flows on which a response may arrive; `nil` before the request was sent.
     var places: ClientPlaces?
     var machine = Machine.reserved
-    /// The method of the request. A response must have the same method in CSeq.
+    /// The method of the request, which the CSeq of its responses must contain.
     var method = Method.invite
-    /// The request while it is resent, and later the ACK that answers retransmitted final responses.
+    /// The bytes to send again: the request or, after a 3xx to 6xx to an INVITE, its ACK.
     var bytes: [UInt8] = []
-    /// The data for the ACK and the CANCEL of an INVITE, until its final response.
+    /// The INVITE from which ACK and CANCEL are made; `nil` after the final response.
     var invite: SentInvite?
-    /// The INVITE that this transaction cancels, if it is our own CANCEL. The core gets no outputs about a CANCEL.
+    /// The INVITE that this transaction cancels, if the request is the daemon's own CANCEL. The core gets no outputs
+    /// about a CANCEL.
     @PackedOptional var cancelledInvite: ClientTransactionID?
-    /// The deadline of timer A or E.
+    /// The deadline of timer A or E, at which the request is sent again.
     var resend = DeadlineID.none
     /// The deadline of timer B, C, D, F, K or M, or the time limit after a CANCEL.
     var wait = DeadlineID.none
-    /// The slots of the next and the previous transaction on the same flow (see ``ClientsByFlow``); -1 for none.
+    /// The slots of the next and the previous transaction in the list of a flow (see ``ClientsByFlow``); -1 for none.
     var nextOnFlow: Int32 = -1
     var previousOnFlow: Int32 = -1
 
     init(cancelling invite: ClientTransactionID? = nil) { cancelledInvite = invite }
 
-    /// The flow for further messages of the transaction.
+    /// The flow on which further messages of the transaction are sent.
     var flow: Flow? { places?.present }
 
     mutating func vacate() {
@@ -68,11 +69,11 @@ struct ClientRecord: SlabRecord, Sendable {
     }
 }
 
-/// The sent INVITE, and the reasons for its CANCEL. The type is a class, so that other transactions need no memory for
-/// it.
+/// The INVITE that was sent, and the reasons for its CANCEL. This type is a class, so that other transactions need no
+/// memory for it.
 final class SentInvite: Sendable {
     let request: OutgoingRequest
-    /// The Reason values of a CANCEL that waits for the first provisional response.
+    /// The Reason values of a CANCEL that is sent after the first provisional response.
     let reasons: [ByteString]
 
     init(_ request: OutgoingRequest, reasons: [ByteString] = []) {
@@ -81,8 +82,8 @@ final class SentInvite: Sendable {
     }
 }
 
-/// A deadline's action and the slot of its transaction. The end of a transaction cancels its deadlines, so the slot
-/// cannot belong to another transaction.
+/// A deadline: the slot of a transaction, and the job to do there. When a transaction ends, its deadlines are
+/// cancelled, so the slot cannot belong to a later transaction.
 struct TransactionDeadline: Sendable {
     enum Job: UInt8, Sendable { case serverResend, serverWait, clientResend, clientWait }
 

@@ -4,26 +4,27 @@ package import SIPGrammar
 package import Timekeeping
 
 extension TransactionTable {
-    /// Reserves a transaction id, so that the Via can be written before the request's bytes exist; `nil` if the table
-    /// is full.
+    /// Reserves a transaction id, so that the Via can be written before the rest of the request; `nil` if the table is
+    /// full.
     ///
-    /// The core later starts the transaction, or returns the id with ``discard(_:)``.
+    /// The core must start the transaction later, or release the id with ``discard(_:)``.
     package mutating func makeClientTransaction() -> ClientTransactionID? {
         guard clients.count < limits.clientTransactions else { return nil }
         return ClientTransactionID(rawValue: clients.records[clients.insert(ClientRecord())].id)
     }
 
-    /// Releases an id that was reserved but not started. For a started transaction, the method does nothing.
+    /// Releases an id that was reserved and not started. If the transaction was started, the method does nothing.
     package mutating func discard(_ id: ClientTransactionID) {
         guard let slot = clients.slot(of: id.rawValue), case .reserved = clients.records[slot].machine else { return }
         clients.remove(slot: slot)
     }
 
-    /// Sends a request. The topmost Via of the request has the branch of ``BranchKey/appendBranch(for:loopHash:to:)``.
+    /// Sends a request. The topmost Via of the request must have the branch that
+    /// ``BranchKey/appendBranch(for:loopHash:to:)`` writes for the id.
     ///
-    /// The method does nothing if the id was already started or discarded.
+    /// If the id was already started or given back, the method does nothing.
     ///
-    /// - Precondition: the request is not an ACK, which has no transaction.
+    /// - Precondition: the request is not an ACK, because an ACK has no transaction.
     package mutating func start(
         _ id: ClientTransactionID, request: OutgoingRequest, on flow: Flow, now: Instant,
         into out: inout [TransactionOutput]
@@ -33,26 +34,27 @@ extension TransactionTable {
         start(slot, request, on: flow, now: now, into: &out)
     }
 
-    /// The state of an INVITE that an earlier run sent.
+    /// How to resume an INVITE that an earlier run of the daemon sent.
     package enum Resumption: Sendable {
-        /// The INVITE is sent again, so that the phone repeats its last response.
+        /// The INVITE is sent again, so that the phone sends its last response again.
         case sendingAgain
-        /// The connection of the INVITE was closed, so a response can arrive only on another connection.
+        /// The INVITE is not sent again, because its connection was closed. A response to the INVITE can arrive only on
+        /// a new connection.
         case silent
-        /// A 2xx was received, and the phone may resend it.
+        /// A 2xx has already arrived, and the phone may send it again.
         case answered
     }
 
-    /// Resumes an INVITE that an earlier run sent.
+    /// Resumes an INVITE that an earlier run of the daemon sent.
     ///
     /// - Parameters:
-    ///   - request: the sent request, with the topmost Via of that run.
-    ///   - branch: the branch of that Via.
-    ///   - flow: the flow to the phone.
-    ///   - resumption: the state of the INVITE.
-    ///   - now: the time.
-    ///   - out: receives the request, if the request is sent again.
-    /// - Returns: `nil` if the table is full.
+    ///   - request: the INVITE, with the topmost Via that the earlier run wrote.
+    ///   - branch: the branch of this Via.
+    ///   - flow: the flow on which the phone is reached.
+    ///   - resumption: how to resume the INVITE.
+    ///   - now: the present time.
+    ///   - out: receives the INVITE, if it is sent again.
+    /// - Returns: the new transaction; `nil` if the table is full.
     package mutating func resume(
         _ request: OutgoingRequest, branch: ByteString, on flow: Flow, _ resumption: Resumption, now: Instant,
         into out: inout [TransactionOutput]
@@ -75,10 +77,11 @@ extension TransactionTable {
         return id
     }
 
-    /// The transaction that a response belongs to, found by ``client(of:)``.
+    /// The transaction of a response, found by ``client(of:)``.
     package struct ClientMatch: Sendable {
         fileprivate let slot: Int
-        /// The transaction of the request. For a response to our CANCEL, it is the transaction of the cancelled INVITE.
+        /// The transaction of the request; for a response to the daemon's CANCEL, the transaction of the cancelled
+        /// INVITE.
         package let client: ClientTransactionID
     }
 
@@ -89,49 +92,50 @@ extension TransactionTable {
         return ClientMatch(slot: slot, client: clients.records[slot].cancelledInvite ?? own)
     }
 
-    /// The flow of the request, or the present flow of its peer.
+    /// The flow for further messages to the peer of a transaction.
     ///
     /// - Precondition: the table has not changed since the match was found.
     package func flow(of match: ClientMatch) -> Flow? { clients.records[match.slot].flow }
 
-    /// Whether a response on this flow is accepted, by the rules of ``ClientPlaces``.
+    /// Whether a response that arrived on the given flow is accepted, by the rules of ``ClientPlaces``.
     ///
     /// - Parameters:
     ///   - flow: the flow of the response.
     ///   - match: the transaction of the response. The table must not have changed since the match was found.
-    ///   - sender: evaluated only if the flow is no place of the request.
+    ///   - sender: the sender of the response, evaluated only if the flow is unexpected.
     /// - Returns: whether the response is accepted.
     package func accepts(
         responseFrom flow: Flow, to match: ClientMatch, by sender: @autoclosure () -> ClientPlaces.Sender
     ) -> Bool {
         guard let places = clients.records[match.slot].places else { return false }
-        // When an INVITE's peer moves, only the INVITE's record has the new flow, not the record of its CANCEL.
+        // If the peer of an INVITE has moved, the record of the INVITE knows the new flow, but the record of its CANCEL
+        // does not.
         guard let invite = clients.records[match.slot].cancelledInvite, !places.includes(flow),
             let slot = clients.slot(of: invite.rawValue), let all = clients.records[slot].places
         else { return places.accepts(responseFrom: flow, by: sender()) }
         return all.accepts(responseFrom: flow, by: sender())
     }
 
-    /// Notes that the connection of a request was closed. The transaction stays, because a response may come on another
-    /// connection.
+    /// Notes that the connection of a request was closed. The transaction does not end, because a response may arrive
+    /// on another connection.
     package mutating func connectionEnded(of id: ClientTransactionID) {
         guard let slot = clients.slot(of: id.rawValue) else { return }
         clients.records[slot].places?.connectionEnded()
     }
 
-    /// Whether the transaction continues although its connection was closed.
+    /// Whether the connection of the request was closed and the transaction still waits for a response.
     package func wasLost(_ id: ClientTransactionID) -> Bool {
         guard let slot = clients.slot(of: id.rawValue) else { return false }
         return clients.records[slot].places?.wasLost == true
     }
 
-    /// Notes that the phone that got this request now gets another request on another flow.
+    /// Notes that a phone that got this request gets a later request on a different flow.
     package mutating func calledAnew(_ id: ClientTransactionID, by flow: Flow) {
         guard let slot = clients.slot(of: id.rawValue) else { return }
         clients.records[slot].places?.calledAnew(by: flow)
     }
 
-    /// Handles a response without a check of its source.
+    /// Handles a response, and does not check who sent it.
     package mutating func responseReceived(
         _ response: SIPResponse, now: Instant, into out: inout [TransactionOutput]
     ) {
@@ -142,7 +146,7 @@ extension TransactionTable {
         responseReceived(response, of: match, now: now, into: &out)
     }
 
-    /// Handles the response to a request, after the core has checked the response's source.
+    /// Handles a response, after the core has checked who sent it.
     ///
     /// - Precondition: the table has not changed since the match was found.
     package mutating func responseReceived(
@@ -162,17 +166,17 @@ extension TransactionTable {
         }
     }
 
-    /// Cancels an INVITE. Sends the CANCEL now if the INVITE had a provisional response, otherwise after the first
+    /// Cancels an INVITE. The CANCEL is sent now if a provisional response has arrived, otherwise after the first
     /// provisional response (RFC 3261 section 9.1).
     ///
-    /// The call has no effect after the final response, on requests other than INVITE, and on an id that was not
-    /// started. The INVITE ends after its final response, or times out if no final response arrives within 64*T1.
+    /// The method does nothing after the final response, for a request other than INVITE, and for an id that was not
+    /// started. The INVITE ends after its final response, or times out if none arrives within 64*T1.
     ///
     /// - Parameters:
-    ///   - id: the INVITE's transaction.
-    ///   - reasons: values of Reason header fields (RFC 3326). If the function is called twice, the values of the first
-    ///     call are used.
-    ///   - now: the time.
+    ///   - id: the transaction of the INVITE.
+    ///   - reasons: the values of Reason header fields (RFC 3326). If the method is called twice, the values of the
+    ///     first call are used.
+    ///   - now: the present time.
     ///   - out: receives the CANCEL.
     package mutating func cancel(
         _ id: ClientTransactionID, reasons: [ByteString], now: Instant, into out: inout [TransactionOutput]
@@ -187,13 +191,13 @@ extension TransactionTable {
         perform(action, slot, nil, now: now, into: &out)
     }
 
-    /// Stops resending an INVITE that had no response. If a response still arrives, the INVITE is cancelled.
+    /// Stops the retransmissions of an INVITE without a response. If a response still arrives, the INVITE is cancelled.
     package mutating func giveUp(_ id: ClientTransactionID, now: Instant, into out: inout [TransactionOutput]) {
         cancel(id, reasons: [], now: now, into: &out)
         if let slot = clients.slot(of: id.rawValue) { deadlines.cancel(clients.records[slot].resend) }
     }
 
-    /// Handles a request that could not be sent.
+    /// Handles the failure to send a request.
     package mutating func transportFailed(
         _ id: ClientTransactionID, now: Instant, into out: inout [TransactionOutput]
     ) {
@@ -201,13 +205,14 @@ extension TransactionTable {
         transportFailed(slot, now: now, into: &out)
     }
 
-    /// The active transactions whose current flow is this one.
+    /// The active client transactions whose further messages are sent on this flow.
     package func clients(on flow: Flow) -> [ClientTransactionID] {
         flows.slots(on: flow, in: clients.records).map { ClientTransactionID(rawValue: clients.records[$0].id) }
     }
 
-    /// Changes the flow of an INVITE, because its peer is now reached on another flow of the same transport. Later
-    /// messages of the transaction use the new flow. A CANCEL that was already sent is sent again on the new flow.
+    /// Changes the flow of an INVITE, because its peer is now reached on a different flow of the same transport. Later
+    /// messages of the transaction are sent on the new flow. A CANCEL that was already sent is sent again on the new
+    /// flow.
     package mutating func move(
         _ id: ClientTransactionID, to flow: Flow, now: Instant, into out: inout [TransactionOutput]
     ) {
@@ -220,7 +225,7 @@ extension TransactionTable {
         if machine.state == .cancelling { sendCancel(slot, now: now, into: &out) }
     }
 
-    /// Notes that the peer is reachable again. If the request is still being resent, the next copy is sent immediately.
+    /// Handles the return of an unreachable peer. If the request has not been answered yet, a copy of it is sent now.
     package mutating func peerReturned(
         _ id: ClientTransactionID, now: Instant, into out: inout [TransactionOutput]
     ) {
@@ -394,7 +399,8 @@ extension TransactionTable {
         sendRequest(clients.records[slot].bytes, slot, into: &out)
     }
 
-    /// Stops resending the INVITE, which may be pending for a long time, so only the parts for ACK and CANCEL are kept.
+    /// Stops sending the INVITE again, and keeps only the parts of it for ACK and CANCEL, because the final response
+    /// may take long.
     private mutating func stopCalling(_ slot: Int) {
         deadlines.cancel(clients.records[slot].resend)
         clients.records[slot].bytes = []
@@ -403,7 +409,8 @@ extension TransactionTable {
         clients.records[slot].invite = SentInvite(essence, reasons: invite.reasons)
     }
 
-    /// Drops the request after its final response. `bytes` is the ACK for retransmissions of that response.
+    /// Drops the request after its final response. `bytes` is the ACK that answers retransmissions of the final
+    /// response, if they need one.
     private mutating func rest(_ slot: Int, answeringWith bytes: [UInt8], until: Instant) {
         deadlines.cancel(clients.records[slot].resend)
         clients.records[slot].bytes = bytes
@@ -454,7 +461,7 @@ extension TransactionTable {
         if let flow = clients.records[slot].flow { flows.remove(slot, on: flow, in: &clients.records) }
         if !inherited.isEmpty { inherited.remove(ClientTransactionID(rawValue: clients.records[slot].id)) }
         if let invite = clients.records[slot].cancelledInvite {
-            // A later CANCEL of the same INVITE may have replaced this CANCEL.
+            // A later CANCEL of the same INVITE may already be in `cancellations` in place of this CANCEL.
             if cancellations[invite]?.rawValue == clients.records[slot].id { cancellations[invite] = nil }
         } else {
             out.append(.clientEnded(ClientTransactionID(rawValue: clients.records[slot].id)))
@@ -474,7 +481,7 @@ extension TransactionTable {
 }
 
 extension Method {
-    /// A copy of the method that does not refer to the message from which it was read.
+    /// A copy of the method that keeps no reference to the message from which it was read.
     fileprivate func compacted() -> Method {
         if case .other(let name) = self { .other(name.compacted()) } else { self }
     }

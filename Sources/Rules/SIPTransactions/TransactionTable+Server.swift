@@ -4,9 +4,9 @@ package import SIPGrammar
 package import Timekeeping
 
 extension TransactionTable {
-    /// Finds the transaction of a request (RFC 3261 section 17.2.3). The method creates no transaction.
+    /// Finds the transaction that a received request belongs to (RFC 3261 section 17.2.3), without creating one.
     ///
-    /// `out` receives the stored response if the request is a retransmission.
+    /// If the request is a retransmission, `out` receives the stored response.
     package mutating func requestReceived(
         _ request: SIPRequest, now: Instant, into out: inout [TransactionOutput]
     ) -> RequestMatch {
@@ -18,17 +18,16 @@ extension TransactionTable {
         return .cancel(key, of: invite.map { ServerTransactionID(rawValue: servers.records[$0].id) })
     }
 
-    /// Creates the transaction of a new request. The table does not store the request itself. Responses are sent on
-    /// `flow`.
+    /// Creates the transaction of a new request. The table does not store the request itself.
     ///
     /// - Parameters:
-    ///   - key: the result of ``requestReceived(_:now:into:)`` for this request.
+    ///   - key: the key that ``requestReceived(_:now:into:)`` returned for this request.
     ///   - request: the received request.
-    ///   - cancelled: the INVITE that the request cancels, if it is a CANCEL. A CANCEL of an INVITE in the table is
-    ///     accepted beyond the limit. A BYE is accepted beyond the limit too, up to ``TransactionLimits/keptForByes``.
-    ///   - flow: the flow for responses.
-    ///   - now: the time.
-    /// - Returns: `nil` if the table is full, so that the core answers 503 without a transaction.
+    ///   - cancelled: the INVITE that the request cancels, if it is a CANCEL. The CANCEL of an INVITE in the table is
+    ///     accepted even if the table is full. So is a BYE, up to ``TransactionLimits/keptForByes``.
+    ///   - flow: the flow on which responses are sent.
+    ///   - now: the present time.
+    /// - Returns: the id; `nil` if the table is full, so that the core answers 503 without a transaction.
     package mutating func begin(
         _ key: TransactionKey, for request: SIPRequest, cancelling cancelled: ServerTransactionID? = nil,
         respondOn flow: Flow, now: Instant
@@ -38,14 +37,14 @@ extension TransactionTable {
         return insertServer(request, key: key, flow: flow, now: now)
     }
 
-    /// Sends a response of the core, unless the transaction delays or drops it.
+    /// Sends a response from the core, unless the transaction must delay or drop it.
     ///
-    /// For a request other than INVITE, a 100 is sent only after 3.5 s, and no other provisional response is sent. A
-    /// 408 to such a request is not sent either, and only ends the wait for an answer (RFC 4320). After a final
-    /// response, only further 2xx to an INVITE are sent (RFC 6026). A transaction that has ended sends nothing.
+    /// For a request other than INVITE, a 100 is sent only after 3.5 s, and other provisional responses are dropped. A
+    /// 408 to a request other than INVITE is dropped, too, and only ends the wait for a response (RFC 4320). After a
+    /// final response, only further 2xx to an INVITE are sent (RFC 6026). A transaction that has ended sends nothing.
     ///
-    /// The core need not write a delayed 100 in advance. If `bytes` is empty, ``TransactionOutput/provisionalDue(_:)``
-    /// reports that the 100 is due, which is rare.
+    /// The core need not write a delayed 100 in advance: if `bytes` is empty, ``TransactionOutput/provisionalDue(_:)``
+    /// tells the core when the 100 must be written, which is rare.
     package mutating func respond(
         _ id: ServerTransactionID, status: Status, bytes: [UInt8], now: Instant, into out: inout [TransactionOutput]
     ) {
@@ -64,10 +63,10 @@ extension TransactionTable {
 
     // MARK: Transactions of an earlier run
 
-    /// Resumes the INVITE of an earlier run, whose sender has received at least a 100. Further responses are sent on
-    /// `flow`.
+    /// Resumes the server transaction of an INVITE from an earlier run of the daemon. The caller has already got at
+    /// least a 100.
     ///
-    /// - Returns: `nil` if the table is full or already has the transaction.
+    /// - Returns: the id; `nil` if the table is full or already has the transaction.
     package mutating func resume(_ request: SIPRequest, respondOn flow: Flow, now: Instant) -> ServerTransactionID? {
         let key = TransactionKey(request, as: .invite)
         guard serverSlot(of: key) == nil,
@@ -79,8 +78,8 @@ extension TransactionTable {
         return id
     }
 
-    /// Changes the flow for responses to an INVITE, because its sender is now reached on another flow. The last
-    /// response may have been lost, so it is sent again on the new flow.
+    /// Changes the flow for responses to an INVITE, because its sender is now reached on a different flow. The last
+    /// response is sent again on the new flow, because it may have been lost.
     package mutating func move(_ id: ServerTransactionID, to flow: Flow, into out: inout [TransactionOutput]) {
         guard let slot = servers.slot(of: id.rawValue), servers.records[slot].flow != flow else { return }
         servers.records[slot].flow = flow
@@ -117,8 +116,8 @@ extension TransactionTable {
         }
     }
 
-    /// Drops the completed transaction that was answered first, because its timer J fired or a newer transaction needs
-    /// its memory.
+    /// Ends the completed transaction that was answered first, because its timer J has fired or there are too many
+    /// completed transactions.
     mutating func dropOldestCompleted(into out: inout [TransactionOutput]) {
         guard let first = completed.popFirst(), let slot = servers.slot(of: first.id.rawValue) else { return }
         serverWaitEnded(slot, into: &out)
@@ -236,7 +235,7 @@ extension TransactionTable {
         }
     }
 
-    /// Stores a response without spare capacity, because it may stay in memory for a long time.
+    /// Stores a response without unused capacity, because it may stay in memory for a long time.
     private mutating func keep(_ bytes: [UInt8], _ slot: Int) {
         guard bytes.capacity - bytes.count > 32 else {
             servers.records[slot].response = bytes

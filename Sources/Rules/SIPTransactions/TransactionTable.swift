@@ -2,27 +2,28 @@ import Addressing
 import Collections
 package import Timekeeping
 
-/// The limits of a transaction table.
+/// The limits for the number of transactions in a table.
 package struct TransactionLimits: Sendable {
-    /// The maximum number of server transactions. The CANCEL of an INVITE in the table is accepted beyond the limit.
+    /// The maximum number of server transactions. The CANCEL of an INVITE in the table is accepted even beyond this
+    /// number.
     package var serverTransactions = 400_000
-    /// The number of server transactions beyond the limit that only BYEs may use, so that calls can end when the table
-    /// is full.
+    /// The number of server transactions beyond the maximum that only BYEs may use, so that calls can end even if the
+    /// table is full.
     package var keptForByes = 50_000
     /// The maximum number of completed server transactions, other than INVITE, that wait for retransmissions (timer J).
-    /// Beyond the limit, the oldest is dropped, and a late retransmission of its request is served as a new request.
+    /// If more transactions wait, the oldest ends, and a late retransmission of its request counts as a new request.
     package var completedNonInvite = 16_384
-    /// The maximum number of client transactions, including reserved ones. The CANCEL of a transaction in the table is
-    /// sent beyond the limit.
+    /// The maximum number of client transactions, including reserved ones. The CANCEL of an INVITE in the table is sent
+    /// even beyond this number.
     package var clientTransactions = 1_000_000
 
     package init() {}
 }
 
-/// All transactions of one shard (RFC 3261 section 17 with RFC 4320 and RFC 6026), and their timers.
+/// All transactions of one shard, with their timers (RFC 3261 section 17 with RFC 4320 and RFC 6026).
 ///
-/// The table performs no input or output itself. The caller reports requests, responses, orders of the core and the
-/// time. The table appends its orders to the outputs, in order.
+/// The table performs no input or output. The caller passes it requests, responses, orders of the core and the time.
+/// The table appends its orders to the outputs, in order.
 package struct TransactionTable: ~Copyable, Sendable {
     package var timers: TransactionTimers
     let limits: TransactionLimits
@@ -30,14 +31,15 @@ package struct TransactionTable: ~Copyable, Sendable {
 
     var servers = Slab<ServerRecord>()
     var serverIndex = SlotIndex()
-    /// The completed server transactions, other than INVITE, in the order of their answers. Their timers J fire in this
-    /// order, so the queue replaces the timers.
+    /// The completed server transactions, other than INVITE, in the order of their final responses. The timers J fire
+    /// in this order, so a queue is enough for them.
     var completed = Queue<(id: ServerTransactionID, until: Instant)>()
 
     var clients = Slab<ClientRecord>()
     var inherited = InheritedBranches()
     var flows = ClientsByFlow()
-    /// The transactions of our CANCELs, by the INVITE that each one cancels and whose branch it has.
+    /// The transactions of the daemon's CANCELs. The key of an entry is the INVITE that the CANCEL cancels, because
+    /// both have the same branch.
     var cancellations: [ClientTransactionID: ClientTransactionID] = [:]
 
     var deadlines = DeadlineQueue<TransactionDeadline>()
@@ -57,7 +59,7 @@ package struct TransactionTable: ~Copyable, Sendable {
     package var serverCount: Int { servers.count }
     package var clientCount: Int { clients.count }
 
-    /// The time at which ``deadlineReached(now:into:)`` must be called next. Perhaps nothing is due then.
+    /// The time at which ``deadlineReached(now:into:)`` must be called next, even if no timer fires at that time.
     package var nextDeadline: Instant? {
         guard let first = completed.first else { return deadlines.nextDeadline }
         return min(first.until, deadlines.nextDeadline ?? .distantFuture)

@@ -1,10 +1,12 @@
 package import Timekeeping
 
-/// The times T1, T2 and T4 of RFC 3261 section 17.1.1.1, timer C of section 16.6, and the timers that depend on them.
+/// The times T1, T2 and T4 of RFC 3261 section 17.1.1.1, timer C of section 16.6, and the timers that are calculated
+/// from them.
 ///
-/// Comments in this module name timers A to M. The long timers B, D, F, H, J, L and M are all 64*T1.
+/// Comments in this module call the timers A to M. The long timers B, D, F, H, J, L and M are all 64*T1.
 package struct TransactionTimers: Sendable {
-    /// The times T1, T2 and T4 in nanoseconds, because adding a `Duration` to an instant costs a 128-bit division.
+    /// The times T1, T2 and T4 in nanoseconds. The times are stored as nanoseconds, because adding a `Duration` to an
+    /// instant would need a 128-bit division.
     private let first, cap, linger: Int64
     private var ring: Int64 = 0
 
@@ -14,12 +16,13 @@ package struct TransactionTimers: Sendable {
         set { ring = (Instant(nanoseconds: 0) + newValue).nanoseconds }
     }
 
-    /// Creates the timers.
+    /// Creates the timers from T1, T2 and T4.
     ///
     /// - Parameters:
-    ///   - t1: the estimated round-trip time.
-    ///   - t2: the longest interval between retransmissions of requests other than INVITE.
-    ///   - t4: how long a message may stay in the network.
+    ///   - t1: the estimated round-trip time (T1).
+    ///   - t2: the maximum interval between retransmissions of requests other than INVITE, and of responses to INVITE
+    ///     (T2).
+    ///   - t4: the maximum time for which a message stays in the network (T4).
     package init(t1: Duration = .milliseconds(500), t2: Duration = .seconds(4), t4: Duration = .seconds(5)) {
         let origin = Instant(nanoseconds: 0)
         first = (origin + t1).nanoseconds
@@ -29,40 +32,41 @@ package struct TransactionTimers: Sendable {
         precondition(first > 0 && cap >= first && linger >= 0, "T1 > 0 and T2 >= T1 are assumed by the machines")
     }
 
-    /// The end of a transaction's wait for its peer: `now` plus 64*T1.
+    /// The time at which a transaction stops waiting for its peer: `now` plus 64*T1.
     package func patience(from now: Instant) -> Instant {
         now.later(by: first.multipliedReportingOverflow(by: 64).partialValue)
     }
 
-    /// The time at which timer C fires.
+    /// The time at which timer C fires if it starts now.
     func ringEnd(from now: Instant) -> Instant { now.later(by: ring) }
 
-    /// The time after which no late message can be in flight: `now` plus T4.
+    /// The time after which no retransmission can arrive any more: `now` plus T4.
     func quiet(from now: Instant) -> Instant { now.later(by: linger) }
 
-    /// Rounds the end of a transaction that only waits for late messages (timers D, I, J, K, L and M) up to a tenth of
-    /// a second. Nobody waits for the exact end, and many transactions then end together in one turn of the loop.
+    /// Rounds the end of a transaction that only waits for retransmissions (timers D, I, J, K, L and M) up to a tenth
+    /// of a second. Many transactions end together at such a time, and none needs its exact end.
     static func shared(_ end: Instant) -> Instant {
         let tenth: Int64 = 100_000_000
         let late = end.nanoseconds % tenth
         return late > 0 ? end.later(by: tenth - late) : end
     }
 
-    /// The time `now` plus T2, the longest interval of retransmissions.
+    /// The time of a retransmission after the maximum interval: `now` plus T2.
     func slowest(from now: Instant) -> Instant { now.later(by: cap) }
 
-    /// The next retransmission of an INVITE (timer A): `now` plus T1, doubled `doublings` times without a limit.
+    /// The time of the next retransmission by timer A: `now` plus T1, doubled `doublings` times without a limit.
     func uncapped(doublings: UInt8, from now: Instant) -> Instant {
         now.later(by: doublings < 20 ? first << doublings : first << 20)
     }
 
-    /// The next retransmission by timer E or G: `now` plus T1, doubled `doublings` times but at most T2.
+    /// The time of the next retransmission by timer E or G: `now` plus T1, doubled `doublings` times, but at most `now`
+    /// plus T2.
     func capped(doublings: UInt8, from now: Instant) -> Instant {
         now.later(by: min(doublings < 20 ? first << doublings : cap, cap))
     }
 
-    /// The earliest time for a 100 to a request other than INVITE over UDP: when the client's timer E reaches T2 (RFC
-    /// 4320 section 4.1).
+    /// The earliest time for a 100 to a request other than INVITE, by RFC 4320 section 4.1: the time at which the
+    /// client's timer E reaches T2.
     func provisionalAllowed(from arrival: Instant) -> Instant {
         var sum: Int64 = 0
         var interval = first

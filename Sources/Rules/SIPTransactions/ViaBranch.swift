@@ -1,6 +1,6 @@
 package import Bytes
 
-/// The random secret key that marks the Via branches of this process.
+/// The random secret key with which the Via branches of this process are made.
 package struct BranchKey: Sendable {
     fileprivate let first, second: UInt64
 
@@ -9,7 +9,7 @@ package struct BranchKey: Sendable {
         self.second = second
     }
 
-    /// A keyed hash of two words, which nobody can compute without the key.
+    /// A keyed hash of two words. Nobody can compute the hash without the key.
     package func hash(_ word0: UInt64, _ word1: UInt64) -> UInt64 {
         var hash = KeyedHash(self)
         hash.mix(word0)
@@ -17,21 +17,22 @@ package struct BranchKey: Sendable {
         return hash.value
     }
 
-    /// Appends the branch parameter for the Via of a transaction's request. The branch contains the hash that detects
-    /// loops (RFC 5393 section 4.2.2).
+    /// Appends the branch for the Via of a client transaction's request. The branch contains `loopHash`, by which the
+    /// daemon detects loops (RFC 5393 section 4.2.2).
     package func appendBranch(for id: ClientTransactionID, loopHash: UInt64, to out: inout ByteSink) {
         ViaBranch(id: id, loopHash: loopHash).append(to: &out, self)
     }
 
-    /// The loop hash of a branch from this process; `nil` for any other branch, including a forged one.
+    /// The loop hash in a branch that this process made; `nil` for any other branch, including a forged one.
     package func loopHash(inBranch branch: ByteString) -> UInt64? { ViaBranch(branch, self)?.loopHash }
 }
 
-/// The branch parameter of the daemon's own Via: the magic cookie, 40 bits of keyed hash, the transaction's id, and the
-/// loop hash.
+/// The branch in the daemon's own Via: the magic cookie, 40 bits of keyed hash, the transaction's id, and the loop
+/// hash.
 ///
-/// The branch in a response identifies its transaction without a table. Nobody can forge a branch without having seen
-/// it. The numbers are written in digits and lower-case letters, five bits each, because some peers change the case.
+/// The id in the branch identifies the transaction of a response without a table. Nobody can forge a branch without
+/// having seen it. The numbers in the branch are written in digits and lower-case letters, five bits each, because some
+/// peers change the case.
 struct ViaBranch: Equatable, Sendable {
     let id: ClientTransactionID
     let loopHash: UInt64
@@ -74,7 +75,7 @@ struct ViaBranch: Equatable, Sendable {
 }
 
 extension ViaBranch {
-    /// Parses a branch; `nil` if the branch was not created with this key.
+    /// Parses a branch; `nil` if the branch was not made with this key.
     init?(_ text: ByteString, _ key: BranchKey) {
         guard text.count == Self.length, text[0..<7].equalsIgnoringCase("z9hg4bk"),
             let seal = Self.number(text, at: 7..<15), let id = Self.number(text, at: 15..<28),
@@ -85,7 +86,7 @@ extension ViaBranch {
     }
 }
 
-/// The hash SipHash-2-4 over a sequence of words, which is fast and which nobody can compute without the key.
+/// The hash SipHash-2-4 over a sequence of words. The hash is fast, and nobody can compute it without the key.
 package struct KeyedHash {
     private var v0, v1, v2, v3: UInt64
     private var count: UInt64 = 0
@@ -102,7 +103,7 @@ package struct KeyedHash {
         add(word)
     }
 
-    /// The hash of all words so far.
+    /// The hash of all words that were mixed in so far.
     package var value: UInt64 {
         var last = self
         last.add(count << 56)

@@ -3,13 +3,13 @@ import ProxyPolicy
 package import Registration
 package import SIPGrammar
 
-/// The Diversion header fields of an INVITE (RFC 5806): the users who have diverted the call, the latest first.
+/// The Diversion header fields of an INVITE (RFC 5806): the users who have diverted the call, the latest user first.
 package struct Diversions {
     private var entries: [(aor: AddressOfRecord, reason: ByteString)] = []
     /// How often the call was diverted, according to the Diversion fields.
     package private(set) var count = 0
 
-    /// The maximum number of diversions before a call is not forwarded any more.
+    /// The maximum number of diversions, after which a call is not forwarded any more.
     package static let most = 5
     /// The reason that this daemon writes into the Diversion field of a forwarded call.
     package static let reason = ByteString("unavailable")
@@ -20,7 +20,7 @@ package struct Diversions {
             for value in Self.values(in: row) {
                 count += 1
                 guard entries.count < 2 * Self.most, let address = NameAddress(value) else { continue }
-                // One Diversion field may represent several diversions (section 4.2).
+                // One Diversion field may stand for several diversions (RFC 5806 section 4.2).
                 if let further = address.parameters.value(of: "counter")?.decimal(as: UInt8.self), further > 1 {
                     count += Int(further) - 1
                 }
@@ -33,13 +33,14 @@ package struct Diversions {
     /// Whether this user has already diverted the call.
     package func names(_ aor: AddressOfRecord) -> Bool { entries.contains { $0.aor == aor } }
 
-    /// Whether this daemon has already forwarded the call for this user. The daemon recognises its own Diversion field
-    /// by the reason, which is the same in each.
+    /// Whether this daemon has already forwarded the call for this user.
+    ///
+    /// The daemon recognises a Diversion field of its own by the reason, which is the same in each of them.
     package func comesBack(to aor: AddressOfRecord) -> Bool {
         entries.contains { $0.aor == aor && $0.reason.equalsIgnoringCase(Self.reason) }
     }
 
-    /// The Diversion field that this daemon adds to a forwarded call.
+    /// The Diversion field that this daemon adds to a call that it forwards for the user.
     package static func field(for aor: AddressOfRecord) -> AddedField {
         var value: [UInt8] = Array("<sip:".utf8)
         value.append(escapingUser: aor.user)
@@ -47,7 +48,7 @@ package struct Diversions {
         return AddedField("Diversion", ByteString(value))
     }
 
-    /// The values of a header field. Commas separate the values, except inside quotes and brackets.
+    /// The values of a header field that are separated by commas, except commas inside quotes and brackets.
     private static func values(in row: ByteString) -> [ByteString] {
         var values: [ByteString] = []
         var (start, index) = (0, 0)

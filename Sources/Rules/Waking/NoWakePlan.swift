@@ -8,17 +8,19 @@ package enum NoWakePlan: Equatable {
     case answer(Status)
     /// The caller gets 302 with this Contact.
     case redirect(ByteString)
-    /// The INVITE is sent to this URI through the upstream. If the destination refuses, the caller gets the status.
+    /// The INVITE is sent to this URI through the upstream; if the destination refuses the call, the caller gets the
+    /// status.
     case forward(ByteString, orElse: Status)
 
-    /// The facts about a call that, together with the settings, decide its treatment.
+    /// The facts about a call that decide, together with the settings, how the call is treated if no phone wakes.
     package struct Circumstances {
-        /// Whether the call came from a trusted peer. Only a trusted peer is redirected, because a phone would send its
-        /// credentials to the host of the URI.
+        /// Whether the call came from a trusted peer.
+        ///
+        /// Only a trusted peer is redirected, because a phone would send its credentials to the host in the new URI.
         package var isTrusted: Bool
         /// Whether the settings name an upstream, and the upstream is not known to be down.
         package var hasUpstream: Bool
-        /// Whether the call was diverted too often, or was already diverted by this user.
+        /// Whether the call was diverted too often, or was already diverted by the called user.
         package var wasDiverted: Bool
 
         package init(isTrusted: Bool, hasUpstream: Bool, wasDiverted: Bool) {
@@ -44,7 +46,7 @@ package enum NoWakePlan: Equatable {
 
     package var forwards: Bool { if case .forward = self { true } else { false } }
 
-    /// The status that the caller gets if the call ends without a forward.
+    /// The final status for the caller, unless the call is forwarded with success.
     package var status: Status {
         switch self {
         case .answer(let status), .forward(_, let status): status
@@ -52,7 +54,7 @@ package enum NoWakePlan: Equatable {
         }
     }
 
-    /// The header fields to add to the final response.
+    /// The header fields to add to the final response: the Contact of a redirect.
     package var fields: [AddedField] {
         guard case .redirect(let uri) = self else { return [] }
         return [AddedField("Contact", ByteString("<\(uri)>"))]

@@ -7,19 +7,20 @@ package import Timekeeping
 /// Lists all work that waits for a device: calls, requests inside dialogs, ended calls, callers, messages and lists of
 /// missed calls.
 ///
-/// The desk has one record for each device. The engine reports each wait when it begins and ends, and each change of
-/// the device. When the device registers or shows life, the desk returns ``Release`` values in a fixed order, and the
-/// engine carries them out. The desk also knows on which flow a sign of life belongs to the device.
+/// The engine reports the begin and the end of each wait, and each change of the device. When a device registers or
+/// shows life, the desk returns ``Release`` values in a fixed order, and the engine carries them out. The desk also
+/// knows on which flow a sign of life belongs to the device.
 package struct WakeDesk: ~Copyable {
-    /// The wake records: how long phones took to register after earlier pushes.
+    /// The records of how long each phone took to register after earlier pushes.
     package var records = WakeRecords()
     /// Work that may continue, because its device has registered or shown life.
     package enum Release {
-        /// A call of an earlier run that the device made, and whose responses are now sent to the device.
+        /// A call that the device made in an earlier run, whose responses are now sent to the device.
         case caller(ProxiedRequest)
-        /// Calls that ended before the device registered. The device gets the INVITE and the CANCEL of each call.
+        /// Calls that ended before the device registered, so that the device gets the INVITE and the CANCEL of each
+        /// call.
         case endedCalls(ShortList<EndedCall>)
-        /// A call that is offered to the device, or a request inside the device's dialog.
+        /// A call that is offered to the device, or a request inside a dialog with the device.
         case call(ProxiedRequest)
         /// Messages that wait for the device.
         case messages
@@ -28,27 +29,27 @@ package struct WakeDesk: ~Copyable {
     }
 
     private struct Device {
-        /// The calls, oldest first, whose branches for this device are active.
+        /// The calls that have an active branch for this device, oldest first.
         var calls = ShortList<ProxiedRequest>()
         /// The flow on which the device has registered, if this flow is watched.
         var flow: Flow?
-        /// The slot of the next device with the same watched flow, because a phone may have several accounts.
+        /// The slot of the next device with the same watched flow, since a phone may have several accounts.
         var next: UInt32?
         var further = BoxedOptional<Further>()
     }
 
-    /// The kinds of waits that few devices have.
+    /// The kinds of waiting work that few devices have.
     private struct Further {
         var callers = ShortList<ProxiedRequest>()
         var endedCalls = ShortList<EndedCall>()
-        /// Whether the device did not accept a message, or could not be reached, so that it gets no message before it
+        /// Whether the device did not accept a message or could not be reached, so that it gets no message before it
         /// registers again.
         var isAsleep = false
         /// Whether a push for messages was sent since the device last registered.
         var wasWoken = false
-        /// The INVITEs, sent after the end of their calls, whose responses the list of missed calls waits for.
+        /// The INVITEs, sent after the end of their calls, for whose responses the list of missed calls waits.
         var farewells: Set<ClientTransactionID> = []
-        /// The time at which the list of missed calls stops waiting for responses.
+        /// The time at which the list of missed calls stops waiting for responses to INVITEs.
         var listWaitsUntil = Instant.distantPast
 
         var isEmpty: Bool {
@@ -65,7 +66,7 @@ package struct WakeDesk: ~Copyable {
     /// Whether no work waits for any device.
     package var isEmpty: Bool { devices.isEmpty }
 
-    /// Whether no flow is watched.
+    /// Whether no device's flow is watched for signs of life.
     package var watchesNothing: Bool { flows.count == 0 }
 
     /// The calls that are offered to the device, oldest first.
@@ -80,8 +81,8 @@ package struct WakeDesk: ~Copyable {
         devices[place].calls.append(call)
     }
 
-    /// Removes a call from a device, because the call has no active branch for the device any more. If no other call
-    /// waits for the device, its flow is watched only for messages.
+    /// Removes a call from a device, because the call has no active branch for the device any more. The flow of a
+    /// device without further calls is watched only for messages.
     package mutating func noLongerWaits(_ call: ProxiedRequest, for device: DeviceID) {
         guard let place = devices.place(of: device), let index = devices[place].calls.firstIndex(where: { $0 === call })
         else { return }
@@ -90,7 +91,7 @@ package struct WakeDesk: ~Copyable {
         removeIfIdle(device, at: place)
     }
 
-    /// Lists a call under the device that made it in an earlier run.
+    /// Lists a call under the device that made the call in an earlier run.
     package mutating func waits(callerOf call: ProxiedRequest, for device: DeviceID) {
         change(device) { $0.callers.append(call) }
     }
@@ -102,7 +103,7 @@ package struct WakeDesk: ~Copyable {
         for device in devices.all.map(\.key) { changePresent(device) { $0.callers = ShortList() } }
     }
 
-    /// Lists an ended call under the devices that got a push for it and have not registered.
+    /// Lists an ended call under the devices that got a push for the call and have not registered.
     package mutating func waits(_ ended: EndedCall) {
         for device in ended.reasons.keys { change(device) { $0.endedCalls.append(ended) } }
     }
@@ -116,24 +117,22 @@ package struct WakeDesk: ~Copyable {
 
     package func isAsleep(_ device: DeviceID) -> Bool { devices[device]?.further.value?.isAsleep == true }
 
-    /// Notes that the device did not accept a message, and so gets no message before it registers again.
+    /// Notes that the device did not accept a message, so that it gets no message before it registers again.
     package mutating func fellAsleep(_ device: DeviceID) { change(device) { $0.isAsleep = true } }
 
-    /// Decides whether the device gets a push for a message. A device gets one push, however many messages wait for it.
-    ///
-    /// - Returns: whether the caller of this method must send the push now.
+    /// Returns whether the device must get a push for a message now: one push is sent for all messages that wait for
+    /// the device.
     package mutating func takesWake(_ device: DeviceID) -> Bool {
         guard devices[device]?.further.value?.wasWoken != true else { return false }
         change(device) { $0.wasWoken = true }
         return true
     }
 
-    /// Notes that the push did not reach the device, so that the next message may wake it.
+    /// Notes that the push did not reach the device, so that the next message may cause another push.
     package mutating func wakeFailed(_ device: DeviceID) { changePresent(device) { $0.wasWoken = false } }
 
-    /// Notes that the device gets its messages, because it has registered, or that no message waits for it.
-    ///
-    /// - Returns: whether the device was asleep.
+    /// Notes that the device gets its messages, or that no message waits for it any more; returns whether the device
+    /// was asleep.
     @discardableResult
     package mutating func messagesGo(to device: DeviceID) -> Bool {
         var wasAsleep = false
@@ -147,10 +146,12 @@ package struct WakeDesk: ~Copyable {
 
     // MARK: The list of missed calls
 
-    /// Lets the list of missed calls wait until the device has answered the INVITE of an ended call, which the device
-    /// may itself show as missed. The device has two seconds for all such calls together.
+    /// Lets the list of missed calls wait until the device has answered the INVITE of an ended call, because the device
+    /// may itself show the call as missed.
     ///
-    /// - Returns: when ``listIsDue(of:now:)`` must be called; `nil` if this time was returned before.
+    /// The device has two seconds to answer the INVITEs of all ended calls together.
+    ///
+    /// - Returns: when ``listIsDue(of:now:)`` must be called; `nil` if the time was returned before.
     package mutating func listWaits(for device: DeviceID, answering farewell: ClientTransactionID, now: Instant)
         -> Instant?
     {
@@ -169,32 +170,31 @@ package struct WakeDesk: ~Copyable {
 
     package func listWaits(for device: DeviceID) -> Bool { devices[device]?.further.value?.farewells.isEmpty == false }
 
-    /// Notes that the device has answered an INVITE that was sent after the end of its call, or will not answer it.
+    /// Notes that the device has answered an INVITE of an ended call, or will not answer it.
     ///
-    /// - Returns: whether the list of missed calls must be sent now, because this was the last answer that it waited
-    ///   for.
+    /// - Returns: whether the list of missed calls must be sent now, because the list waited for no other answer.
     package mutating func answered(_ device: DeviceID, farewell: ClientTransactionID) -> Bool {
         var isLast = false
         changePresent(device) { isLast = $0.farewells.remove(farewell) != nil && $0.farewells.isEmpty }
         return isLast
     }
 
-    /// Ends the wait of the list of missed calls, unless it waits for the answer to a later INVITE.
+    /// Ends the wait of the list of missed calls, unless the list waits for the answer to a later INVITE.
     package mutating func listIsDue(of device: DeviceID, now: Instant) {
         changePresent(device) { if $0.listWaitsUntil <= now { $0.farewells = [] } }
     }
 
     // MARK: What becomes of the device
 
-    /// Returns the work that a registered device releases. The device's flow is no longer watched.
+    /// Returns the work that a registered device releases, and stops watching the device's flow.
     package mutating func returned(_ device: DeviceID) -> Releases {
         var releases = showedLife(device)
         releases.hasList = true
         return releases
     }
 
-    /// Returns the work that a sign of life on the device's watched flow releases. The device may have no reason to
-    /// register.
+    /// Returns the work that a sign of life on the device's watched flow releases, since the device may have no reason
+    /// to register.
     package mutating func showedLife(_ device: DeviceID) -> Releases {
         var releases = Releases()
         guard let place = devices.place(of: device) else { return releases }
@@ -211,18 +211,14 @@ package struct WakeDesk: ~Copyable {
         return releases
     }
 
-    /// Removes the device's waiting work, because the device was removed. Calls continue only if the device already has
-    /// their request.
-    ///
-    /// - Returns: the calls that are offered to the device.
+    /// Removes the waiting work of a removed device, and returns the calls that are offered to the device. A call to a
+    /// removed device continues only if the device already has the INVITE.
     package mutating func removed(_ device: DeviceID) -> ShortList<ProxiedRequest> {
         changePresent(device) { $0 = Further() }
         return calls(of: device)
     }
 
-    /// Replaces the device's id by `heir`.
-    ///
-    /// - Returns: the device's calls, in which the engine must replace the id too.
+    /// Replaces the device's id by `heir`, and returns the device's calls, in which the engine must replace the id too.
     package mutating func renamed(_ device: DeviceID, to heir: DeviceID) -> ShortList<ProxiedRequest> {
         guard let old = devices.place(of: device) else { return ShortList() }
         leaveFlow(old)
@@ -261,7 +257,8 @@ package struct WakeDesk: ~Copyable {
 
     // MARK: Watched flows
 
-    /// Watches the flow for the device: the next sign of life on the flow releases the work that waits for the device.
+    /// Watches the flow for the device, so that the next sign of life on the flow releases the work that waits for the
+    /// device.
     package mutating func watch(_ flow: Flow, of device: DeviceID) {
         guard let place = devices.place(of: device), devices[place].flow != flow else { return }
         leaveFlow(place)
@@ -276,7 +273,7 @@ package struct WakeDesk: ~Copyable {
         while let place = first(on: flow) { leaveFlow(place) }
     }
 
-    /// The devices that are watched on this flow.
+    /// The devices whose waiting work a sign of life on this flow releases.
     package func watched(on flow: Flow) -> [DeviceID] {
         var found: [DeviceID] = []
         var place = first(on: flow)
@@ -310,7 +307,7 @@ package struct WakeDesk: ~Copyable {
 }
 
 extension WakeDesk {
-    /// The work that one device releases, in a fixed order. The iteration needs no memory allocation.
+    /// The work that one device releases, in a fixed order; the iteration allocates no memory.
     package struct Releases: Sequence, IteratorProtocol {
         package fileprivate(set) var callers = ShortList<ProxiedRequest>()
         package fileprivate(set) var endedCalls = ShortList<EndedCall>()

@@ -5,15 +5,15 @@ package import Timekeeping
 /// The wake record of each phone: how long the phone took to register after earlier pushes, and how often it did not
 /// register.
 ///
-/// The records limit how long later calls wait for the phone, and are lost when the process ends.
+/// The wake records limit how long later calls wait for a phone, and are lost when the process ends.
 package struct WakeRecords {
-    /// The limit for the time that a call waits for a phone.
+    /// The limit for the time that a call waits for a phone, according to the phone's earlier wakes.
     package enum Bound: Equatable {
         /// The call waits as long as the settings say.
         case none
-        /// The call waits at most this long after its arrival, according to the phone's wake record.
+        /// The call waits at most this long after its arrival, because the phone took no longer for earlier wakes.
         case after(Duration)
-        /// The call does not wait, because the last pushes to the phone woke nobody.
+        /// The call does not wait for the phone, because the last pushes to the phone did not wake it.
         case notWaited
     }
 
@@ -22,30 +22,29 @@ package struct WakeRecords {
         var calledAt: Instant?
         /// Whether a provider has accepted a push for the call of ``calledAt``.
         var isPushed = false
-        /// The times of the last wakes, in tenths of a second. The next wake replaces the oldest time, at the index
+        /// The durations of the last wakes, in tenths of a second; the next one replaces the oldest one, at the index
         /// `next`.
         var times: [UInt16] = []
         var next: UInt8 = 0
-        /// The number of accepted pushes in a row that woke nobody, and the time of the last one.
+        /// The number of accepted pushes in a row that did not wake the phone, and the time of the last such push.
         var misses: UInt8 = 0
         var missedAt: Instant?
     }
 
     private var records: [DeviceID: Record] = [:]
-    /// The devices in the order of their first calls. Some of these devices may no longer have a record.
+    /// The devices in the order of their first calls, including devices that have no record any more.
     private var ages = Queue<DeviceID>()
     private let capacity: Int
 
-    /// The number of wakes that are recorded for each phone. The second slowest of a hundred wakes is the 99th
-    /// percentile.
+    /// The number of wakes that are recorded for each phone, so that the second slowest wake is the 99th percentile.
     package static let kept = 100
-    /// The minimum number of recorded wakes before a phone's record limits the wait.
+    /// The number of recorded wakes from which on a phone's record limits the wait.
     static let fewest = 10
-    /// The minimum time that a call waits for a phone.
+    /// The shortest time that a call waits for a phone.
     package static let shortest: Duration = .seconds(5)
-    /// The number of accepted pushes without a wake after which calls do not wait for the phone.
+    /// The number of accepted pushes without a wake, after which calls no longer wait for the phone.
     static let mostMisses: UInt8 = 10
-    /// The time within which several calls without a wake count as one miss.
+    /// The time within which several calls that did not wake the phone count as one miss.
     static let missPause: Duration = .seconds(60)
     /// The longest time from a call's arrival to a REGISTER that counts as a wake by the push.
     static let longestWake: Duration = .seconds(180)
@@ -56,7 +55,7 @@ package struct WakeRecords {
 
     // MARK: What happened
 
-    /// Notes that a call waits for the phone.
+    /// Notes that a call waits for the phone from now on.
     package mutating func called(_ device: DeviceID, now: Instant) {
         if records[device] == nil { make(device) }
         guard var record = records[device] else { return }
@@ -73,7 +72,7 @@ package struct WakeRecords {
 
     /// Notes that the phone has registered, or has shown life.
     package mutating func returned(_ device: DeviceID, now: Instant) {
-        // Most daemons keep no wake records, and this method runs for each REGISTER.
+        // Most daemons keep no wake records, so this check saves time for each REGISTER.
         guard !records.isEmpty, var record = records[device] else { return }
         if let calledAt = record.calledAt, record.isPushed, now - calledAt <= Self.longestWake {
             record.add((now - calledAt).tenths)
@@ -85,8 +84,9 @@ package struct WakeRecords {
         records[device] = record
     }
 
-    /// Notes that a call has stopped waiting for the phone. A wait shorter than ``shortest``, which a caller's Expires
-    /// can cause, is not counted as a miss.
+    /// Notes that a call has stopped waiting for the phone.
+    ///
+    /// A wait shorter than ``shortest``, which a caller's Expires can cause, does not count as a miss.
     package mutating func missed(_ device: DeviceID, now: Instant) {
         guard !records.isEmpty, var record = records[device], record.isPushed, let calledAt = record.calledAt,
             now - calledAt >= Self.shortest
@@ -97,7 +97,7 @@ package struct WakeRecords {
         records[device] = record
     }
 
-    /// Forgets a device that was removed or has another token.
+    /// Forgets a device that was removed or has another push token.
     package mutating func forget(_ device: DeviceID) { records[device] = nil }
 
     package mutating func forgetAll() { self = WakeRecords(capacity: capacity) }

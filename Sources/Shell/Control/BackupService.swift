@@ -5,10 +5,10 @@ import Reactor
 import Telemetry
 import Timekeeping
 
-/// Copies the store for operators while it is in use: `sippushd backup`.
+/// Copies the store for `sippushd backup` while the daemon uses it.
 ///
-/// Only the control socket offers backups: the caller chooses the path, and the daemon writes the file with its own
-/// rights.
+/// Only the control socket offers backups, because the caller chooses the path and the daemon writes the file with its
+/// own rights.
 struct BackupService {
     let store: any ProxyStore
     let loop: EventLoop
@@ -43,7 +43,7 @@ struct BackupService {
     }
 }
 
-/// The file of a backup, and its size in bytes.
+/// The path and the size in bytes of a backup file.
 package struct BackupReport: Codable, Sendable {
     package var file: String
     package var bytes: Int

@@ -3,7 +3,7 @@ package import HTTPServices
 import ProxyRuntime
 import Timekeeping
 
-// The requests and answers of the control socket, as JSON. Both the daemon and the command line use these types.
+// The requests and answers of the control socket, as JSON types that the daemon and the command line share.
 
 package struct HeldCallReport: Codable, Sendable, DescribedBody {
     package static let schemaName: String? = "HeldCall"
@@ -11,12 +11,12 @@ package struct HeldCallReport: Codable, Sendable, DescribedBody {
         "sleepingDevices": .words("Names from the list of a user's devices.")
     ]
 
-    /// The number with which an operator can end the call. Calls that begin later have higher numbers.
+    /// The number by which an operator can end the call. A call that begins later has a higher number.
     package var id: UInt64 = 0
     package var callRef: String
     package var aor: String
     package var callID: String
-    /// When the call arrived, in Unix seconds.
+    /// The time at which the call arrived, in Unix seconds.
     package var receivedAt: Int64
     package var sleeping: Int
     package var ringing: Int
@@ -33,7 +33,7 @@ package struct BucketEntryReport: Codable, Sendable, DescribedBody {
 
     package var callRef: String
     package var caller: String
-    /// When the missed call arrived, in Unix seconds.
+    /// The time at which the missed call arrived, in Unix seconds.
     package var date: Int64
     package var isOver: Bool
     package var devices: [String]
@@ -51,7 +51,7 @@ package struct MessageReport: Codable, Sendable, DescribedBody {
     package var id: UInt64
     package var aor: String
     package var sender: String
-    /// When the message arrived, in Unix seconds.
+    /// The time at which the message arrived, in Unix seconds.
     package var receivedAt: Int64
     package var expiresAt: Int64
     package var bytes: Int
@@ -82,10 +82,9 @@ package struct BindingReport: Codable, Sendable, DescribedBody {
         "lastPush": .words("The result of that push."),
     ]
 
-    /// The device's number as text. The number can exceed 2^53, which some JSON readers read inexactly.
+    /// The device's number as text, because the number can exceed 2^53, which some JSON readers read inexactly.
     package var id: String
-    /// A short name of the device for people. The name stays the same after a restart and is unique among the user's
-    /// devices.
+    /// A short name of the device for people, unique among the user's devices and unchanged after a restart.
     package var name: String
     package var contact: String
     package var flow: String?
@@ -94,7 +93,7 @@ package struct BindingReport: Codable, Sendable, DescribedBody {
     /// The time of the device's last REGISTER or report, in Unix seconds.
     package var registeredAt: Int64
     package var state: String
-    /// The User-Agent of the device's last REGISTER, which is not verified.
+    /// The User-Agent of the device's last REGISTER, which nobody verifies.
     package var userAgent: String?
     package var app: String?
     package var lastPushAt: Int64?
@@ -114,7 +113,7 @@ package struct ProviderReport: Codable, Sendable, DescribedBody {
     package var apps: [PushAppFigures] = []
 }
 
-/// How many contacts end or change when an operator switches a provider off.
+/// The number of contacts that end or change when an operator switches a provider off.
 package struct ProviderDisableReport: Codable, Sendable, DescribedBody {
     package static let notes: [String: JSONSchema] = [
         "contactsEnded": .words("Contacts that end, because only a push could reach their phones."),
@@ -125,36 +124,35 @@ package struct ProviderDisableReport: Codable, Sendable, DescribedBody {
     package var contactsOrdinary: Int
 }
 
-/// The push statistics of one app since the start.
+/// The push statistics of one app since the daemon's start.
 package struct PushAppFigures: Codable, Sendable {
-    /// The name of the provider, or `provider/name` for a further app.
+    /// The provider's name for its first app, and `provider/name` for each further app.
     package var name: String
     /// Whether the daemon sends pushes to the provider. If false, the breaker is open: the provider could not be
-    /// reached, and only an occasional probe is sent.
+    /// reached, and gets only one probe at intervals.
     package var isReachable: Bool
     package var accepted: Int
     package var failed: Int
     package var deadTokens: Int
     package var credentialsRefused: Int
-    /// The number of pushes that failed because the token belongs to another app.
+    /// The number of pushes that failed because their token belongs to another app.
     package var foreignTokens: Int
     /// The number of pushes that wait in the queue.
     package var queued: Int
-    /// The number of pushes that were sent and have no answer.
+    /// The number of pushes that were sent and have no answer yet.
     package var inFlight: Int
-    /// The reason why the provider could not be reached at the last attempt; `nil` once the provider has answered
-    /// again.
+    /// The reason why the provider could not be reached at the last attempt; `nil` if it has answered since.
     package var problem: String?
-    /// The provider's reason when it last refused our credentials; `nil` once the provider has accepted another push.
+    /// The provider's reason when it last refused the daemon's credentials; `nil` if it has accepted a push since.
     package var refusal: String?
-    /// When the provider last refused our credentials, in Unix seconds.
+    /// The time at which the provider last refused the daemon's credentials, in Unix seconds.
     package var refusedAt: Int64?
-    /// The state of the credentials.
+    /// The state of the app's credentials at the provider.
     package var credentials = CredentialReport()
 }
 
 package struct UserReport: Codable, Sendable {
-    /// The user's name and domain: `user@domain`.
+    /// The user's name and domain, as `user@domain`.
     package var name: String
 }
 
@@ -173,12 +171,12 @@ package struct HeldCallPage: Codable, Sendable {
     package var next: UInt64?
 }
 
-/// The answer to a removal: how many entries were removed.
+/// The number of entries that a removal deleted.
 package struct RemovalReport: Codable, Sendable {
     package var removed: Int
 }
 
-/// A user to add or change, by password or as ``UserCredentials``.
+/// A request to add or change a user, with a password or with the hashes of ``UserCredentials``.
 package struct UserRequest: Codable, Sendable, DescribedBody {
     package static let notes: [String: JSONSchema] = [
         "name": .text(3...512).described("`user@domain`"), "password": .text(1 ... .max),
@@ -191,9 +189,9 @@ package struct UserRequest: Codable, Sendable, DescribedBody {
     package var ha1SHA256: String?
     package var ha1SHA512_256: String?
 
-    /// The hashes to store. If the request has a password, the hashes are computed from the password.
+    /// Returns the user's hashes, computed from the password if the request has one.
     ///
-    /// - Throws: a sentence that tells the caller what is wrong.
+    /// - Throws: a sentence that tells the caller what is wrong with the request.
     func credentials(_ realms: UserRealms) throws(StartError) -> UserCredentials {
         switch (password, ha1MD5, ha1SHA256) {
         case (let password?, nil, nil) where ha1SHA512_256 == nil:
@@ -210,8 +208,8 @@ package struct UserRequest: Codable, Sendable, DescribedBody {
 package struct UserCredentials: Codable, Sendable {
     package var name: String
     package var ha1MD5: String
-    /// The HA1 for SHA-256. If any user lacks the HA1 for a hash function, the daemon offers this function to no user:
-    /// a challenge must not reveal which users exist.
+    /// The user's HA1 hash for SHA-256. If any user lacks the hash of an algorithm, the daemon challenges no user with
+    /// that algorithm, because a challenge must not reveal which users exist.
     package var ha1SHA256: String?
     package var ha1SHA512_256: String?
 
@@ -229,11 +227,11 @@ package struct APIKeyReport: Codable, Sendable, DescribedBody {
     package var name: String
     /// The names of the scopes, separated by commas.
     package var scopes: String
-    /// When the key was created, in Unix seconds.
+    /// The time at which the key was created, in Unix seconds.
     package var createdAt: Int64
 }
 
-/// An operator's request to add a key. The request contains the key's hash, never the key.
+/// An operator's request to add a key, with the key's hash and without the key.
 package struct APIKeyRequest: Codable, Sendable, DescribedBody {
     package static let notes: [String: JSONSchema] = [
         "name": .name, "hash": .hexadecimal(64).described("SHA-256 of the key."),
@@ -250,7 +248,7 @@ package struct APIKeyRequest: Codable, Sendable, DescribedBody {
         self.scopes = scopes.names
     }
 
-    /// The key to store; `nil` if a part of the request is not well-formed.
+    /// Returns the key to store; `nil` if a part of the request is malformed.
     func key(at date: UnixTime) -> APIKey? {
         guard let hash = Hex.decode(Array(hash.utf8)), let scopes = APIScope.set(scopes) else { return nil }
         return APIKey(name: name, hash: hash, scopes: scopes, createdAt: date)

@@ -9,8 +9,8 @@ import PushPlanning
 import Registration
 import Timekeeping
 
-/// The operators' routes for a user's devices and missed calls. The lists need no pages, because settings limit their
-/// length (`registrar.max-contacts`, `bucket`).
+/// The operators' routes for a user's devices and missed calls. Settings limit the number of a user's devices and
+/// missed calls (`registrar.max-contacts`, `bucket`), so the lists need no pages.
 extension ControlRoutes {
     func registerDevices(in router: inout ServiceRouter) {
         router.add("GET", "/v1/users/{}/devices", scope: .admin, described: .devices) { call throws(ServiceProblem) in
@@ -44,8 +44,8 @@ extension ControlRoutes {
             call.answer(
                 shown.map { device in
                     var device = device
-                    // The store gets a User-Agent only some seconds after the REGISTER. Until the User-Agent is stored,
-                    // the engine has it.
+                    // A new User-Agent reaches the store some seconds after the REGISTER; until then, the engine has
+                    // it.
                     let said = device.userAgent ?? device.device.flatMap { agents[$0]?.string }
                     device.userAgent = said?.isEmpty == false ? said : nil
                     let last = records.last { $0.code != nil && "\($0.device.rawValue)" == device.id }
@@ -56,7 +56,7 @@ extension ControlRoutes {
         }
     }
 
-    /// How many of a user's newest records are searched for the last push of each device.
+    /// The number of a user's newest records in which the last push of each device is searched.
     private static let lastRecords = 100
 
     private static func devices(of aor: AddressOfRecord, _ engine: ProxyEngine, now: Moment) -> [BindingReport] {
@@ -73,7 +73,7 @@ extension ControlRoutes {
         }
     }
 
-    /// Removes the device as if it had signed out. Calls that wait for the device stop waiting for it.
+    /// Removes a device as if it had signed out; calls no longer wait for the device.
     private func removeDevice(_ call: ServiceCall) async throws(ServiceProblem) {
         let aor = try call.aor()
         let name = call.parameter(1)
@@ -84,8 +84,8 @@ extension ControlRoutes {
         }
         if let device = meant.first { call.changes("\(aor) \(device.name)") }
         guard let device = meant.first else { throw ServiceProblem(404, "no such device") }
-        // Two tokens can begin with the same characters. Two devices that registered with an old version of the program
-        // can have the same name.
+        // The name in the path can mean several devices: two tokens can begin with the same characters, and an old
+        // version of the program could give two devices the same name.
         guard meant.count == 1 else {
             throw ServiceProblem(409, "several devices are called \(name)", detail: "name one by its id")
         }

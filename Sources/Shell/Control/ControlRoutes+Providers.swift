@@ -6,8 +6,7 @@ import PushDelivery
 import Registration
 import Timekeeping
 
-/// The operators' routes for push providers: the list of providers, and the requests that switch a provider on or off
-/// or pause it.
+/// The operators' routes that list push providers, switch them on or off, and pause them.
 extension ControlRoutes {
     func registerProviders(in router: inout ServiceRouter) {
         router.add("GET", "/v1/providers", scope: .admin, described: .providers) { call throws(ServiceProblem) in
@@ -53,11 +52,11 @@ extension ControlRoutes {
         async throws(ServiceProblem)
     {
         let provider = try await provider(of: call)
-        // Between the check and the write, no other request may disable the provider.
+        // No other request may disable the provider between the check and the write.
         await switches.enter()
         defer { switches.leave() }
-        // Only `enable` can enable a disabled provider, because `enable` also makes the provider's contacts push
-        // contacts again.
+        // Only `enable` can enable a disabled provider, because `enable` also restores the push contacts of the
+        // provider.
         if word != "enable", await self.state(of: provider) == .off {
             throw ServiceProblem(409, "\(provider.rawValue) is off", detail: "enable it first")
         }
@@ -83,7 +82,7 @@ extension ControlRoutes {
         await door.ask(.everything) { engine, now in engine.bindings.switchOff(of: provider, now: now.instant) }
     }
 
-    /// The provider that the path names. The provider's name is written into the audit log.
+    /// Returns the provider that the path names, and notes its name for the audit log.
     private func provider(of call: ServiceCall) async throws(ServiceProblem) -> PushProvider {
         let name = call.parameter()
         call.changes(name)

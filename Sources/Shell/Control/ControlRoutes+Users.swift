@@ -7,8 +7,8 @@ import ProxyCore
 import ProxyRuntime
 package import Registration
 
-/// The operators' routes for users with digest authentication. The lists are read from the store, because the engine
-/// does not keep users in order.
+/// The operators' routes for users with digest authentication. Lists of users are read from the store, because the
+/// engine does not keep users in order.
 extension ControlRoutes {
     func registerUsers(in router: inout ServiceRouter) {
         router.add("GET", "/v1/users", scope: .admin, described: .users) { call throws(ServiceProblem) in
@@ -49,15 +49,14 @@ extension ControlRoutes {
         names.flatMap { JSONValue.members([("name", .string($0))]).bytes + [UInt8(ascii: "\n")] }
     }
 
-    /// Sends all users, one user a line, at the speed of the client: the next page is read after the previous page was
-    /// sent.
+    /// Sends all users, one on each line, at the client's speed: the next page is read when the previous page is sent.
     private func streamUsers(_ call: ServiceCall, after last: (name: ByteString, realm: ByteString), _ limit: Int) {
         call.askStore { [store] in
             var names = try await store.userNames(after: last.name, in: last.realm, limit: limit)
             let body = call.stream(HTTPResponse(type: Self.linesType, body: Self.lines(names)))
             while names.count == limit, let last = names.last.flatMap(UserBatch.parts) {
-                // If the store cannot be read, the connection is closed. If the answer ended normally, a client could
-                // mistake a part of the list for the whole list.
+                // If the store cannot be read, the connection is closed, because a client could mistake a normal end
+                // for the end of the list.
                 guard let more = try? await store.userNames(after: last.name, in: last.realm, limit: limit),
                     await body.send(Self.lines(more))
                 else { return }
@@ -92,7 +91,7 @@ extension ControlRoutes {
         call.answerDone()
     }
 
-    /// The stored user whom the path names.
+    /// Returns the stored user whom the path names.
     private func known(_ call: ServiceCall) async throws(ServiceProblem) -> (name: ByteString, realm: ByteString) {
         guard let user = UserBatch.parts(of: call.parameter()),
             await door.ask(
@@ -107,12 +106,12 @@ extension UserCredentials {
 
     package var isWellFormed: Bool { digestUser != nil }
 
-    /// Whether the text has the form of a hash of this hash function, in hexadecimal.
+    /// Whether the text is a hexadecimal hash of the length that this hash function gives.
     package static func isHash(_ text: String, _ algorithm: DigestAlgorithm) -> Bool {
         text.utf8.count == algorithm.digitCount && text.utf8.allSatisfy { $0.hexValue != nil }
     }
 
-    /// The user to store; `nil` if the name or a hash is not well-formed, or the name cannot be part of a path.
+    /// Returns the user to store; `nil` if the name or a hash is malformed, or the name cannot be part of a path.
     var digestUser: DigestUser? {
         guard name.isPlain(allowingSlash: false), name.utf8.count <= Self.nameLimit,
             let at = name.lastIndex(of: "@"), at != name.startIndex,

@@ -13,16 +13,16 @@ import Registration
 import SIPGrammar
 import Timekeeping
 
-/// The operators' routes, for the control socket and the admin API. This file has the routes for calls;
-/// `ControlRoutes+Users`, `+Devices`, `+Messages` and `+Providers` have the other routes.
+/// The operators' routes, for the control socket and the admin API. The routes for calls are in this file, the others
+/// in `ControlRoutes+Users`, `+Devices`, `+Messages` and `+Providers`.
 ///
-/// No route goes through all contacts or users on the loop: long lists are read in pages.
+/// Long lists are read in pages, because a request must not go through all contacts or users on the loop.
 struct ControlRoutes {
     let door: ShardDoor
     let store: any ProxyStore
-    /// The domains of users and the realm of their passwords. Neither of these values can change while the daemon runs.
+    /// The domains of users and the realm of their passwords, which never change while the daemon runs.
     let realms: UserRealms
-    /// Returns the state of each app's credentials. Call this closure on the loop.
+    /// Returns the state of each app's credentials; called on the loop.
     let credentials: @Sendable () -> [String: CredentialStanding]
     /// Carries out requests that switch providers one after the other. Each request reads, writes and applies a
     /// provider's state before the next request begins.
@@ -75,16 +75,16 @@ struct ControlRoutes {
         call.answerDone()
     }
 
-    /// The statuses with which an operator can end a call. Each status has at least the priority of the responses of
-    /// cancelled phones (RFC 3261 section 16.7). With a weaker status, the caller would receive a phone's response
-    /// instead.
+    /// The statuses with which an operator can end a call. Each status has at least the priority of the responses from
+    /// cancelled phones (RFC 3261 section 16.7), because the caller would get such a response instead of a weaker
+    /// status.
     static let endings: [String: Status] = ["480": 480, "486": 486, "600": 600, "603": 603]
 
     // MARK: Helpers
 
-    /// Persists the changes, and returns when they are persisted.
+    /// Commits the changes, and returns when they are persisted.
     ///
-    /// - Throws: a problem with 503 if the changes cannot be written.
+    /// - Throws: a problem with status 503 if the changes cannot be written.
     func write(_ changes: [ServiceChange]) async throws(ServiceProblem) {
         let isStored = await withCheckedContinuation { asker in
             store.commit(changes) { asker.resume(returning: $0.isStored) }
@@ -107,7 +107,7 @@ extension ServiceCall {
         try number("limit", in: ControlRoutes.pageLimits) ?? ControlRoutes.defaultPage
     }
 
-    /// The first parameter of the path, read as an address-of-record.
+    /// Reads the first parameter of the path as an address-of-record.
     nonisolated func aor() throws(ServiceProblem) -> AddressOfRecord {
         guard let aor = ControlRoutes.aor(parameter()) else { throw ServiceProblem(404, "expected user@domain") }
         return aor

@@ -3,8 +3,8 @@ package import HTTPServices
 package import Reactor
 package import Telemetry
 
-/// The control socket: HTTP over a Unix socket that only the daemon's user and root can open. Clients of the control
-/// socket need no key and may use all routes. The audit log also records the changes by clients of the control socket.
+/// The control socket: HTTP over a Unix socket that only the daemon's user and root can open. A client of the control
+/// socket needs no key and may use all routes, and the audit log records its changes.
 package final class ControlService {
     private let listener: HTTPListener
 

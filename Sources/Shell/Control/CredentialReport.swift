@@ -3,7 +3,7 @@ import PushDelivery
 import PushSending
 import Timekeeping
 
-/// The state of an app's credentials, after the last trial and the pushes since.
+/// The state of an app's credentials, from the last trial request and the pushes since that trial.
 package struct CredentialReport: Codable, Sendable, DescribedBody {
     package static let schemaName: String? = "Credentials"
     package static let notes: [String: JSONSchema] = [
@@ -28,8 +28,8 @@ package struct CredentialReport: Codable, Sendable, DescribedBody {
 
     init() {}
 
-    /// Makes the report from the last trial and the pushes. Pushes after the trial have priority, because their results
-    /// are more reliable.
+    /// Creates the report from the last trial request and the pushes. A push after the trial has priority, because
+    /// its result is more reliable.
     init(_ standing: CredentialStanding?, _ report: PushAppReport) {
         if let standing {
             (since, triedAt) = (standing.since.seconds, standing.triedAt.seconds)

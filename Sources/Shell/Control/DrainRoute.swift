@@ -1,6 +1,6 @@
 import HTTPServices
 
-/// Stops the daemon after its calls have ended: `sippushd drain`.
+/// The route of `sippushd drain`, which stops the daemon after its calls have ended.
 struct DrainRoute {
     let drain: @Sendable (Duration) async -> Int
 
@@ -17,7 +17,7 @@ struct DrainRoute {
     static let usualTime: Int64 = 30
 }
 
-/// How many calls were waiting or ringing when a drain began.
+/// The number of calls that waited or rang when the drain began.
 package struct DrainReport: Codable, Sendable {
     package var calls: Int
 }

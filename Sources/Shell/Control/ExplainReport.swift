@@ -16,26 +16,26 @@ package struct ExplainReport: Codable, Sendable, DescribedBody {
 
     /// The name that the operator asked about: a user, a Call-ID, an address or a number.
     package var name: String
-    /// Whether ``name`` is a user of one of our domains, and not a Call-ID, an address or a number.
+    /// Whether ``name`` is a user in one of the daemon's domains, and not a Call-ID, an address or a number.
     package var isUser: Bool
     /// Whether the user has a contact or a password.
     package var isKnown: Bool
-    /// When the report was made.
+    /// The time at which the report was made.
     package var date: Seconds
     package var contacts: [ContactReport] = []
     package var providers: [ProviderReport] = []
     package var held: [HeldCallReport] = []
-    /// How many of the user's missed calls were not reported to all devices yet.
+    /// The number of the user's missed calls that were not yet reported to all devices.
     package var missedCalls = 0
-    /// How many messages wait for the user's phones.
+    /// The number of messages that wait for the user's phones.
     package var messages = 0
     /// Whether the daemon keeps a timeline.
     package var keepsTimeline: Bool
-    /// How long records are kept, in seconds.
+    /// The time for which records are kept, in seconds.
     package var maximumAge: Int64
-    /// Why the store takes no changes now, so that new records are missing; `nil` if it does.
+    /// The reason why the store accepts no changes now, so that new records are missing; `nil` if it accepts them.
     package var storeFailure: String?
-    /// Records of the timeline, oldest first. The records of calls that are still active are incomplete.
+    /// The records of the timeline, oldest first. Records of active calls are incomplete.
     package var records: [TimelineReport] = []
 
     package struct ContactReport: Codable, Sendable {
@@ -44,26 +44,26 @@ package struct ExplainReport: Codable, Sendable, DescribedBody {
         package var deviceName: String
         /// The provider and the first characters of the token; `nil` for a contact that gets no pushes.
         package var token: String?
-        /// The provider of the contact's push parameters, if that provider is switched off.
+        /// The provider of the contact's push parameters if this provider is switched off; otherwise `nil`.
         package var switchedOff: String?
-        /// The provider of the device's token, if that provider is paused.
+        /// The provider of the device's token if this provider is paused; otherwise `nil`.
         package var paused: String?
-        /// Whether the contact has push parameters, valid or not.
+        /// Whether the contact has push parameters, valid or invalid.
         package var hasPushParameters: Bool
-        /// Whether an app or its server reported the device over HTTP, and the device has not registered since. The
-        /// daemon can only send pushes to a reported device.
+        /// Whether an app or its server reported the device over HTTP, and the device has not registered since. A
+        /// device that was only reported over HTTP can get pushes, but no calls.
         package var isReported: Bool
         package var registeredAt: Seconds
-        /// When the contact expires. The time can be in the past, because a contact with push parameters stays after
-        /// its expiry.
+        /// The time at which the contact expires. The time can be in the past, because a contact with push parameters
+        /// stays after its expiry.
         package var expiresAt: Seconds
     }
 
-    /// Whether there is neither a user with this name nor a record.
+    /// Whether the report has neither a user with this name nor a call or a record.
     package var isEmpty: Bool { !isKnown && contacts.isEmpty && held.isEmpty && records.isEmpty }
 }
 
-/// One record of the timeline. `TimelineRecord` explains the fields.
+/// One record of the timeline; `TimelineRecord` explains the fields.
 package struct TimelineReport: Codable, Hashable, Sendable {
     package var kind: String
     package var aor: String
@@ -71,7 +71,7 @@ package struct TimelineReport: Codable, Hashable, Sendable {
     package var callRef: String?
     package var calls: Int
     package var device: UInt64
-    /// The name of the device (see ``BindingReport/name``); `nil` for a call without a chosen device.
+    /// The name of the device (see ``BindingReport/name``); `nil` for a record without a device.
     package var deviceName: String?
     package var requestedAt: Seconds
     package var omission: String?
@@ -84,25 +84,26 @@ package struct TimelineReport: Codable, Hashable, Sendable {
     package var reason: String
     package var deadSince: Seconds?
     package var providerID: String
-    // Fields whose names end in `After` are durations since `requestedAt`.
+    // Each field whose name ends in `After` is a duration since `requestedAt`.
     package var sentAfter: Seconds?
     package var answeredAfter: Seconds?
     package var registeredAfter: Seconds?
-    /// `keep-alive`, `request` or `response`: the sign of life that released the call at `invitedAfter` instead of a
-    /// REGISTER.
+    /// The sign of life that released the call at `invitedAfter` without a REGISTER: `keep-alive`, `request` or
+    /// `response`.
     package var sign: String?
     package var invitedAfter: Seconds?
     package var rangAfter: Seconds?
     package var endedAfter: Seconds?
-    /// When the app reported that the push was received. For calls, the daemon can infer this time from SIP.
+    /// The time from the request of the push until the phone received the push. The app reports the receipt, or the
+    /// daemon infers it from SIP for calls.
     package var receivedAfter: Seconds?
     package var followedAfter: Seconds?
     package var readAfter: Seconds?
     package var end: String?
     package var endStatus: UInt16?
-    /// Why the request was refused immediately; `nil` if the request was accepted.
+    /// The reason why the request was refused immediately; `nil` if the request was accepted.
     package var refusal: String?
-    /// The address and port of the request's sender; empty if the record does not need it.
+    /// The address and port of the request's sender; empty if the record does not need them.
     package var source: String
     /// The URI of the other party; empty if the record does not need it.
     package var peer: String

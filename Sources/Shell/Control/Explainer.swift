@@ -28,11 +28,11 @@ final class Explainer: Sendable {
         self.settings = settings
     }
 
-    /// Answers the request with a report about a user, a call, a push, an address or a number.
+    /// Answers a request with a report about a user, a call, a push, an address or a number.
     ///
     /// - Parameters:
     ///   - name: `user@domain`, a user of the first domain, a Call-ID, a call's `call_ref`, the code of a push, an
-    ///     address or a called number. Each name has the form that lists and log lines show.
+    ///     address or a called number, written as in lists and log lines.
     ///   - limit: the maximum number of the store's records; the newest records are used.
     ///   - call: the request to answer.
     private func explain(_ name: String, limit: Int, to call: ServiceCall) async {
@@ -56,10 +56,10 @@ final class Explainer: Sendable {
         }
     }
 
-    /// Reads the address from a text such as `192.0.2.7` or `[2001:db8::7]`, with or without a port.
+    /// Reads an address such as `192.0.2.7` or `[2001:db8::7]`, with or without a port.
     private static func address(_ name: String) -> IPAddress? { IPAddress(name) ?? Endpoint(name)?.address }
 
-    /// The user with that name in our first domain; `nil` if no such user is known.
+    /// Returns the user with that name in the daemon's first domain; `nil` if no such user is known.
     private static func userOfFirstDomain(_ name: String, _ engine: ProxyEngine) -> AddressOfRecord? {
         guard let domain = engine.identity.domains.first, !name.contains("@") else { return nil }
         let aor = AddressOfRecord(user: ByteString(name), host: domain)
@@ -115,8 +115,8 @@ extension Explainer {
             [self] call throws(ServiceProblem) in
             try await answer(call, call.parameter())
         }
-        // This route has the name in its query. A Call-ID can contain slashes and backslashes, which a path over TCP
-        // may not contain.
+        // The query of this route has the name, because a Call-ID can contain slashes and backslashes, which the path
+        // of a request over TCP may not contain.
         router.add("GET", "/v1/explain", scope: .admin, described: .explain(inPath: false)) {
             [self] call throws(ServiceProblem) in
             guard let name = call.request.query("name"), !name.isEmpty else {

@@ -3,8 +3,8 @@ import Persistence
 import Reactor
 import Timekeeping
 
-/// The operators' routes for keys of the HTTP API. A request to add a key contains only the key's hash, so that nobody
-/// else sees the key.
+/// The operators' routes for keys of the HTTP API. A request to add a key has only the key's hash, so that only the
+/// operator sees the key.
 struct KeyRoutes {
     let keys: APIKeyRing
     let store: any ProxyStore

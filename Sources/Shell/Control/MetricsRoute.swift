@@ -10,9 +10,9 @@ import Timekeeping
 /// The daemon's metrics for Prometheus; docs/Metrics.md lists them.
 struct MetricsRoute {
     let door: ShardDoor
-    /// Returns the metrics of all parts except the engine. This closure is called on the loop for each request.
+    /// Returns the metrics of all parts except the engine; called on the loop for each request.
     let figures: @Sendable () -> CounterSet
-    /// Returns the files of the certificates that the settings name, and when each certificate expires.
+    /// Returns the certificate files in the settings, and the time at which each certificate expires.
     let certificates: @Sendable () -> [(file: String, date: UnixTime)]
 
     func register(in router: inout ServiceRouter) {
@@ -38,7 +38,7 @@ struct MetricsRoute {
 }
 
 extension MetricFamily {
-    /// A gauge for each server of the upstream: 1 if the server answers, 0 if not. A server that was not yet probed has
+    /// A gauge for each server of the upstream: 1 if the server answers, 0 if not. A server without a probe so far has
     /// no sample.
     static func upstream(_ servers: [UpstreamHealth.Server]) -> MetricFamily {
         var family = MetricFamily(

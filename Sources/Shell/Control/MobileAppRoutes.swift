@@ -4,8 +4,8 @@ import ProxyRuntime
 import Reactor
 import Timekeeping
 
-/// The operators' routes for mobile apps. A request to add an app contains only the hash of the ApiToken, so that
-/// nobody else sees the token.
+/// The operators' routes for mobile apps. A request to add an app has only the hash of the ApiToken, so that only the
+/// operator sees the token.
 struct MobileAppRoutes {
     let apps: MobileApps
     let store: any ProxyStore

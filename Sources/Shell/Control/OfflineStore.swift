@@ -20,15 +20,15 @@ package struct OfflineStore {
         self.apps = apps
     }
 
-    /// Whether the store does not exist yet. A command that only reads does not create the store, and reports that the
-    /// store is missing.
+    /// Whether the store does not exist yet. A command that only reads never creates the store, but reports that it is
+    /// missing.
     package var isMissing: Bool { SQLiteFile.isMissing(at: path) }
     /// The message of a command that needs the store before the daemon has created it.
     package var missingSentence: String { "the store \(path) does not exist yet; the daemon creates it when it starts" }
 
     // MARK: Backup
 
-    /// Copies the store in the same way as a running daemon does.
+    /// Copies the store into a file, as a running daemon does.
     package func backUp(to file: String) throws(StartError) -> BackupReport {
         guard !isMissing else { throw StartError(missingSentence) }
         do throws(StoreError) {
@@ -53,7 +53,7 @@ package struct OfflineStore {
         try write(.addUser(user))
     }
 
-    /// Adds all these users in one transaction.
+    /// Adds all users of the batch in one transaction.
     package func add(_ batch: UserBatch) throws(StartError) {
         do throws(StoreError) {
             try SQLiteFile(path: path).keep(try batch.changes())
@@ -62,7 +62,7 @@ package struct OfflineStore {
         }
     }
 
-    /// The next users after the user `name`, with their hashes.
+    /// Returns the users after the user `name`, with their hashes.
     package func credentials(after name: String, limit: Int) throws(StartError) -> [UserCredentials] {
         guard !isMissing else { throw StartError(missingSentence) }
         let last = UserBatch.parts(of: name) ?? (.empty, .empty)

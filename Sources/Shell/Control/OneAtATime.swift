@@ -1,20 +1,19 @@
 import Collections
 import Synchronization
 
-/// Runs operations one after the other, in the order of their arrival. Each operation waits for the store, and depends
-/// on state that the previous operation may change.
+/// Runs operations one after the other, in the order of their arrival, because each operation waits for the store and
+/// depends on state that the previous operation may change.
 final class OneAtATime: Sendable {
     private struct State {
         var isBusy = false
-        /// The operations that wait for their turn. They are few, because the HTTP server limits the number of
+        /// The operations that wait for their turn. Few operations wait, because the HTTP server limits the number of
         /// requests.
         var waiting = Queue<CheckedContinuation<Void, Never>>()
     }
 
     private let state = Mutex(State())
 
-    /// Begins an operation: waits until all earlier operations have ended. Call ``leave()`` at the end of the
-    /// operation.
+    /// Begins an operation when all earlier operations have ended. The caller ends the operation with ``leave()``.
     func enter() async {
         await withCheckedContinuation { turn in
             let isFree = state.withLock { state in

@@ -8,7 +8,7 @@ package import Reactor
 package import Telemetry
 package import Timekeeping
 
-/// All operations for operators. The control socket and the admin API offer the same operations.
+/// All operations for operators, which the control socket and the admin API share.
 package struct OperatorServices {
     private let door: ShardDoor
     private let store: any ProxyStore
@@ -23,16 +23,17 @@ package struct OperatorServices {
     private let certificates: @Sendable () -> [(file: String, date: UnixTime)]
     private let credentials: @Sendable () -> [String: CredentialStanding]
     private let drain: @Sendable (Duration) async -> Int
-    /// Carries out requests that switch providers one after the other, for the control socket and the admin API
-    /// together.
+    /// Carries out requests that switch providers one after the other, whether they come over the control socket or the
+    /// admin API.
     private let switches = OneAtATime()
 
-    /// Prepares the routes.
+    /// Prepares the routes for operators.
     ///
     /// `feedback` is Apple's feedback service, if the settings configure it. `figures` returns the metrics of all parts
-    /// except the engine. `certificates` returns when each certificate expires. `credentials` returns the state of each
-    /// app's credentials. The closures `figures`, `certificates` and `credentials` are called on the loop. `drain`
-    /// stops the daemon when its calls have ended or after the given time, and returns the number of calls.
+    /// except the engine. `certificates` returns the time at which each certificate expires, and `credentials` returns
+    /// the state of each app's credentials. The closures `figures`, `certificates` and `credentials` are called on the
+    /// loop. `drain` stops the daemon when its calls have ended or after the given time, and returns the number of
+    /// calls.
     package init(
         door: ShardDoor, store: any ProxyStore, feedback: FeedbackService?, loop: EventLoop,
         log: Log, keys: APIKeyRing, apps: MobileApps, realms: UserRealms, timeline: TimelineSettings,
@@ -70,8 +71,8 @@ package struct OperatorServices {
         }
     }
 
-    /// The routes of the control socket: all routes of the admin API, and the routes for backups and for the transfer
-    /// of many users with their hashes. Remote callers may not use backups and this transfer.
+    /// Returns the routes of the control socket: all routes of the admin API, and the routes for backups and for the
+    /// transfer of many users with their hashes, which remote callers may not use.
     package func controlRouter() -> ServiceRouter {
         var router = ServiceRouter()
         register(in: &router)

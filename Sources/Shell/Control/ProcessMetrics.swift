@@ -2,7 +2,7 @@ import FoundationEssentials
 import Glibc
 import Telemetry
 
-/// The kernel's numbers about this process: CPU time, memory, threads and open files. The metrics have the names that
+/// The kernel's figures about this process: CPU time, memory, threads and open files. The metrics have the names that
 /// all Prometheus clients use.
 extension MetricFamily {
     static func process() -> [MetricFamily] {
@@ -32,11 +32,11 @@ extension MetricFamily {
     }
 }
 
-/// The values of `/proc/self/stat` at one time (proc(5)).
+/// The values of `/proc/self/stat` at one moment (proc(5)).
 struct ProcessState {
     let cpu: Duration
     let threads: Int
-    /// When the process started, in Unix seconds.
+    /// The time at which the process started, in Unix seconds.
     let startedAt: Int?
     let virtualBytes: Int
     let residentBytes: Int
@@ -49,8 +49,8 @@ struct ProcessState {
     }
 
     init?(stat: String, bootedAt: Int?, ticksPerSecond: Int, pageSize: Int) {
-        // The program's name is in parentheses and may contain any character. The fields are counted from the closing
-        // parenthesis, which ends field 2.
+        // The program's name is in parentheses and may contain any character, so the fields are counted from the
+        // closing parenthesis, which ends field 2.
         guard let parenthesis = stat.lastIndex(of: ")") else { return nil }
         let fields = stat[parenthesis...].split(separator: " ")
         guard fields.count > 22, ticksPerSecond > 0, let user = Int(fields[12]), let system = Int(fields[13]),
@@ -64,8 +64,8 @@ struct ProcessState {
         residentBytes = pages * pageSize
     }
 
-    /// When the machine started, in Unix seconds. The value is read from `/proc/stat` only once, because the boot time
-    /// never changes and the file is long.
+    /// The time at which the machine started, in Unix seconds. `/proc/stat` is read only once, because the value never
+    /// changes and the file is long.
     private static let bootedAt: Int? = {
         guard let text = try? String(contentsOfFile: "/proc/stat", encoding: .utf8) else { return nil }
         let line = text.split(separator: "\n").first { $0.hasPrefix("btime ") }
@@ -74,8 +74,8 @@ struct ProcessState {
 
     static var openDescriptors: Int? {
         var status = stat()
-        // Since Linux 6.2 the size of `/proc/self/fd` is the number of open descriptors. On older kernels, the entries
-        // of the folder are counted.
+        // Since Linux 6.2, the size of `/proc/self/fd` is the number of open descriptors. On kernels before Linux 6.2,
+        // the entries of the folder are counted.
         if unsafe stat("/proc/self/fd", &status) == 0, status.st_size > 0 { return Int(status.st_size) }
         guard let folder = unsafe opendir("/proc/self/fd") else { return nil }
         defer { unsafe closedir(folder) }

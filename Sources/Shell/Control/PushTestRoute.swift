@@ -8,7 +8,7 @@ import PushDelivery
 import PushPlanning
 import Registration
 
-/// An operator's order for a test push: to a user, or to a token.
+/// An operator's order for a test push to the devices of a user, or to a token.
 package struct PushTestRequest: Codable, Sendable, DescribedBody {
     package static let notes: [String: JSONSchema] = [
         "user": .text(3...512).described("`user@domain`: all devices of the user."),
@@ -29,7 +29,7 @@ package struct PushTestRequest: Codable, Sendable, DescribedBody {
     }
 }
 
-/// The result of a test push.
+/// The result of a test push to one or more devices.
 package struct PushTestReport: Codable, Sendable, DescribedBody {
     package static let notes: [String: JSONSchema] = ["code": .words("`sippushd explain` takes it.")]
 
@@ -51,7 +51,7 @@ package struct PushTestReport: Codable, Sendable, DescribedBody {
         package var line: String?
         package var fields: [String]
         package var body: String?
-        /// The record of the push, with the provider's answer; `nil` if there is none.
+        /// The record of the push, with the provider's answer; `nil` if no push was sent.
         package var record: TimelineReport?
     }
 

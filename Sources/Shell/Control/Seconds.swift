@@ -1,7 +1,7 @@
 package import HTTPServices
 import Timekeeping
 
-/// A time or a duration with a precision of one millisecond. In JSON, the value is a number of seconds with decimals
+/// A time or a duration with a precision of one millisecond, in JSON a number of seconds with decimals
 /// (docs/HTTP-API.md).
 package struct Seconds: Hashable, Sendable {
     package var milliseconds: Int64 = 0

@@ -6,9 +6,9 @@ import ProxyCore
 import ProxyRuntime
 import Registration
 
-/// Transfers users in bulk: `sippushd user import` and `user export`.
+/// The routes of `sippushd user import` and `user export`, which transfer many users.
 ///
-/// The routes are available only over the control socket: a page of the export has hashes, which are as secret as
+/// Only the control socket offers the transfer of users, because an export has hashes, which are as secret as
 /// passwords.
 struct UserTransfer {
     let routes: ControlRoutes
@@ -44,7 +44,7 @@ struct UserTransfer {
 package struct UserBatch: Codable, Sendable {
     package var users: [UserCredentials]
 
-    /// The maximum number of users in a batch. The limit is low, because calls wait while the daemon reads a batch.
+    /// The maximum number of users in a batch. The number is low, because calls wait while the daemon reads a batch.
     package static let limit = 250
 
     package init(users: [UserCredentials]) { self.users = users }

@@ -7,12 +7,12 @@ package import ProxyRuntime
 package import Reactor
 package import Telemetry
 
-/// A listener of the HTTP API or the admin API. The service finds the route of each request, checks the key, and writes
-/// the audit log.
+/// A listener of the HTTP API or the admin API, which finds the route of each request, checks the key, and writes the
+/// audit log.
 ///
-/// Services register their routes in ``router`` before ``listen()``.
+/// Services register their routes in ``router`` before they call ``listen()``.
 ///
-/// - The type is `@unchecked Sendable`, because it is used only on the shard's loop.
+/// - The class is `@unchecked Sendable`, because it is used only on the shard's loop.
 package final class APIService: @unchecked Sendable {
     package var router = ServiceRouter()
 
@@ -24,7 +24,7 @@ package final class APIService: @unchecked Sendable {
     private var webSockets: (path: [String], upgrade: WebSocketUpgrade)?
     private var refusals = LogRateLimit()
     package let wrongLogins: WrongLogins
-    /// Decides which requests are refused during overload. This decision comes before all other checks of a request.
+    /// Decides which requests are refused during overload, before any other check of a request.
     package var load = ServiceLoad()
 
     /// The listening addresses, with the ports that the system chose for port 0.
@@ -39,7 +39,7 @@ package final class APIService: @unchecked Sendable {
             perSource: access.wrongLoginsPerSource, perUser: access.wrongLoginsPerUser, loop: loop)
     }
 
-    /// Accepts WebSockets at this path, at which there may be no route. Call this function before ``listen()``.
+    /// Accepts WebSockets at this path, which must not be the path of a route; called before ``listen()``.
     package func takesWebSockets(at path: String, _ upgrade: WebSocketUpgrade) {
         webSockets = (path.split(separator: "/").map(String.init), upgrade)
     }
@@ -90,8 +90,8 @@ package final class APIService: @unchecked Sendable {
         }
     }
 
-    /// Reads the API's certificate and its key again. Existing connections keep the old certificate. After a failure
-    /// the listener continues with the old certificate, and the log reports the failure.
+    /// Reads the API's certificate and its key again, for new connections. If a file cannot be used, the listener
+    /// continues with the old certificate, and the log reports the failure.
     package func reloadCertificate() {
         do throws(StartError) {
             guard let listener, let tls = try makeTLS() else { return }
@@ -167,12 +167,12 @@ package final class APIService: @unchecked Sendable {
         guard let value = values.first else {
             return refuse(request, route, 401, "a key is required", challenge: "Bearer realm=\"sippushd\"")
         }
-        // A request with two `Authorization` fields is refused, because programs can differ in which of the fields they
+        // A request with two `Authorization` fields is refused, because programs differ in which of the fields they
         // use.
         guard values.count == 1, let secret = Self.secret(value, route.schemes), let key = keys.key(matching: secret)
         else {
-            // A correct key is accepted even after many unknown keys. Keys cannot be guessed, and a proxy may hide many
-            // sources behind one address.
+            // A correct key is accepted even after many unknown keys, because keys cannot be guessed and a proxy may
+            // hide many sources behind one address.
             if let wait = await wrongLogins.judge([false], from: source).wait {
                 return refuse(request, route, after: wait)
             }
@@ -189,8 +189,8 @@ package final class APIService: @unchecked Sendable {
         return .caller(.key(key.name))
     }
 
-    /// Checks a password. A source that has reached the limit of wrong logins is refused without a check, even with the
-    /// right password, because passwords can be guessed.
+    /// Checks a password. A source that has reached the limit of wrong logins is refused even with the right password,
+    /// because passwords can be guessed.
     private func judge(
         _ attempt: ServiceRouter.LoginAttempt, _ request: HTTPRequest, _ route: ServiceRouter.Route
     ) async -> Verdict {
@@ -203,8 +203,8 @@ package final class APIService: @unchecked Sendable {
         }
     }
 
-    /// The key in an `Authorization` value, after `Bearer` (RFC 6750 section 2.1) or another scheme that the route
-    /// accepts.
+    /// Returns the key in an `Authorization` value, after `Bearer` (RFC 6750 section 2.1) or another scheme that the
+    /// route accepts.
     private static func secret(_ value: String, _ schemes: ServiceRouter.AuthorizationSchemes) -> APIKeySecret? {
         let words = value.utf8.split(separator: UInt8(ascii: " "))
         guard words.count == 2, schemes.contains(Substring(words[0])) else { return nil }
@@ -241,8 +241,8 @@ package final class APIService: @unchecked Sendable {
 }
 
 extension HTTPRequest {
-    /// Whether each segment is plain: not empty, `.` or `..`, and without encoded separators and control characters. A
-    /// slash at the end of the path is allowed.
+    /// Whether each segment of the path is plain: not empty, `.` or `..`, and without encoded separators and control
+    /// characters. A slash at the end of the path is allowed.
     var hasPlainPathAndEnd: Bool {
         let segments = path.last == "" ? path.dropLast() : path[...]
         return segments.allSatisfy { !$0.isEmpty && $0.isPlain(allowingSlash: false) }

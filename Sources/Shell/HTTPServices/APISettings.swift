@@ -68,7 +68,7 @@ package struct APISettings: SettingsGroup, Equatable {
     }
 }
 
-/// The settings for tokens that apps report.
+/// The settings for push tokens that apps report over HTTP.
 package struct PushTokenSettings: SettingsGroup, Hashable {
     package var provider = ReportedTokens.Form.acrobits
 

@@ -8,12 +8,13 @@ package import Telemetry
 
 /// All services of the HTTP API, for application servers and apps.
 ///
-/// - The type is `@unchecked Sendable`, because it is made before its loop runs, and afterwards used only on that loop.
+/// - The class is `@unchecked Sendable`, because it is created before its loop runs, and afterwards used only on that
+///   loop.
 package final class ApplicationServices: @unchecked Sendable {
     package let apps: MobileApps
     private let settings: APISettings
-    /// Whether the timeline is kept. Without a timeline, nothing is stored about a push after its end. The routes that
-    /// report on pushes are served only with a timeline.
+    /// Whether the daemon keeps a timeline. Without a timeline, the daemon stores nothing about a push after its end,
+    /// so it serves no routes that report on pushes.
     private let keepsTimeline: Bool
     private let store: any ProxyStore
     private let loop: EventLoop
@@ -22,7 +23,7 @@ package final class ApplicationServices: @unchecked Sendable {
     private var deadTokens: DeadTokenService?
     private var deviceRegistration: DeviceRegistrationService?
 
-    /// Reads the mobile apps and the key of the device codes from the store. `domains` are the daemon's domains, to
+    /// Reads the mobile apps and the key of the device codes from the store. `domains` has the daemon's domains, to
     /// which the apps' users belong.
     package init(
         settings: APISettings, domains: [String], keepsTimeline: Bool, store: any ProxyStore, loop: EventLoop, log: Log
@@ -42,13 +43,13 @@ package final class ApplicationServices: @unchecked Sendable {
         codes = try await DeviceCodes.load(store)
     }
 
-    /// Reads certificate authorities again.
+    /// Reads the certificate authorities of webhook receivers again.
     package func reloadCertificates() { deviceRegistration?.reloadCertificates() }
 
-    /// The device's code, which a push carries. The app uses the code to name its device in requests to the daemon.
+    /// The code of a device, which each push carries. The app names its device by this code in requests to the daemon.
     package func deviceCode(of device: DeviceID) -> ByteString { ByteString(codes.code(of: device)) }
 
-    /// Adds the routes of all services. `ownEndpoints` are the daemon's own listeners, to which webhooks are never
+    /// Adds the routes of all services. `ownEndpoints` returns the daemon's own listeners, to which webhooks are never
     /// sent.
     package func register(
         in api: APIService, door: ShardDoor, ownEndpoints: @escaping () -> [Endpoint]
@@ -76,7 +77,7 @@ package final class ApplicationServices: @unchecked Sendable {
         DeviceCodeRoutes(door: door, codes: codes, search: search).register(in: &api.router)
     }
 
-    /// Serves device registration even without apps, because operators can add apps at any time. Without apps, every
+    /// Serves device registration even without apps, because operators can add apps at any time. Without apps, each
     /// request is answered like a request with a wrong token.
     private func registerDeviceRegistration(
         in api: APIService, _ door: ShardDoor, _ ownEndpoints: @escaping () -> [Endpoint]

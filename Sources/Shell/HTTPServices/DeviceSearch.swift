@@ -8,19 +8,19 @@ import Registration
 import Routing
 import Timekeeping
 
-/// Finds the device that has a certain token. A search goes through all devices in steps, and between the steps the
-/// loop serves calls. Searches that are requested during a search wait for the next search, which serves all of them.
+/// Finds the device that has a certain token. A search reads all devices in steps, between which the loop serves calls.
+/// Questions that arrive during a search wait for the next search, which answers all of them.
 ///
-/// - The type is `@unchecked Sendable`, because it is used only on the shard's loop.
+/// - The class is `@unchecked Sendable`, because it is used only on the shard's loop.
 final class DeviceSearch: @unchecked Sendable {
     typealias FoundDevice = ProxyEngine.FoundDevice
 
-    /// The error if the limit of waiting questions is reached.
+    /// The error that reports that the limit of waiting questions is reached.
     struct Overload: Error {}
 
     private struct Question {
         let providers: Set<PushProvider>
-        /// A part of the wanted token. The engine first searches contacts for this text.
+        /// A part of the wanted token, for which the engine first searches the contacts.
         let word: [UInt8]
         /// Whether a found token that contains the word is the wanted token.
         let isMeant: (PushToken) -> Bool
@@ -38,10 +38,10 @@ final class DeviceSearch: @unchecked Sendable {
     private static let batch = 16
     /// The maximum number of questions that wait.
     private static let limit = 256
-    /// The number of tokens that one step reads. Between two steps the loop handles calls (see
+    /// The number of tokens that one step reads, before the loop handles calls (see
     /// ``BindingTable/forEachDevice(of:with:from:limit:_:)``).
     private static let step = 200
-    /// The possible lengths of the word for which contacts are searched first. Shorter words would match in most
+    /// The possible lengths of the word for which contacts are searched first. A shorter word would occur in most
     /// contacts.
     private static let wordLengths = 4...32
 
@@ -50,13 +50,12 @@ final class DeviceSearch: @unchecked Sendable {
         self.loop = loop
     }
 
-    /// Finds the device that has a token. If several devices have the token, the device that registered last is
-    /// returned.
+    /// Finds the device that has a token; if several devices have it, the device that registered last.
     ///
     /// - Parameters:
-    ///   - token: a token in the form of `pn-prid`, alone or with other tokens.
+    ///   - token: a token as in `pn-prid`, alone or with other tokens.
     ///   - providers: the providers whose tokens are searched.
-    ///   - isMeant: whether a found token is the requested token.
+    ///   - isMeant: whether a found token is the wanted token.
     /// - Returns: the device; `nil` if no device has the token.
     /// - Throws: if too many questions wait.
     func find(
@@ -89,7 +88,8 @@ final class DeviceSearch: @unchecked Sendable {
         begin()
     }
 
-    /// Does one step of the search. Returns the position at which the next step starts; `nil` after the last step.
+    /// Searches the next part of all devices, and returns the position of the following step; `nil` after the last
+    /// step.
     private func search(from cursor: BindingCursor) async -> BindingCursor? {
         let providers = asked.reduce(into: Set<PushProvider>()) { $0.formUnion($1.providers) }
         let words = asked.map(\.word)
@@ -106,8 +106,8 @@ final class DeviceSearch: @unchecked Sendable {
         return step.next
     }
 
-    /// The word to search for: the end of the token's longest part that needs no escapes in a URI. Returns `nil` if the
-    /// part without escapes is too short.
+    /// Returns the word to search for: the end of the token's longest part without URI escapes; `nil` if this part is
+    /// too short.
     private static func word(in token: ByteString) -> [UInt8]? {
         let parts = token.array.split { byte in
             switch byte {

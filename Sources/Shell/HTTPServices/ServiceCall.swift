@@ -6,16 +6,17 @@ package import Reactor
 
 /// The sender of a request, as far as the daemon could prove it.
 package enum ServiceCaller: Hashable, Sendable {
-    /// An unknown sender, because the route requires no key.
+    /// The sender is unknown, because the route requires no key.
     case anyone
-    /// The holder of the key with this name.
+    /// The sender has the key with this name.
     case key(String)
-    /// The user with this name, who sent the right password.
+    /// The sender is the user with this name, who sent the right password.
     case user(String)
-    /// A client of the control socket. `user` is the sender's user number on this machine, if the kernel reports it.
+    /// The sender is a client of the control socket. `user` is the sender's user number on this machine, if the kernel
+    /// reports it.
     case operatorOfMachine(user: UInt32?)
 
-    /// The name of the caller for the log.
+    /// The name of the sender for the log.
     package var name: String {
         switch self {
         case .anyone: "-"
@@ -27,7 +28,7 @@ package enum ServiceCaller: Hashable, Sendable {
     }
 }
 
-/// One request to a service, and the right to answer it. The request is answered once, now or later, from any thread.
+/// One request to a service, which is answered once, immediately or later, from any thread.
 ///
 /// Handlers are isolated to the call, and therefore run on the services' loop. If the call is released without an
 /// answer, the client gets 500.
@@ -37,7 +38,7 @@ package actor ServiceCall {
     /// The parts of the path that matched `{}` or `{*}` in the pattern, in their order.
     package nonisolated let parameters: [String]
     private let reply: HTTPReply
-    /// Writes the audit log. The closure is called with the status of the answer.
+    /// Writes the audit log, with the status of the answer.
     private let answered: @Sendable (Int, AuditedChange) -> Void
     private nonisolated let change = Locked(AuditedChange())
     private let loop: EventLoop
@@ -55,7 +56,7 @@ package actor ServiceCall {
         self.answered = answered
     }
 
-    /// Runs the handler. If the handler throws a problem, the call is answered with this problem.
+    /// Runs the handler, and answers the call with the problem that the handler throws.
     func serve(by handler: ServiceRouter.Handler) async {
         do throws(ServiceProblem) {
             try await handler(self)
@@ -69,18 +70,18 @@ package actor ServiceCall {
         reply.send(response)
     }
 
-    /// Starts an answer whose body is sent in pieces. The body of `response` is the first piece.
+    /// Starts an answer whose body is sent in pieces; the body of `response` is the first piece.
     package nonisolated func stream(_ response: HTTPResponse) -> HTTPBody {
         answered(response.status, change.withLock { $0 })
         return reply.stream(response)
     }
 
-    /// Names the object that the request changes, such as a user, a device or a key. The audit line shows these names,
-    /// so they must not be secrets.
+    /// Names the object that the request changes, such as a user, a device or a key. These names must not be secrets,
+    /// because the audit line shows them.
     ///
     /// - Parameters:
     ///   - names: the names of the changed objects.
-    ///   - actor: the sender, if only the body names it.
+    ///   - actor: the sender of the request, if only the body names the sender.
     package nonisolated func changes(_ names: String..., by actor: String? = nil) { changes(names, by: actor) }
 
     package nonisolated func changes(_ names: [String], by actor: String? = nil) {
@@ -97,7 +98,7 @@ package actor ServiceCall {
         }
     }
 
-    /// Answers with the value as JSON.
+    /// Answers the call with the value as JSON.
     package nonisolated func answer(_ value: some Encodable, status: Int = 200, fields: [HTTPField] = []) {
         guard let json = try? JSONValue(of: value) else {
             return answer(ServiceProblem(500, "the answer cannot be written"))
@@ -107,13 +108,14 @@ package actor ServiceCall {
         answer(response)
     }
 
-    /// Answers with an empty object, which reports success.
+    /// Answers the call with an empty object, which reports success.
     package nonisolated func answerDone() { answer([:] as [String: String]) }
 
     /// The path parameter with this index; empty if the pattern has fewer parameters.
     package nonisolated func parameter(_ index: Int = 0) -> String { index < parameters.count ? parameters[index] : "" }
 
-    /// Decodes the body as JSON. If decoding fails, the problem tells the client what was `expected`.
+    /// Decodes the body as JSON. If decoding fails, the client gets a problem that describes the expected body with the
+    /// text `expected`.
     package nonisolated func body<Value: Decodable>(as type: Value.Type, expected: String) throws(ServiceProblem)
         -> Value
     {
@@ -126,12 +128,13 @@ package actor ServiceCall {
         }
     }
 
-    /// The start of the requested page. The client sends the previous page's `next` as the query parameter `after`.
+    /// Returns the start of the requested page. The client sends the previous page's `next` as the query parameter
+    /// `after`.
     package nonisolated func cursor() throws(ServiceProblem) -> PageCursor {
         PageCursor(try number("after", in: 0...UInt64(Int64.max)) ?? 0)
     }
 
-    /// The query parameter with this name as a number; `nil` if the parameter is missing.
+    /// Returns the query parameter with this name as a number; `nil` if the parameter is missing.
     package nonisolated func number<Number: FixedWidthInteger>(
         _ name: String, in range: ClosedRange<Number>
     ) throws(ServiceProblem) -> Number? {

@@ -1,13 +1,13 @@
 import HTTPServer
 
-/// Refuses requests while the daemon is overloaded (F7). Health probes are always answered.
+/// Refuses HTTP requests while the daemon is overloaded (F7), except health probes.
 package struct ServiceLoad: Sendable {
     private let seconds: @Sendable () -> Int?
 
-    /// Creates an object that refuses no request.
+    /// Creates a value that refuses no request.
     package init() { seconds = { nil } }
 
-    /// Creates an object that asks `seconds` on the loop for each request. `seconds` returns the time after which the
+    /// Creates a value that calls `seconds` on the loop for each request. `seconds` returns the time after which the
     /// client may retry, or `nil` if the request is served.
     package init(refusing seconds: @escaping @Sendable () -> Int?) { self.seconds = seconds }
 

@@ -2,7 +2,7 @@ package import HTTPSemantics
 package import HTTPServer
 import JSON
 
-/// Why a request failed, as problem details (RFC 9457). Handlers of routes throw this error.
+/// The reason why a request failed, as problem details (RFC 9457). Handlers of routes throw this error.
 package struct ServiceProblem: Error, Codable, Sendable, DescribedBody {
     package static let schemaName: String? = "Problem"
     package static let notes: [String: JSONSchema] = [
@@ -16,7 +16,7 @@ package struct ServiceProblem: Error, Codable, Sendable, DescribedBody {
     /// Details of the problem, for the author of the client. The detail must not contain secrets.
     package var detail: String?
     /// The number of seconds after which the client may retry. The answer has this number in the field `Retry-After`,
-    /// not in the body.
+    /// and not in the body.
     package var retryAfter: Int?
 
     private enum CodingKeys: String, CodingKey { case title, status, detail }

@@ -1,14 +1,15 @@
 package import HTTPServer
 package import Telemetry
 
-/// The object that a request changes, and the sender. Object and sender are logged, so they must not be secrets.
+/// The object that a request changes, and the sender of the request. The log shows both names, so they must not be
+/// secrets.
 package struct AuditedChange: Sendable {
-    /// The changed user, device, key, app, call or push. The value is `nil` until the handler has read the request.
+    /// The changed user, device, key, app, call or push; `nil` until the handler has read the request.
     var object: String?
-    /// The sender, if only the body names it. If the value is `nil`, the log names the caller.
+    /// The sender of the request, if only the body names the sender. If the value is `nil`, the log names the caller.
     var actor: String?
 
-    /// Joins several objects to one text: the first names, and the number of the other objects.
+    /// Joins the names of several objects to one text: the first names, and the number of the other objects.
     static func list(_ names: [String]) -> String {
         let shown = names.prefix(longestList).map { name in
             name.utf8.count > longestName ? "\(name.prefix(longestName / 4))…" : name
@@ -22,15 +23,15 @@ package struct AuditedChange: Sendable {
 }
 
 extension ServiceRouter.Route {
-    /// Prepares the log line of a change: who requested it, from which address, and with which result. Path, query and
-    /// body are not logged, because they can contain tokens.
+    /// Prepares the log line of a change: who requested it, from which address, and with which result. The line has
+    /// neither path, query nor body, because they can contain tokens.
     ///
     /// - Parameters:
     ///   - name: the name of the caller.
     ///   - request: the request.
-    ///   - log: receives the line.
-    /// - Returns: a function that writes the line. Call the function with the answer's status and the change that the
-    ///   handler named.
+    ///   - log: receives the log line.
+    /// - Returns: a function that writes the line, and that is called with the status of the answer and the change that
+    ///   the handler named.
     package func audit(
         _ name: String, _ request: HTTPRequest, _ log: Log
     ) -> @Sendable (Int, AuditedChange) -> Void {

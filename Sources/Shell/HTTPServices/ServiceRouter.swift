@@ -7,9 +7,9 @@ import Registration
 package struct ServiceRouter {
     /// The authentication schemes that a route accepts before a key in `Authorization`.
     package enum AuthorizationSchemes: Hashable, Sendable {
-        /// Only `Bearer` (RFC 6750).
+        /// The route accepts only `Bearer` (RFC 6750).
         case bearer
-        /// `Bearer`, `Token` and `AppToken`. Clients of the 10darts platform send the last two of these schemes.
+        /// The route accepts `Bearer`, and also `Token` and `AppToken`, which clients of the 10darts platform send.
         case bearerOrToken
 
         func contains(_ scheme: some StringProtocol) -> Bool {
@@ -21,21 +21,21 @@ package struct ServiceRouter {
         }
     }
 
-    /// Handles a call on the loop. If the handler throws a problem, the call is answered with this problem. If the
-    /// handler throws nothing, it answers the call, immediately or later.
+    /// Handles a call on the loop. If the handler throws a problem, the call is answered with this problem; otherwise
+    /// the handler answers the call, immediately or later.
     package typealias Handler = @Sendable (isolated ServiceCall) async throws(ServiceProblem) -> Void
 
     package struct Route: Sendable {
         package let method: String
-        /// The registered path, for logs.
+        /// The registered path with its parameters, for logs.
         package let pattern: String
         /// The scope that a key must have; `nil` if no key is required.
         package let scope: APIScope?
         let schemes: AuthorizationSchemes
-        /// Whether requests to this route change something, or try to change something. The audit log contains all
-        /// requests that change something.
+        /// Whether requests to this route may change something. The audit log contains all requests that may change
+        /// something.
         package let isChange: Bool
-        /// Whether a user's password is accepted instead of a key.
+        /// Whether the route accepts a user's password instead of a key.
         let takesPassword: Bool
         /// Whether the body contains a token instead of a key. If a source has sent too many wrong tokens, its requests
         /// are refused before the handler is called.
@@ -46,7 +46,7 @@ package struct ServiceRouter {
         let read: Reader
     }
 
-    /// Reads a request before the daemon knows its sender, on the loop.
+    /// Reads a request on the loop, before the daemon knows the sender.
     package typealias Reader = @Sendable (HTTPRequest, _ parameters: [String]) throws(ServiceProblem) -> Reading
 
     package struct Reading {
@@ -68,8 +68,8 @@ package struct ServiceRouter {
         /// path.
         case text(String)
         case parameter
-        /// The rest of the path: one or more segments, with the slashes between them. This segment is allowed only at
-        /// the end of a pattern.
+        /// The rest of the path: one or more segments, with the slashes between them. The rest of the path is allowed
+        /// only at the end of a pattern.
         case rest
 
         var isParameter: Bool { self == .parameter || self == .rest }
@@ -92,16 +92,16 @@ package struct ServiceRouter {
     /// Adds a route.
     ///
     /// - Parameters:
-    ///   - method: `GET`, `POST` or another.
-    ///   - pattern: a path such as `/v1/users/{}/bucket`. `{}` matches one whole segment that is not empty, `{*}`
-    ///     matches the rest of the path. `{*}` is allowed only at the end, and not as the first segment. If the pattern
+    ///   - method: the HTTP method, such as `GET` or `POST`.
+    ///   - pattern: a path such as `/v1/users/{}/bucket`. `{}` matches one whole segment that is not empty. `{*}`
+    ///     matches the rest of the path, and is allowed only at the end, but not as the first segment. If the pattern
     ///     ends with `/`, the path must end with `/` too.
     ///   - scope: the scope that a key must have; `nil` if no key is required.
-    ///   - schemes: the accepted schemes of a key.
-    ///   - isChange: whether requests change something. The default is true for all methods except GET.
+    ///   - schemes: the authentication schemes that may precede a key.
+    ///   - isChange: whether requests change something; by default, all methods except GET do.
     ///   - showsToken: whether the body contains a token instead of a key. The handler checks the token and counts
     ///     wrong tokens.
-    ///   - description: the entry in `/openapi.json`. The description names as many path parameters as the pattern has.
+    ///   - description: the entry in `/openapi.json`, which names as many path parameters as the pattern has.
     ///   - handler: serves the request.
     package mutating func add(
         _ method: String, _ pattern: String, scope: APIScope?, schemes: AuthorizationSchemes = .bearer,
@@ -137,12 +137,12 @@ package struct ServiceRouter {
                 description: description, segments: segments, read: reader))
     }
 
-    /// Finds the route of a path whose segments are already decoded. The path is not normalised. A route without
+    /// Finds the route of a path whose segments are already decoded; the path is not normalised. A route without
     /// parameters has priority over a route with parameters (OpenAPI 3.1 section 4.8.8). A GET route also serves HEAD,
     /// unless its requests change something.
     package func match(_ method: String, _ path: [String]) -> Match {
         let wanted = method == "HEAD" ? "GET" : method
-        // The search compares indices instead of routes, because copies of routes would cost time: they are large.
+        // The search compares indices instead of routes, because copies of the large routes would cost time.
         var fitting: [(place: Int, parameters: [String])] = []
         for place in places[path.first ?? ""] ?? [] {
             if let parameters = Self.parameters(path, routes[place].segments) { fitting.append((place, parameters)) }
@@ -204,7 +204,7 @@ extension ServiceRouter.Route {
         return true
     }
 
-    /// Serves a call whose sender needs no login, as on the control socket.
+    /// Serves a call whose sender needs no login, for example over the control socket.
     package func serve(_ call: ServiceCall) async {
         do throws(ServiceProblem) {
             await call.serve(by: try read(call.request, call.parameters).handler)

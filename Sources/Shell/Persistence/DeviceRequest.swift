@@ -2,14 +2,14 @@ import Bytes
 import FoundationEssentials
 package import Timekeeping
 
-/// A GUID in the format of .NET: 32 hexadecimal digits in five groups.
+/// The identifier of a device request: a GUID as .NET writes it, with 32 hexadecimal digits in five groups.
 package struct RequestID: Hashable, Sendable {
     /// The text of the identifier, in lower case.
     package let text: String
 
     private static let groups = [8, 4, 4, 4, 12]
 
-    /// Reads an identifier in upper or lower case, without braces.
+    /// Reads a GUID in upper or lower case, without braces.
     package init?(_ text: String) {
         let parts = text.split(separator: "-", omittingEmptySubsequences: false)
         guard parts.map(\.utf8.count) == Self.groups,
@@ -24,7 +24,7 @@ package struct RequestID: Hashable, Sendable {
     package static func make() -> RequestID { RequestID(random: UUID()) }
 }
 
-/// Why a registration failed. Each case has its name in the device registration API.
+/// The reason why a device registration failed, with the reason's name in the device registration API.
 package enum DeviceFailure: String, Hashable, Sendable, CaseIterable {
     case duplicateExists = "DuplicateExists"
     case dryRunSendingFailed = "DryRunSendingFailed"
@@ -32,19 +32,20 @@ package enum DeviceFailure: String, Hashable, Sendable, CaseIterable {
     case failedToStoreDevice = "FailedToStoreDevice"
 }
 
-/// The outcome of a registration.
+/// The outcome of a device registration or clean-up.
 package enum DeviceOutcome: Hashable, Sendable {
     case pending
     case success
     case failed(DeviceFailure)
 }
 
-/// The URL to which an outcome is posted. The signature is computed when the request arrives, so that the daemon does
-/// not have to store the API token.
+/// The URL to which the daemon posts the outcome of a request, with the signature of that post. The daemon computes the
+/// signature when the request arrives, because it does not store the API token.
 package struct DeviceCallback: Hashable, Sendable {
     package let url: String
     package let signature: String
-    /// The header fields for the webhook, in the form of the request: a JSON object; empty for none.
+    /// The header fields of the webhook request, as the JSON object from the app's request; empty if the app named
+    /// none.
     package let fields: String
 
     package init(url: String, signature: String, fields: String) {
@@ -54,7 +55,7 @@ package struct DeviceCallback: Hashable, Sendable {
     }
 }
 
-/// An app that registered a device, and the user for whom the app registered it.
+/// A mobile app that registered a device, and the user for whom the app registered the device.
 package struct MobileOwner: Hashable, Sendable {
     /// The MobileAppId in lower case.
     package let app: String
@@ -66,7 +67,7 @@ package struct MobileOwner: Hashable, Sendable {
     }
 }
 
-/// A registration or clean-up that was accepted but is not finished.
+/// A registration or clean-up of devices that was accepted but is not finished.
 package struct DeviceRequest: Hashable, Sendable {
     package enum Kind: String, Hashable, Sendable {
         case registration
@@ -83,17 +84,17 @@ package struct DeviceRequest: Hashable, Sendable {
     /// The MobileAppId in lower case.
     package let app: String
     package let user: String
-    /// The platform of the token. In a clean-up, the platform has no meaning.
+    /// The platform of the device's token. In a clean-up, the platform has no meaning.
     package let platform: Platform
-    /// The device's token. The token is empty in a clean-up of all devices of the user.
+    /// The device's push token; empty in a request to clean up all devices of the user.
     package let token: String
-    /// Whether the outcome is kept, so that the client can ask for it.
+    /// Whether the store keeps the outcome, so that the client can ask for it.
     package let isTracked: Bool
     package let callback: DeviceCallback?
     package let acceptedAt: UnixTime
 
-    /// The maximum length of a token in bytes. A longer token is shortened to one byte above the limit, so that the
-    /// request fails.
+    /// The maximum length of a token in bytes. The initialiser cuts a longer token one byte above this limit, so that
+    /// the request fails.
     package static let tokenLimit = 4096
     /// The maximum length of a user identifier in bytes.
     package static let userLimit = 256
@@ -113,7 +114,7 @@ package struct DeviceRequest: Hashable, Sendable {
         self.acceptedAt = acceptedAt
     }
 
-    /// A copy of the request that names another token.
+    /// Copies the request with another token.
     package func naming(_ token: String) -> DeviceRequest {
         DeviceRequest(
             id: id, kind: kind, app: app, user: user, platform: platform, token: token, isTracked: isTracked,

@@ -5,55 +5,55 @@ package import PushDelivery
 package import Registration
 package import Timekeeping
 
-/// The subject of a search in the timeline, which selects the records.
+/// The subject of a search in the timeline, by which records are selected.
 package enum TimelineSubject: Hashable, Sendable {
     case user(AddressOfRecord)
     case callID(ByteString)
-    /// All records of a call. A search by call is slow, and only operators order it.
+    /// Selects all records of a call. A search by call is slow, because the timeline has no index of calls.
     case call(CallRef)
-    /// The records of one push: one for each device to which it was sent.
+    /// Selects the records of one push: one record for each device to which the push was sent.
     case push(PushCode)
-    /// Requests from this address. The text has the form that a host has in a URI.
+    /// Selects requests from this IP address, written like a host in a URI.
     case source(ByteString)
-    /// Requests for this user or number, in any domain.
+    /// Selects requests for this user or telephone number, in any domain.
     case number(ByteString)
 }
 
-/// A request for push statistics, which are counted over the records of the timeline.
+/// A request for push statistics, which the store counts over the records of the timeline.
 package struct StatisticsQuestion: Hashable, Sendable {
     package enum Grouping: String, Sendable {
         case push, app, day
     }
 
     package var by = Grouping.day
-    /// The earliest time of a request: only pushes that were requested at this time or later count.
+    /// The start of the time range: pushes that were requested earlier do not count.
     package var from = UnixTime(milliseconds: 0)
-    /// The end of the time range: only pushes that were requested before this time count.
+    /// The end of the time range: pushes that were requested at this time or later do not count.
     package var to = UnixTime(milliseconds: .max)
-    /// The name of the app whose pushes count; empty for all apps.
+    /// The name of the app whose pushes count; empty to count the pushes of all apps.
     package var app = ""
     package var after = PageCursor.beginning
-    /// The maximum number of pushes on a page. All apps or days are on one page.
+    /// The maximum number of pushes on a page. Statistics of apps or days are always on one page.
     package var limit = 1000
 
     package init() {}
 }
 
-/// The figures of one push, app or day.
+/// The statistics of one push, one app or one day.
 package struct StatisticsRow: Hashable, Sendable {
     package struct Push: Hashable, Sendable {
         package let code: String
-        /// When the push was requested, in Unix seconds.
+        /// The time at which the push was requested, in Unix seconds.
         package let date: Int64
         package let kind: String
-        /// The name of the app. If the push was sent to devices of several apps, their names are separated by commas.
+        /// The name of the push's app, or several names with commas if the push was sent to devices of several apps.
         package let app: String
     }
 
     package enum Subject: Hashable, Sendable {
         case push(Push)
         case app(String)
-        /// Days since 1970 UTC.
+        /// The number of days since 1970 in UTC.
         case day(Int64)
     }
 
@@ -61,11 +61,11 @@ package struct StatisticsRow: Hashable, Sendable {
     /// The counted values of the row, in the order of ``names``.
     package let figures: [Int64]
 
-    /// The names of the figures. Each of these numbers counts devices.
+    /// The names of the counted values. Each value is a number of devices.
     package static let names = ["devices", "sent", "accepted", "failed", "received", "followed", "read"]
 }
 
-/// A push that its device has not read. An unread push counts in the device's badge.
+/// A push that its device has not read, and that therefore counts in the device's badge.
 package struct UnreadPush: Hashable, Sendable {
     package let code: PushCode
     package let matter: UnreadPushes.Matter

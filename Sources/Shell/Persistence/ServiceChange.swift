@@ -5,7 +5,7 @@ package import PushDelivery
 package import Registration
 package import Timekeeping
 
-/// A change by a service or an operator.
+/// A change of the store that a service or an operator orders.
 package enum ServiceChange: Hashable, Sendable {
     case addUser(DigestUser)
     case removeUser(name: ByteString, realm: ByteString)
@@ -15,23 +15,23 @@ package enum ServiceChange: Hashable, Sendable {
     indirect case addApp(StoredMobileApp)
     case removeApp(name: String)
     case forgetMissedCalls([CallRef])
-    /// Deletes waiting messages, by their numbers.
+    /// Deletes waiting messages by their numbers.
     case forgetMessages([UInt64])
     /// Deletes the dead tokens that were recorded before this time, and the oldest tokens above this number.
     case pruneDeadTokens(before: UnixTime, keeping: Int)
-    /// An app's report about a push. ``WriteResult/isFound`` is false if the push does not exist.
+    /// Records an app's report about a push. ``WriteResult/isFound`` is false if the push does not exist.
     case pushMark(PushCode, device: DeviceID, PushMark, at: UnixTime)
     case allPushesRead(device: DeviceID, at: UnixTime)
-    /// An accepted registration or clean-up.
+    /// Adds an accepted registration or clean-up of devices.
     case deviceRequest(DeviceRequest)
     case deviceRequestFinished(DeviceRequest, DeviceOutcome, at: UnixTime)
-    /// Deletes the requests that ended before this time, and the oldest ended requests above this number.
+    /// Deletes the device requests that ended before this time, and the oldest ended requests above this number.
     case pruneDeviceRequests(before: UnixTime, keeping: Int)
     /// Records the device that a request registered.
     case mobileDevice(DeviceRequest)
     /// Deletes the records of the devices that a clean-up names.
     case forgetMobileDevices(DeviceRequest)
-    /// Stores a value under a key of a service, and replaces the value that the key had.
+    /// Stores a value under a key of a service, and replaces the key's old value.
     case note(key: String, value: String)
     case addSecret(StoredSecret)
     case removeSecret(name: String, createdAt: UnixTime)
@@ -41,7 +41,7 @@ package enum ServiceChange: Hashable, Sendable {
 
 /// The result of changes that a service submitted together.
 package struct WriteResult: Hashable, Sendable {
-    /// Whether all changes are persisted, so that they survive a power failure; if false, none of them was written.
+    /// Whether all changes are persisted, so that they survive a power failure; if false, no change was written.
     package let isStored: Bool
     /// Whether the rows that had to be changed existed.
     package let isFound: Bool

@@ -1,7 +1,7 @@
 /// The reason why the store cannot be used, as a sentence for the operator that names the store.
 package struct StoreError: Error, Hashable, Sendable, CustomStringConvertible {
     package let description: String
-    /// Whether another process uses the store, to which a command can then send its request.
+    /// Whether another process uses the store; a command can then send its request to that process.
     package let isInUse: Bool
 
     package init(_ sentence: String, isInUse: Bool = false) {
@@ -10,12 +10,12 @@ package struct StoreError: Error, Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-/// Why a backup failed. If copying fails, a file that existed before stays unchanged.
+/// The reason why a backup failed. A failed copy leaves an existing backup file unchanged.
 package enum BackupFailure: Error, Hashable, Sendable {
     /// Another backup is in progress.
     case busy
     /// The store cannot be read at present.
     case unreadable
-    /// A sentence for the operator who ordered the backup.
+    /// The backup was refused, with a sentence for the operator who ordered it.
     case refused(String)
 }

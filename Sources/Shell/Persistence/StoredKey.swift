@@ -1,9 +1,9 @@
 package import Timekeeping
 
-/// A key of the HTTP API in the store. The store contains only the key's hash.
+/// A stored key of the HTTP API, of which the store has only a hash.
 package struct StoredKey: Hashable, Sendable {
     package let name: String
-    /// SHA-256 of the key's text, 32 bytes.
+    /// The SHA-256 hash of the key's text, 32 bytes.
     package let hash: [UInt8]
     /// The names of the scopes, separated by commas.
     package let scopes: String

@@ -6,11 +6,11 @@ package struct StoredMobileApp: Hashable, Sendable {
     /// The MobileAppId in lower case.
     package var id: String
     package var organisation: String
-    /// SHA-256 of the ApiToken, 32 bytes.
+    /// The SHA-256 hash of the ApiToken, 32 bytes.
     package var tokenHash: [UInt8]
-    /// The address for a UserId: a text that contains `{{user}}`.
+    /// The user's address, in which `{{user}}` stands for the UserId.
     package var user: String
-    /// The `pn-provider` of the app's Apple tokens.
+    /// The `pn-provider` of the app's Apple push tokens.
     package var appleProvider: String
     package var appleParam: String?
     package var googleParam: String?

@@ -10,7 +10,7 @@ import Routing
 struct BoundSockets {
     /// The UDP sockets, by the numbers of their listeners.
     private(set) var sockets: [UInt16: UDPSocket] = [:]
-    /// The listeners for TCP and TLS. The listeners accept connections as soon as the loop runs.
+    /// The TCP and TLS listeners, which accept connections as soon as the loop runs.
     private(set) var streamListeners: [StreamListener] = []
     private var webSocketListeners: [WebSocketListener] = []
     private(set) var listeners: [Listener] = []
@@ -52,7 +52,7 @@ struct BoundSockets {
                     number: number, transport: address.transport, bound: endpoint,
                     sentBy: Self.sentBy(endpoint, settings)))
         }
-        // The last listener is the path of the HTTP API that accepts WebSockets. It has no socket of its own.
+        // The last listener is a path of the HTTP API that accepts WebSockets, and shares the socket of the HTTP API.
         if settings.webSocket.apiPath != nil, let endpoint = settings.api.listen.first {
             listeners.append(
                 Listener(
@@ -62,7 +62,8 @@ struct BoundSockets {
         }
     }
 
-    /// The handler of requests at the HTTP API that ask for a WebSocket; `nil` if the API accepts none.
+    /// Returns the handler of HTTP API requests to open a WebSocket; `nil` if the settings name no path for such
+    /// requests.
     func apiUpgrade(_ settings: DaemonSettings, _ streams: StreamFlows) -> WebSocketUpgrade? {
         guard settings.webSocket.apiPath != nil, let listener = listeners.last else { return nil }
         return Self.upgrade(settings, streams, listener.number, listener.transport)
@@ -76,14 +77,14 @@ struct BoundSockets {
         }
     }
 
-    /// Replaces the certificates of listeners. New connections use the new certificates.
+    /// Replaces the certificates of the TLS and WebSocket listeners, for new connections.
     func replaceTLS(_ tls: ListenerTLS) {
         guard let server = tls.server, let web = tls.web else { return }
         for listener in streamListeners where listener.tls != nil { listener.tls = server }
         for listener in webSocketListeners { listener.replaceTLS(web) }
     }
 
-    /// The host and port that the listener writes into Via and Record-Route.
+    /// Returns the host and port that the listener writes into Via and Record-Route.
     private static func sentBy(_ endpoint: Endpoint, _ settings: DaemonSettings) -> ByteString {
         if let name = settings.advertise {
             return ByteString(name.contains(":") ? name : "\(name):\(endpoint.port)")

@@ -4,17 +4,17 @@ package import Timekeeping
 
 /// The result of `sippushd cert check`: the certificates that phones get, and their problems.
 package struct CertificateCheck {
-    /// One line for each certificate.
+    /// The description of each certificate, on one line.
     package private(set) var lines: [String] = []
     package private(set) var faults: [Fault] = []
-    /// One line for each problem.
+    /// The description of each problem, on one line.
     package var problems: [String] { faults.map(\.text) }
 
     /// A problem of a certificate.
     package struct Fault: Hashable, Sendable {
         package enum Kind: Hashable, Sendable {
             case notSet, unreadable, missingName, notYetValid, expired, expiresSoon
-            /// No authority that this machine trusts issued the certificate.
+            /// No authority that this machine trusts has issued the certificate.
             case untrusted
         }
 
@@ -24,7 +24,7 @@ package struct CertificateCheck {
 
     private let date: UnixTime
 
-    /// A certificate that expires within this time counts as a problem, because it should already be renewed.
+    /// The remaining validity below which a certificate counts as a problem, because it should already be renewed.
     private static let warningTime: Duration = .seconds(14 * 86_400)
 
     package init(on date: UnixTime) { self.date = date }
@@ -46,7 +46,7 @@ package struct CertificateCheck {
         }
     }
 
-    /// Checks one certificate. The certificate must cover all of these names.
+    /// Checks one certificate, which must contain all of these names.
     package mutating func check(certificate: String, key: String, names: [String], authorities: String?) {
         guard let report = report((certificate, key), names, authorities) else { return }
         for name in report.missingNames { add(.missingName, "\(certificate): it does not cover \(name)") }
@@ -70,7 +70,8 @@ package struct CertificateCheck {
             } else if report.ends < date + Self.warningTime {
                 add(.expiresSoon, "\(pair.certificate): it expires on \(Self.day(report.ends)), in \(days) days")
             }
-            // Outside its dates no phone trusts it, whatever its chain.
+            // The chain is checked only within the certificate's dates, because phones never trust a certificate
+            // outside its dates.
             if report.begins <= date, report.ends > date, let fault = report.chainFault {
                 add(.untrusted, "\(pair.certificate): phones do not trust it: \(fault)")
             }

@@ -10,20 +10,21 @@ import Timekeeping
 /// Watches the certificates in the settings, and logs which certificates expire soon. The certificates are checked at
 /// the start, after a reload, and once a day.
 ///
-/// - The type is `@unchecked Sendable`, because it is used only on the daemon's loop.
+/// - The class is `@unchecked Sendable`, because it is used only on the daemon's loop.
 final class CertificateWatch: @unchecked Sendable {
     private let log: Log
     private let loop: EventLoop
     private var timer: LoopTimer?
     private var files: [String] = []
-    /// When the first certificate of each file expires. The other certificates of a chain belong to authorities and are
-    /// not watched.
+    /// The time at which the first certificate of each file expires. The other certificates of a file belong to
+    /// authorities and are not watched.
     private(set) var ends: [(file: String, date: UnixTime)] = []
-    /// The time of the next check.
+    /// The time of the next check of the certificates.
     private(set) var next = Instant.distantPast
 
     private static let interval: Duration = .seconds(86_400)
-    /// The time before the expiry at which warnings begin. ACME clients renew a certificate a month before it expires.
+    /// The time before a certificate's expiry at which warnings begin. ACME clients renew a certificate a month before
+    /// it expires, so a warning means that the renewal failed.
     static let warningTime: Duration = .seconds(14 * 86_400)
 
     init(on loop: EventLoop, log: Log) throws(SystemError) {
@@ -32,10 +33,11 @@ final class CertificateWatch: @unchecked Sendable {
         timer = try LoopTimer(on: loop) { [weak self] in self?.dayIsOver() }
     }
 
-    /// The certificates that systemd passed to the service. systemd renews credentials only when it starts the service.
+    /// The certificates that systemd passed to the service. A renewed certificate needs a restart, because systemd
+    /// passes credentials only when it starts the service.
     var credentials: [String] { files.compactMap { Credential.text(of: $0) } }
 
-    /// Watches the certificates of these settings, and no longer the certificates of earlier settings.
+    /// Watches the certificates of these settings instead of the certificates of earlier settings.
     func watch(_ settings: DaemonSettings) {
         files = settings.shownCertificates
         look(at: loop.moment)
@@ -48,7 +50,7 @@ final class CertificateWatch: @unchecked Sendable {
         next = time.instant + Self.interval
         timer?.arm(at: next)
         let now = time.date
-        // If a certificate cannot be read, it is skipped, because the code that uses the file reports the error.
+        // A certificate that cannot be read is skipped here, because the code that uses its file reports the error.
         ends = files.compactMap { file in
             (try? PEM.file(file).certificateEnds())?.first.map { (file, $0) }
         }

@@ -6,8 +6,8 @@ import Timekeeping
 
 /// The end of the daemon: signals, draining, stopping.
 extension Daemon {
-    /// Handles SIGTERM and SIGINT. After the first signal, calls that wait or ring get some time to end. The second
-    /// signal stops the daemon immediately.
+    /// Handles SIGTERM and SIGINT. After the first signal, calls that wait or ring get the drain time to end; the
+    /// second signal stops the daemon immediately.
     func endSignalled() async {
         let time = settings.shutdown.drainTime
         guard !wasSignalled, time > .zero else { return await stop() }
@@ -15,7 +15,7 @@ extension Daemon {
         _ = await drain(within: time)
     }
 
-    /// Refuses new calls. Stops the daemon when all calls that wait or ring have ended, or after the given time. A
+    /// Refuses new calls, and stops the daemon when all calls that wait or ring have ended, or after the given time. A
     /// second call of this function can only shorten the time.
     ///
     /// - Returns: the number of calls that wait or ring.
@@ -37,7 +37,7 @@ extension Daemon {
             calls = await door.ask(.everything) { engine, _ in engine.callsUnderWay }
             notices?.drains(calls)
             guard let end, end > loop.now else { break }
-            // During the pause after the last call, the call's final messages are sent.
+            // The pause gives the daemon time to send the last messages of the last call.
             do { try await loop.pause(Self.drainPause) } catch { break }
         } while calls > 0
         if calls > 0 { log.notice("the daemon stops while calls wait or ring", [.count: .number(calls)]) }

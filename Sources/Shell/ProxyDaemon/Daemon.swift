@@ -19,18 +19,18 @@ package import Telemetry
 import Timekeeping
 import UserSources
 
-/// The whole daemon on one loop. The daemon is built from settings, and runs until a signal or an operator stops it.
+/// The whole daemon on one loop: it is created from settings, and runs until a signal or an operator stops it.
 ///
-/// Start order: store, listeners, engine with the stored state, services, control socket, HTTP API. The daemon stops in
-/// the reverse order: it accepts no new messages, commits queued changes, and closes the store.
+/// The daemon's parts start in this order: store, listeners, engine with the stored state, services, control socket,
+/// HTTP API. At its end, the daemon accepts no new messages, commits queued changes, and closes the store.
 ///
-/// - The type is `@unchecked Sendable`, because it is used before its loop runs, and afterwards only on the loop's
+/// - The class is `@unchecked Sendable`, because it is used before its loop runs, and afterwards only on the loop's
 ///   thread.
 package final class Daemon: @unchecked Sendable {
     let loop: EventLoop
     let log: Log
     private let settingsPath: String
-    /// How many file descriptors the process may open, including sockets.
+    /// The number of file descriptors that the process may open, including sockets.
     private let descriptors: Int
     private(set) var settings: DaemonSettings
     private let store: any ProxyStore
@@ -54,15 +54,15 @@ package final class Daemon: @unchecked Sendable {
     private var certificates: CertificateWatch?
     private var credentials: CredentialWatch?
     private(set) var notices: ServiceNotices?
-    /// The latest time at which the daemon stops; `nil` while no signal or operator has asked it to stop.
+    /// The latest time at which the daemon stops; `nil` while neither a signal nor an operator has asked it to stop.
     var end: Instant?
     var wasSignalled = false
 
     /// The SIP listeners, with the addresses under which others reach them.
     var listeners: [Listener] { bound.listeners }
 
-    /// Opens the store and the sockets, and prepares all parts. `environment` has the variables by which a service
-    /// manager passes its own address and sockets.
+    /// Opens the store and the sockets, and prepares all parts. `environment` has the variables in which a service
+    /// manager names its socket and passes sockets to the daemon.
     package init(
         settings: DaemonSettings, path: String, log: Log, environment: [String: String] = [:]
     ) async throws(StartError) {
@@ -132,7 +132,7 @@ package final class Daemon: @unchecked Sendable {
         try await connect()
     }
 
-    /// Runs until SIGTERM or SIGINT.
+    /// Runs the daemon until it is stopped by a signal or an operator.
     package func run() async throws(StartError) {
         let (log, notices) = (log, notices)
         let listening = listeners.map { "\($0.transport.parameterName):\($0.bound)" }.joined(separator: " ")
@@ -181,7 +181,7 @@ package final class Daemon: @unchecked Sendable {
             certificates: { [weak self] in self?.certificates?.ends ?? [] },
             credentials: { [weak self] in self?.credentials?.standings ?? [:] },
             drain: { [weak self] time in
-                // The drain runs on the loop, because the caller may be on any thread.
+                // The drain must run on the loop, because the caller may be on any thread.
                 await withCheckedContinuation { asker in
                     loop.post { [weak self] in
                         loop.startTask { [weak self] _ in
@@ -238,7 +238,7 @@ package final class Daemon: @unchecked Sendable {
     }
 
     /// Checks that the settings name each socket that the service manager passed. A socket that an earlier run of the
-    /// daemon stored in systemd needs no setting.
+    /// daemon stored in systemd need not be in the settings.
     private func checkHandover() throws(StartError) {
         guard let stray = loop.handover.unclaimed.first(where: { !$0.isOwn }) else { return }
         let name = stray.name.isEmpty ? "" : " (\(stray.name))"
@@ -270,8 +270,8 @@ package final class Daemon: @unchecked Sendable {
         }
     }
 
-    /// Reads the settings again after SIGHUP. Applies the settings that can change while the daemon runs. Logs each
-    /// other setting that changed, because its change needs a restart.
+    /// Reads the settings again after SIGHUP, and applies the settings that can change while the daemon runs. The log
+    /// reports each other changed setting, because its change needs a restart.
     private func reload() async {
         notices?.reloads()
         defer { notices?.reloaded() }

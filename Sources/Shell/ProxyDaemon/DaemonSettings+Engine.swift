@@ -12,15 +12,15 @@ import SIPGrammar
 import UserSources
 
 extension DaemonSettings {
-    /// The engine's settings. The push service adds the contents of the files that the settings name: the projects of
-    /// service accounts, and keys.
+    /// Returns the engine's settings, with the contents of the credential files, which the push service has read.
     func engineSettings(with service: PushService) -> ProxySettings {
         var engine = engineSettings(with: service.settings, vapidKey: service.vapidKey)
         engine.dispatch = service.setup
         return engine
     }
 
-    /// The engine's settings without the dispatcher's setup: the apps, their credentials, and the limits for pushes.
+    /// Returns the engine's settings without the dispatcher's setup, which has the apps, their credentials, and the
+    /// limits for pushes.
     func engineSettings(with push: PushSettings, vapidKey: String?) -> ProxySettings {
         var engine = ProxySettings()
         engine.domains = domains.map { ByteString($0) }
@@ -57,8 +57,8 @@ extension DaemonSettings {
     /// The domains of the users whom operators add, and the realm of their passwords.
     package var userRealms: UserRealms { UserRealms(domains: domains, realm: digest.realm) }
 
-    /// The limits of TCP connections, in a process that may open this many descriptors. Some descriptors are reserved
-    /// for the HTTP interfaces, the store and the providers, so that phones cannot use up all descriptors.
+    /// Returns the limits of TCP connections in a process that may open this many descriptors. The limits reserve
+    /// descriptors for the HTTP interfaces, the store and the providers, so that phones cannot use all of them.
     func flowLimits(descriptors: Int) -> FlowLimits {
         var flows = FlowLimits(limits, authenticates: auth == .digest)
         let others = Self.ownDescriptors + (api.listen.isEmpty && admin.listen.isEmpty ? 0 : api.http.connections)

@@ -10,7 +10,7 @@ import SIPGrammar
 package import Settings
 package import UserSources
 
-/// One address to listen on, in the form of the settings: `udp:0.0.0.0:5060`, `tcp:[::]:5060`.
+/// One address to listen on, written in the settings as `udp:0.0.0.0:5060` or `tcp:[::]:5060`.
 package struct ListenAddress: Hashable, Sendable {
     package let transport: Transport
     package let endpoint: Endpoint
@@ -33,11 +33,11 @@ package struct ListenAddress: Hashable, Sendable {
     }
 }
 
-/// How phones must prove their identity.
+/// The way in which phones must prove their identity.
 package enum AuthenticationMode: String, Hashable, Sendable, CaseIterable {
     /// Phones authenticate by digest (RFC 7616) for REGISTER and for calls.
     case digest
-    /// Phones need no authentication. This mode is only for closed networks and laboratories.
+    /// Phones need no authentication, which is only for closed networks and laboratories.
     case off
 }
 
@@ -170,7 +170,8 @@ package struct DaemonSettings: SettingsGroup {
         if upstream == nil, call.noWake.forwards {
             found.append(SettingComplaint("expected upstream, through which call.no-wake forwards", key: "upstream"))
         }
-        // DNS looks for a server with one of our transports, so a name without a transport needs no check.
+        // A name without a transport needs no check, because DNS looks for a server with one of the daemon's
+        // transports.
         if let transport = upstream.flatMap({ $0.numeric?.0 ?? ($0.isSecure ? .tls : $0.transport) }),
             !listen.contains(where: { $0.transport == transport })
         {
@@ -183,7 +184,7 @@ package struct DaemonSettings: SettingsGroup {
         return found
     }
 
-    /// Whether the text can be a domain: a host name, or an address in the form that URIs have.
+    /// Whether the text can be a domain: a host name, or an address as URIs write it.
     private static func isDomain(_ text: String) -> Bool {
         !text.isEmpty && text.utf8.count <= 253
             && text.utf8.allSatisfy {
@@ -193,7 +194,7 @@ package struct DaemonSettings: SettingsGroup {
 }
 
 extension SettingType<String> {
-    /// The type of a setting with a header name, or a prefix of header names with a `*` at the end.
+    /// The type of a setting with a header name, or with a prefix of header names that ends with `*`.
     static let headerPattern = SettingType<String>.parsed("header name") { text throws(SettingComplaint) in
         if let complaint = HeaderFilter.complaint(about: text) { throw SettingComplaint(complaint) }
         return text

@@ -15,7 +15,7 @@ import Telemetry
 import Timekeeping
 
 extension Daemon {
-    /// Makes the engine and restores the stored state. After this, the engine is ready for the first message.
+    /// Creates the engine and restores the stored state, so that the engine is ready for the first message.
     static func makeEngine(
         _ settings: DaemonSettings, _ push: PushService, listeners: [Listener], store: any ProxyStore,
         functions: ProxyFunctions, log: Log, now: Moment
@@ -35,7 +35,7 @@ extension Daemon {
         }
     }
 
-    /// Restores the stored state in portions. If all rows were read at once, they would be in memory twice.
+    /// Restores the stored state in portions, because all rows together would be in memory twice.
     private static func restore(
         _ engine: ProxyEngine, from store: any ProxyStore, unreadAge: Duration, now: Moment
     ) async throws(StoreError) {
@@ -45,7 +45,7 @@ extension Daemon {
         var refused: [EngineChange] = []
         var rows = try await store.bindings(after: nil, limit: restoreLimit)
         while let last = rows.last?.id {
-            // While the engine restores these rows, the store's thread reads the next rows.
+            // The store's thread reads the next rows while the engine restores these rows.
             async let next = bindings(after: last, in: store)
             for row in rows where !engine.restore(row, now: now) { refused.append(.binding(.delete(row.id))) }
             rows = try await next.get()

@@ -3,20 +3,19 @@ import ProxyRuntime
 import Reactor
 import Timekeeping
 
-/// The TLS contexts for SIP, made from the settings at the start and after each reload.
+/// The TLS contexts for SIP, created from the settings at the start and after each reload.
 final class ListenerTLS {
-    /// The context of listeners; `nil` if the settings name no certificate.
+    /// The TLS context of SIP listeners; `nil` if the settings name no certificate.
     private(set) var server: TLSContext?
-    /// The context of listeners for WebSockets, whose connections begin with HTTP; `nil` if the settings name no
+    /// The TLS context of WebSocket listeners, whose connections begin with HTTP; `nil` if the settings name no
     /// certificate.
     private(set) var web: TLSContext?
-    /// The TLS configuration for connections that the daemon opens: a client context, and the authorities that servers
-    /// need.
+    /// The TLS configuration for connections that the daemon opens.
     let setup = TLSSetup()
     private let tickets: TicketKeys
     private var timer: LoopTimer?
 
-    /// How long one key seals new session tickets. For the hour after that, the key only opens the tickets that it
+    /// The time for which one key seals new session tickets. For another hour, the key only opens the tickets that it
     /// sealed.
     private static let ticketLife: Duration = .seconds(3600)
 
@@ -65,7 +64,7 @@ extension TLSSettings {
         return (own.map { [$0] } ?? []) + others
     }
 
-    /// The protocol names for ALPN (RFC 7301). The IANA registry of these names contains only `sip/2` for SIP.
+    /// The protocol names for ALPN (RFC 7301). For SIP, the IANA registry of protocol names contains only `sip/2`.
     fileprivate static let protocols = ["sip/2"]
 
     fileprivate func serverContext(_ protocols: [String], _ tickets: TicketKeys) throws(TLSError) -> TLSContext? {

@@ -3,7 +3,7 @@ package import ProxyPolicy
 package import Settings
 package import Telemetry
 
-/// The settings under `log`: the log on standard error.
+/// The settings under `log`, for the log on standard error.
 package struct LogSettings: SettingsGroup {
     package var level = LogLevel.notice
     package var format = LogFormatChoice.auto
@@ -27,15 +27,15 @@ package struct LogSettings: SettingsGroup {
     ]
 }
 
-/// The format of log lines, as operators choose it.
+/// The format of log lines that an operator chooses.
 package enum LogFormatChoice: String, CaseIterable, Sendable {
-    /// The format `journal` if journald reads the lines, otherwise `text`.
+    /// The format is `journal` if journald reads the lines, otherwise `text`.
     case auto
     case text
     case json
     case journal
 
-    /// The format of log lines for this choice. `isJournal` says whether journald reads the lines.
+    /// Returns the format of log lines for this choice. `isJournal` is whether journald reads the lines.
     package func format(isJournal: Bool) -> LogFormat {
         switch self {
         case .auto: isJournal ? .journal : .text

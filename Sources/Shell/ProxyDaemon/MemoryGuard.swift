@@ -3,10 +3,10 @@ import Reactor
 import Telemetry
 import Timekeeping
 
-/// Refuses new connections while the process uses four fifths of its memory limit (F11). Existing connections are still
-/// served, and datagrams are still accepted, because datagrams occupy no memory.
+/// Refuses new connections from peers that are not trusted while the process uses four fifths of its memory limit
+/// (F11). The daemon still serves existing connections, and UDP datagrams, which occupy no memory.
 ///
-/// - The type is `@unchecked Sendable`, because it is used only on the daemon's loop.
+/// - The class is `@unchecked Sendable`, because it is used only on the daemon's loop.
 final class MemoryGuard: @unchecked Sendable {
     private let budget: Int
     private let streams: StreamFlows
@@ -16,7 +16,7 @@ final class MemoryGuard: @unchecked Sendable {
 
     private static let pause: Duration = .seconds(1)
 
-    /// Creates the guard; `nil` if neither the settings nor the system limit the memory.
+    /// Creates the memory guard; `nil` if neither the settings nor the system limit the memory.
     init?(setting: Int, _ streams: StreamFlows, on loop: EventLoop, log: Log) throws(SystemError) {
         guard let budget = setting > 0 ? setting : MemoryUse.allowed else { return nil }
         self.budget = budget

@@ -1,9 +1,9 @@
 import Addressing
 package import Settings
 
-/// A configuration file that is made from few answers. All keys without an answer have their defaults.
+/// Makes a configuration file from the answers to `sippushd init`. Keys without an answer have their defaults.
 package struct NewSettings: Sendable {
-    /// Apple's signing key, and the app that it wakes.
+    /// Apple's signing key, and the topic of the app that it wakes.
     package struct Apple: Sendable {
         package var topic: String
         package var team: String
@@ -15,7 +15,7 @@ package struct NewSettings: Sendable {
         }
     }
 
-    /// Keys of Web Push, and whom its services write to.
+    /// The key file of Web Push, and the contact to which browsers' push services can write.
     package struct WebPush: Sendable {
         package var keyFile: String
         package var contact: String
@@ -35,22 +35,21 @@ package struct NewSettings: Sendable {
     package var domain: String
     /// The PBX: an address, or an address and a port.
     package var pbx: String?
-    /// Certificate and key for phones that connect by TLS.
+    /// The certificate and key for phones that connect by TLS.
     package var certificate: (file: String, key: String)?
     package var apple: Apple?
-    /// The service account from Google.
+    /// The file of Google's service account.
     package var googleAccount: String?
     package var webPush: WebPush?
-    /// Whether Acrobits' mediator wakes apps.
+    /// Whether the Acrobits push mediator wakes apps.
     package var hasAcrobits = false
     package var ownService: OwnService?
 
     package init(domain: String) { self.domain = domain }
 
-    /// The text of the configuration file.
+    /// Returns the text of the configuration file.
     ///
-    /// - Throws: a complaint about an answer that is not an address. Other wrong answers are detected when the
-    ///   configuration is read.
+    /// - Throws: a complaint about a PBX that is not an address. Reading the configuration detects other wrong answers.
     package func yaml() throws(SettingComplaint) -> String {
         var text = """
             # Settings of sippushd, made by "sippushd init". Keys that are not here have their defaults:
@@ -82,7 +81,7 @@ package struct NewSettings: Sendable {
         return push.isEmpty ? text : text + "\npush:\n" + push
     }
 
-    /// The groups under `push`; empty without a provider.
+    /// The settings under `push`; empty if no provider was chosen.
     private var providers: String {
         var text = ""
         if let apple {
@@ -134,12 +133,12 @@ package struct NewSettings: Sendable {
         return text
     }
 
-    /// A body that tells the app everything about a call.
+    /// The body of a push that gives the app all facts about a call.
     private static let ownBody =
         #"{"to": "{{token}}", "kind": "{{type}}", "from": "{{caller}}", "name": "{{display-name}}", "call": "{{call-id}}", "sent": "{{sent}}", "ttl": "{{ttl}}"}"#
 
-    /// The values of `trusted` and `upstream`. A PBX on this machine may share its address with phones, so its port
-    /// counts too.
+    /// Returns the values of `trusted` and `upstream`. For a PBX on this machine, `trusted` has the port too, because
+    /// phones may share the PBX's address.
     private static func peer(_ text: String) throws(SettingComplaint) -> (trusted: String, upstream: String) {
         if let address = IPAddress(text) { return ("\(address)", "\(Endpoint(address, 5060))") }
         guard let endpoint = Endpoint(text), endpoint.port > 0 else {
@@ -152,6 +151,6 @@ package struct NewSettings: Sendable {
 }
 
 extension DaemonSettings {
-    /// The sample file with every key, as the package installs it.
+    /// The sample configuration file with every key, as the package installs it.
     package static var sample: String { sample(title: "Settings of sippushd") }
 }

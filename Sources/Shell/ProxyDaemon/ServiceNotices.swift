@@ -2,16 +2,16 @@ import ProxyRuntime
 import Reactor
 import Timekeeping
 
-/// Sends notices to the service manager (systemd): the daemon is ready, it is stopping, its loop is alive.
+/// Tells the service manager (systemd) when the daemon is ready, when it stops, and that its loop works.
 ///
-/// - The type is `@unchecked Sendable`, because it is used only on the daemon's loop.
+/// - The class is `@unchecked Sendable`, because it is used only on the daemon's loop.
 final class ServiceNotices: @unchecked Sendable {
     private let manager: ServiceManager
     private let loop: EventLoop
     private let shard: ProxyShard
     private var timer: LoopTimer?
 
-    /// Creates the sender; `nil` if no service manager started this process.
+    /// Creates the sender of notices; `nil` if no service manager started this process.
     init?(to manager: ServiceManager?, on loop: EventLoop, shard: ProxyShard) {
         guard let manager else { return nil }
         self.manager = manager
@@ -19,8 +19,8 @@ final class ServiceNotices: @unchecked Sendable {
         self.shard = shard
     }
 
-    /// Notifies the manager that the daemon serves, and passes the sockets that this run opened. The service manager
-    /// keeps the sockets for the next run. After this call, the manager gets two watchdog messages in each interval.
+    /// Tells the service manager that the daemon is ready, and gives it the sockets of this run to keep for the next
+    /// run. After the start, the daemon sends two watchdog messages in each interval that systemd sets.
     func started(listening words: String) throws(SystemError) {
         for socket in loop.handover.opened { manager.keep(socket.descriptor, as: socket.name) }
         for socket in loop.handover.unclaimed where socket.isOwn { manager.drop(socket.name) }
@@ -30,8 +30,8 @@ final class ServiceNotices: @unchecked Sendable {
         lives(every: interval / 2)
     }
 
-    /// Sends a watchdog message, if the engine answers a test request. A timer alone would also report a daemon whose
-    /// loop runs but whose engine serves nothing (F13).
+    /// Sends a watchdog message if the engine answers a test request. A timer alone would hide that the loop runs but
+    /// the engine serves nothing (F13).
     private func lives(every pause: Duration) {
         if shard.assumeIsolated({ $0.answersItself() }) { manager.tell("WATCHDOG=1") }
         timer?.arm(at: loop.now + pause)

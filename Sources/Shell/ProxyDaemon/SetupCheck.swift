@@ -13,16 +13,16 @@ import Settings
 package import Timekeeping
 import UserSources
 
-/// Checks the files that the settings name: keys, certificates, service accounts. ``Daemon`` reads the same files at
+/// Checks the files that the settings name: keys, certificates and service accounts. ``Daemon`` reads the same files at
 /// its start and at its first push.
 package enum SetupCheck {
-    /// One line for each problem: the position in the settings, the file, and why it cannot be used.
+    /// Returns one line for each problem: the position in the settings, the file, and why the file cannot be used.
     package static func problems(of settings: DaemonSettings, in file: String, on date: UnixTime) -> [String] {
         check(settings, in: file, on: date).found
     }
 
-    /// One line for each credential that cannot be checked yet, because systemd passes credentials only when it starts
-    /// the service.
+    /// Returns one line for each credential that cannot be checked yet, because systemd passes credentials only when it
+    /// starts the service.
     package static func unseenCredentials(
         of settings: DaemonSettings, in file: String, on date: UnixTime
     ) -> [String] {
@@ -49,7 +49,7 @@ package enum SetupCheck {
         return check
     }
 
-    /// One line for each fact that operators should know, although the daemon starts in spite of it.
+    /// Returns one line for each fact that operators should know, although the daemon starts.
     package static func notes(of settings: DaemonSettings) -> [String] {
         var notes: [String] = []
         let push = settings.push
@@ -63,8 +63,8 @@ package enum SetupCheck {
         return notes + unshownCertificates(settings) + distrustedWebSockets(settings)
     }
 
-    /// Notes about trusted names that no peer can prove. A peer proves its name only by a certificate: trusted names
-    /// are never looked up in DNS.
+    /// Returns notes about trusted names that no peer can prove. A peer proves its name only by a certificate, because
+    /// trusted names are never looked up in DNS.
     private static func unshownCertificates(_ settings: DaemonSettings) -> [String] {
         let names = settings.trusted.compactMap(\.provedName)
         guard settings.listen.contains(where: \.transport.isSecure) else {
@@ -79,8 +79,8 @@ package enum SetupCheck {
         }
     }
 
-    /// One line for each address of the settings that another program uses. Do not call this function while the daemon
-    /// itself runs with these settings.
+    /// Returns one line for each address in the settings that another program uses. The check makes sense only while no
+    /// daemon runs with these settings.
     package static func takenPorts(of settings: DaemonSettings) -> [String] {
         var places = settings.listen.map {
             ("\($0.transport.parameterName):\($0.endpoint)", $0.endpoint, $0.transport != .udp)
@@ -94,7 +94,7 @@ package enum SetupCheck {
         }
     }
 
-    /// Notes about trusted addresses that do not count over WebSocket.
+    /// Returns notes about trusted addresses, which do not count for connections over WebSocket.
     private static func distrustedWebSockets(_ settings: DaemonSettings) -> [String] {
         let addresses = settings.trusted.filter { if case .name = $0 { false } else { true } }
         var webSockets = settings.listen.filter(\.transport.isWebSocket).map {
@@ -191,7 +191,7 @@ package enum SetupCheck {
 
         private struct Empty: Error, CustomStringConvertible { let description = "it is empty" }
 
-        /// Checks the first certificate of the chain that the daemon presents.
+        /// Checks the dates of the first certificate in the chain that the daemon presents.
         ///
         /// - Throws: an error if the certificate has expired.
         private static func expectLife(of path: String, on date: UnixTime) throws {
@@ -209,8 +209,8 @@ package enum SetupCheck {
 
         // MARK: Problems
 
-        /// Reads a file once for each setting that names it, even if several apps name the same file. If a certificate
-        /// and its key are checked together, the problem names the file with the fault.
+        /// Reads a file once for each setting that names it, even if several apps name it. If a certificate and its key
+        /// are checked together, the problem names the file with the fault.
         private mutating func attempt(
             _ path: String, _ name: String, with other: (path: String, name: String)? = nil,
             _ body: (UnixTime) throws -> Void
@@ -239,7 +239,7 @@ package enum SetupCheck {
             }
         }
 
-        /// The position in the settings where this key, or a path of keys, names the file.
+        /// Returns the position in the settings where this key, or a path of keys, names the file.
         private static func position(of text: String, under name: String, in node: YAMLNode) -> YAMLPosition? {
             for entry in node.entries ?? [] {
                 let found = entry.value.text.map { (try? Credential.path(of: $0)) ?? $0 }

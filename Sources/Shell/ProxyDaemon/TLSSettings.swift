@@ -1,7 +1,7 @@
 import HTTPServices
 package import Settings
 
-/// The settings under `tls`: the certificates that SIP listeners present, and the authorities that they trust.
+/// The settings under `tls`, for the certificates that the daemon presents and the authorities that it trusts.
 package struct TLSSettings: SettingsGroup, Equatable {
     package var certFile: String?
     package var keyFile: String?

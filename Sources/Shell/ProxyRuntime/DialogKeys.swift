@@ -8,29 +8,29 @@ import SIPDialogs
 package import Telemetry
 package import Timekeeping
 
-/// The keys that seal dialog tokens (T20.6). The store keeps these keys, so that a call from before a restart can still
-/// be ended.
+/// The keys that seal dialog tokens (T20.6). The store keeps these keys, so that a call that began before a restart can
+/// still be ended.
 ///
-/// A new key is created each month and seals the tokens of new dialogs. An old key is kept while a dialog exists whose
-/// token it sealed.
+/// The daemon creates a new key each month, which seals the tokens of new dialogs. An old key is kept while a dialog
+/// exists whose token it sealed.
 ///
-/// - The type is `@unchecked Sendable`, because it is used only on its shard's loop.
+/// - The class is `@unchecked Sendable`, because it is used only on its shard's loop.
 package final class DialogKeys: @unchecked Sendable {
     package let sealer = TextSealer()
 
     static let name = "dialog-seal"
-    /// How long a key seals the tokens of new dialogs, before the next key is created.
+    /// The time for which a key seals the tokens of new dialogs, before the daemon creates the next key.
     static let age: Duration = .seconds(30 * 86_400)
     private static let pause: Duration = .seconds(86_400)
 
     private let store: any ProxyStore
     private let log: Log
-    /// The keys, newest first.
+    /// The dialog keys, newest first.
     private var keys: [Key]
     private var timer: LoopTimer?
 
-    /// One stored key. The first byte of the stored value is the key's number, with which the key's tokens begin. The
-    /// bytes after the number are the key itself.
+    /// One stored dialog key. The first byte of the stored value is the key's number, with which each of its tokens
+    /// begins; the other bytes are the key itself.
     private struct Key {
         let secret: StoredSecret
         let number: UInt8
@@ -50,8 +50,8 @@ package final class DialogKeys: @unchecked Sendable {
         var bytes: [UInt8] { Array(secret.value.dropFirst()) }
     }
 
-    /// Reads the keys from the store. If no key exists or the newest key is too old, a new key is created. The new key
-    /// is persisted before it seals a token.
+    /// Reads the dialog keys from the store. If there is no key, or the newest key is too old, a new key is created and
+    /// persisted before it seals a token.
     package init(store: any ProxyStore, log: Log, now: UnixTime) async throws(StartError) {
         self.store = store
         self.log = log
@@ -72,7 +72,7 @@ package final class DialogKeys: @unchecked Sendable {
         }
     }
 
-    /// Starts a daily check of the keys: whether a new key is due, and whether old keys can be deleted.
+    /// Starts a daily check whether a new key is due and whether old keys can be deleted.
     package func start(through door: ShardDoor, on loop: EventLoop) throws(SystemError) {
         timer = try LoopTimer(on: loop) { [weak self] in
             loop.startTask { [weak self] _ in await self?.look(door, loop) }
@@ -90,12 +90,12 @@ package final class DialogKeys: @unchecked Sendable {
         timer?.arm(at: now.instant + Self.pause)
     }
 
-    /// Creates a new key if the newest key is too old, and deletes keys without living dialogs. The function also
-    /// deletes the renewals of dialogs that have ended.
+    /// Creates a new key if the newest key is too old. Deletes keys that no living dialog needs, and the renewals of
+    /// dialogs that have ended.
     ///
     /// - Parameters:
     ///   - lifetime: the maximum lifetime of a dialog.
-    ///   - inUse: the numbers of keys that sealed the tokens of living dialogs.
+    ///   - inUse: the numbers of the keys that sealed the tokens of living dialogs.
     ///   - now: the current date.
     func turn(lifetime: Duration, inUse: Set<UInt8>, now: UnixTime) {
         store.record([.pruneDialogRenewals(before: now)])

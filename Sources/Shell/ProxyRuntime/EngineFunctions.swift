@@ -10,7 +10,7 @@ import SIPGrammar
 import SIPMessage
 
 /// Creates the functions that the engine needs from libraries: seals, digests, random numbers, and the reader of SIP
-/// messages. Only these functions use C libraries; the engine's rules do not.
+/// messages. The rules of the engine call C libraries only through these functions.
 package enum EngineFunctions {
     package static func make(
         seal: TextSealer, deviceCode: @escaping (DeviceID) -> ByteString? = { _ in nil }
@@ -50,9 +50,10 @@ package enum EngineFunctions {
         }
     }
 
-    /// An HMAC key that closures share. The key's internal state changes while it computes a code.
+    /// An HMAC key that several closures share. The box is a class, because computing a code changes the key's internal
+    /// state.
     ///
-    /// - The type is `@unchecked Sendable`, because it is used only on the engine's thread.
+    /// - The class is `@unchecked Sendable`, because it is used only on the engine's thread.
     private final class KeyBox: @unchecked Sendable {
         private var key: HMACKey
 
@@ -61,9 +62,10 @@ package enum EngineFunctions {
         func code(for bytes: [UInt8]) -> [UInt8] { key.code(for: bytes) }
     }
 
-    /// Unpredictable numbers. The system is asked for many numbers at the same time, because each request costs time.
+    /// Unpredictable random numbers, which are taken from the system in blocks of 64, because each request to the
+    /// system costs time.
     ///
-    /// - The type is `@unchecked Sendable`, because it is used only on the engine's thread.
+    /// - The class is `@unchecked Sendable`, because it is used only on the engine's thread.
     private final class RandomNumbers: @unchecked Sendable {
         private var numbers: [UInt64] = []
 
@@ -88,8 +90,8 @@ package enum EngineFunctions {
 }
 
 extension DialogSeal {
-    /// Creates the functions that seal and open dialog tokens. Each token is bound to the Call-ID and to the tag of the
-    /// dialog's creator.
+    /// Creates the functions that seal and open dialog tokens. The seal binds each token to the Call-ID and to the tag
+    /// of the dialog's creator.
     init(_ sealer: TextSealer) {
         self.init(
             seal: { sealer.seal($0, with: $1, $2) },

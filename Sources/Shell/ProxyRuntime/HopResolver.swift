@@ -6,14 +6,14 @@ package import Reactor
 import Resolver
 package import Routing
 
-/// Looks up the addresses of next hops (RFC 3263), and omits addresses whose transport this daemon does not use.
+/// Looks up the addresses of next hops (RFC 3263), without addresses whose transport this daemon does not use.
 package final class HopResolver {
     private let resolver: DNSResolver
     private let spoken: Set<Transport>
     private let tls: TLSSetup
 
-    /// Creates a resolver. `spoken` are the transports of the daemon's listeners. Without `servers`, the system's name
-    /// servers are used.
+    /// Creates a resolver. `spoken` has the transports of the daemon's listeners; if `servers` is `nil`, the system's
+    /// name servers are asked.
     package init(
         loop: EventLoop, spoken: Set<Transport>, tls: TLSSetup = TLSSetup(), servers: [Endpoint]? = nil
     ) throws(StartError) {
@@ -26,14 +26,14 @@ package final class HopResolver {
         }
     }
 
-    /// Looks up the addresses of a hop, in the order in which they are tried. The list is empty if the name has no
-    /// address or cannot be looked up now.
+    /// Looks up the addresses of a next hop, in the order in which the engine tries them. The list is empty if the name
+    /// has no address or no name server answers.
     ///
     /// `done` is called once, on the loop. If no name server must be asked, `done` is called before this function
     /// returns.
     package func resolve(_ hop: NextHop, _ done: @escaping ([ResolvedHop]) -> Void) {
-        // If the hop has no transport, DNS chooses among all transports. Transports that the daemon does not use are
-        // left out below.
+        // If the hop names no transport, DNS chooses among all transports. The code below leaves out transports that
+        // the daemon does not use.
         let transport = hop.transport ?? (hop.isSecure ? .tls : nil)
         let query = ServerQuery(
             host: hop.host.string, port: hop.port, transport: transport, isSecure: hop.isSecure)

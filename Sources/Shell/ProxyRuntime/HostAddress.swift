@@ -1,16 +1,16 @@
 package import Addressing
 import Glibc
 
-/// This machine's own addresses.
+/// The addresses of this machine.
 package enum HostAddress {
-    /// The first address of the family that is neither loopback nor link-local. If the machine has no such address, the
-    /// result is the loopback address.
+    /// Returns the first address of the family that is neither loopback nor link-local, or the loopback address if
+    /// there is none.
     package static func primary(isV4: Bool) -> IPAddress {
         all.first { $0.isV4 == isV4 && !$0.isLoopback && !isLinkLocal($0) }
             ?? (isV4 ? .loopbackV4 : IPAddress(high: 0, low: 1))
     }
 
-    /// The addresses of all active interfaces, of both families; empty if the system does not report them.
+    /// The addresses of all active interfaces, IPv4 and IPv6; empty if the system does not report them.
     package static var all: [IPAddress] {
         var list: UnsafeMutablePointer<ifaddrs>?
         guard unsafe getifaddrs(&list) == 0 else { return [] }

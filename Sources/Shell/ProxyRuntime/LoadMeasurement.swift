@@ -3,31 +3,32 @@ import Reactor
 import Registration
 import Timekeeping
 
-/// Measures how long messages and commits wait, and reports these times to the engine, which decides which requests to
-/// refuse.
+/// Measures how long messages and commits wait, and reports these times to the engine, which refuses requests under
+/// overload.
 ///
-/// Without load, the measurement costs almost no time. The age of datagrams is measured only after a full batch. For
-/// connections, the waiting time of the loop is measured now and then. Only one commit at a time is measured.
+/// Without load, the measurement costs almost no time. The waiting time of datagrams is measured only after a full
+/// batch, the waiting time of the loop only now and then, and the duration of only one commit at a time.
 struct LoadMeasurement {
     private var canary: LoopCanary?
     /// The commit whose duration is being measured, and the time of its submission.
     private var commit: (ticket: CommitTicket, orderedAt: Instant)?
-    /// How many datagrams each socket has lost so far.
+    /// The number of datagrams that each socket has lost so far.
     private var lost: [UInt16: UInt64] = [:]
     private var nextLook = Instant.distantPast
 
     private static let lookPause: Duration = .milliseconds(20)
 
-    /// Prepares the measurement of the loop. `tell` gets each measured waiting time, and when it was measured.
+    /// Prepares the measurement of the loop. `tell` receives each measured waiting time, and the time of the
+    /// measurement.
     mutating func start(on loop: EventLoop, tell: @escaping (Duration, Instant) -> Void) throws(SystemError) {
         canary = try LoopCanary(on: loop, handler: tell)
     }
 
-    /// Measures now and then how long the loop waits. Call this function when bytes arrived on a connection.
+    /// Measures now and then how long the loop waits, when bytes have arrived on a connection.
     func streamReceived(now: Instant) { canary?.ring(now: now) }
 
-    /// Measures how long the datagrams of a socket waited, and whether the socket lost datagrams. Call this function
-    /// when a full batch was read, because more datagrams may wait.
+    /// Measures how long the datagrams of a socket waited, and whether the socket lost datagrams. The shard calls this
+    /// function after a full batch, because only then may more datagrams wait.
     mutating func batchWasFull(on socket: UDPSocket, number: UInt16, now: Instant, _ engine: ProxyEngine) {
         if let wait = socket.lastWait { engine.looked(after: wait, now: now) }
         guard now >= nextLook else { return }
@@ -36,7 +37,7 @@ struct LoadMeasurement {
         if let before = lost.updateValue(drops, forKey: number), drops > before { engine.messagesLost(now: now) }
     }
 
-    /// Whether the duration of a commit is being measured. Only one commit at a time is measured.
+    /// Whether the duration of a commit is being measured.
     var isWaiting: Bool { commit != nil }
 
     mutating func ordered(_ ticket: CommitTicket, now: Instant) { commit = (ticket, now) }

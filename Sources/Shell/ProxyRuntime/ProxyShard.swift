@@ -16,36 +16,34 @@ import SIPMessage
 package import Telemetry
 import Timekeeping
 
-/// Owns the engine, and with it the state of all AORs in this shard. Only the shard's thread may use this state.
+/// Owns the engine, and with it the state of all AORs in this shard. Only the shard's thread may use the engine.
 ///
-/// Events come from two sources: from the loop (datagrams, stream messages, commits, pushes, look-ups, the timer), and
-/// through the ``ShardDoor``. Each event enters the engine. After the event, the engine's actions are run in one place,
-/// ``runActions()``. While actions run, no event enters the engine. If an action causes an event, the event waits until
-/// all actions are done.
+/// Events come from the loop (datagrams, stream messages, commits, pushes, look-ups, the timer) and through the
+/// ``ShardDoor``. Each event enters the engine, and then ``runActions()`` runs the engine's actions. An event that an
+/// action causes waits until all actions are done, because no event may enter the engine while actions run.
 package actor ProxyShard: LoopActor {
-    /// The actor holds the loop, because the executor reference below does not keep it alive.
+    /// The actor holds the loop, because `unownedExecutor` does not keep the loop alive.
     package nonisolated let loop: EventLoop
     package nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
 
     let engine: ProxyEngine
     private var reader = MessageReader()
-    /// The UDP sockets. The index in this array is the number of the listener.
+    /// The UDP sockets, with the number of the listener as the index.
     private var sockets: [UDPSocket?] = []
     let streams: StreamFlows
     let services: ShardServices
     let log: Log
     private var timer: LoopTimer?
-    /// Whether the daemon is about to stop; read by other threads.
+    /// Whether the daemon refuses new calls because it is about to stop; other threads read this value.
     nonisolated let isDraining = Locked(false)
     /// The actions that are being run. The array is kept between runs, so that its memory is reused.
     private var actions: [ProxyAction] = []
     private var isRunningActions = false
-    /// Whether the last test request was answered, see ``answersItself()``.
+    /// Whether the engine answered the last test request, see ``answersItself()``.
     private var isAnswered = false
     private var load = LoadMeasurement()
     private var questions: UInt64 = 0
-    /// Events that occurred while actions were run, in their order. These events enter the engine when all actions are
-    /// done.
+    /// Events that occurred while actions ran, in their order. Waiting events enter the engine after the actions.
     private var waiting: [Arrival] = []
 
     package init(loop: EventLoop, engine: sending ProxyEngine, streams: StreamFlows, services: ShardServices, log: Log)
@@ -57,8 +55,8 @@ package actor ProxyShard: LoopActor {
         self.log = log
     }
 
-    /// Starts to receive datagrams on the sockets, by the numbers of their listeners. If the start fails, the loop is
-    /// stopped.
+    /// Starts to receive datagrams on the sockets, whose keys are the numbers of their listeners. If a socket or timer
+    /// fails, the loop is stopped.
     package func start(sockets: [UInt16: UDPSocket]) {
         for (number, socket) in sockets {
             while self.sockets.count <= Int(number) { self.sockets.append(nil) }
@@ -86,8 +84,8 @@ package actor ProxyShard: LoopActor {
 
     // MARK: Events
 
-    /// Handles up to 16 datagrams in one call, and sends their answers at its end, because this code runs for each
-    /// datagram.
+    /// Handles up to 16 datagrams in one call, and sends their answers together at its end, because separate calls for
+    /// each datagram would cost more time.
     private func datagramsReceived(_ batch: DatagramBatch, by listener: UInt16) {
         let now = loop.moment
         if batch.isFull, let socket = socket(of: listener) {
@@ -110,8 +108,8 @@ package actor ProxyShard: LoopActor {
         runActions()
     }
 
-    /// Refuses a REGISTER during overload before it is parsed. The refusal costs only a fraction of serving the
-    /// REGISTER.
+    /// Refuses a REGISTER during overload before the REGISTER is parsed, because a refusal then costs much less than
+    /// serving the REGISTER.
     ///
     /// - Returns: whether the datagram was refused.
     private func wasRefused(_ batch: DatagramBatch, at index: Int, on flow: Flow, now: Moment) -> Bool {
@@ -131,7 +129,7 @@ package actor ProxyShard: LoopActor {
         socket(of: flow.listener)?.queue(answer, to: flow.remote)
     }
 
-    /// Whether the datagram is a keep-alive: STUN, or CRLF. A CRLF over UDP is tolerated and not answered.
+    /// Whether the datagram is a keep-alive: STUN or CRLF. The daemon accepts a CRLF over UDP, and does not answer it.
     private static func isKeepAlive(_ bytes: Span<UInt8>) -> Bool {
         guard bytes.count > 0 else { return true }
         if bytes[0] < 32, bytes[0] != UInt8(ascii: "\r"), bytes[0] != UInt8(ascii: "\n") { return true }
@@ -145,17 +143,18 @@ package actor ProxyShard: LoopActor {
     enum StreamMessage {
         case request
         case other
-        /// The start of the next message is unknown, so the connection must be closed (T2).
+        /// The message has no valid length, so the start of the next message is unknown and the connection must be
+        /// closed (T2).
         case fatal
     }
 
-    /// Handles one whole message of a stream. When this function returns, all actions of the message have been
-    /// performed. Before the caller reads the next message, it can see how much output waits.
+    /// Handles one whole message of a stream, and runs all actions that the message causes. The caller can therefore
+    /// see how much output waits before it reads the next message.
     ///
     /// - Parameters:
     ///   - bytes: the message.
-    ///   - head: the parts that are already parsed.
-    ///   - isCut: whether the transport marks the end of the message, so that it needs no Content-Length.
+    ///   - head: the parts of the message that are already parsed.
+    ///   - isCut: whether the transport marks the end of the message, so that Content-Length is not needed.
     ///   - flow: the source of the message.
     /// - Returns: the kind of the message.
     func streamMessageReceived(
@@ -173,13 +172,12 @@ package actor ProxyShard: LoopActor {
         }
     }
 
-    /// Sends a test request to the engine, like a request of a peer. The request is parsed, judged and answered like
-    /// any other.
+    /// Tests the engine with an OPTIONS request, which is parsed, judged and answered like a request of a peer.
     ///
-    /// - Returns: whether the engine answers.
+    /// - Returns: whether the engine answered.
     package func answersItself() -> Bool {
         questions &+= 1
-        // No socket has this listener's number, so the answer ends in `send` and is not sent to the network.
+        // No socket has this listener's number, so the answer ends in `send` and never reaches the network.
         let flow = Flow(transport: .udp, listener: .max, connection: 0, remote: Endpoint(.anyV4, 9))
         let domain = engine.settings.domains.first?.string ?? "sippushd.invalid"
         let question = """
@@ -200,7 +198,7 @@ package actor ProxyShard: LoopActor {
         return isAnswered
     }
 
-    /// How many seconds an HTTP client must wait before it tries again; `nil` if its request is served.
+    /// The seconds that an HTTP client must wait before it tries again; `nil` if the daemon serves its request.
     package func refusesService() -> Int? { engine.refusesService(now: loop.now) }
 
     func isTrusted(_ flow: Flow) -> Bool { engine.isTrusted(flow) }
@@ -239,7 +237,7 @@ package actor ProxyShard: LoopActor {
     package func committed(_ results: [CommitResult]) { arrived(.commits(results)) }
     package func pushHappened(_ event: PushDispatcher.Event) { arrived(.push(event)) }
 
-    /// An event from the store, the push service or the resolver. A result can arrive while the action that caused it
+    /// An event from the store, the push service or the resolver, which can arrive while the action that caused it
     /// still runs.
     private enum Arrival {
         case commits([CommitResult])
@@ -268,7 +266,7 @@ package actor ProxyShard: LoopActor {
         }
     }
 
-    /// Asks the engine, and then runs the resulting actions. Only the ``ShardDoor`` calls this function.
+    /// Asks the engine a question, and then runs the resulting actions. Only the ``ShardDoor`` calls this function.
     func enter<Answer: Sendable>(_ question: @Sendable (ProxyEngine, Moment) -> Answer) -> Answer {
         defer { runActions() }
         return question(engine, loop.moment)
@@ -282,15 +280,15 @@ package actor ProxyShard: LoopActor {
     /// The callers that wait for the results of reports, by the tickets that the engine got.
     private(set) var reporters: [ReportTicket: Reporter] = [:]
     private var lastReport: UInt64 = 0
-    /// Reports that wait until the engine accepts another report. They are few, because the services that submit
-    /// reports limit their number.
+    /// Reports of devices that wait until the engine accepts another report. Few reports wait, because the services
+    /// that submit reports limit their number.
     private var queuedReports = Queue<(reporter: Reporter, report: Report)>()
 
-    /// How many reports the engine commits at a time. A REGISTER waits for at most this many reports, and the loop is
-    /// free for calls while the disk works.
+    /// The maximum number of reports that the engine commits at a time. A REGISTER waits for at most this many reports,
+    /// and the loop serves calls while the disk works.
     private static let reportLimit = 2
 
-    /// Reports a new or removed device to the engine. Returns when the report is persisted or refused. Only the
+    /// Reports a new or removed device to the engine, and returns when the report is persisted or refused. Only the
     /// ``ShardDoor`` calls this function.
     func report(_ report: @escaping Report) async -> ReportResult {
         await withCheckedContinuation { reporter in
@@ -364,11 +362,12 @@ package actor ProxyShard: LoopActor {
     private var tests: [TestPushTicket: PendingTest] = [:]
     private var lastTest: UInt64 = 0
 
-    /// Sends test pushes, and waits for their ends. Only the ``ShardDoor`` calls this function.
+    /// Sends test pushes, and waits until all of them have ended. Only the ``ShardDoor`` calls this function.
     func sendTestPush(to target: TestPushTarget) async -> (plan: TestPushPlan, records: [TimelineRecord])? {
         lastTest += 1
         let ticket = TestPushTicket(lastTest)
-        // The entry is made before the order, because a push can end while it is being ordered.
+        // The entry in `tests` is created before the pushes are ordered, because a push can end while it is being
+        // ordered.
         tests[ticket] = PendingTest(missing: 0)
         defer { tests[ticket] = nil }
         guard let plan = engine.testPushOrdered(target, ticket, now: loop.moment) else { return nil }
@@ -394,16 +393,16 @@ package actor ProxyShard: LoopActor {
 
     /// Runs the engine's actions. No other code turns the engine's decisions into I/O.
     ///
-    /// Some actions have an immediate result: a look-up whose address is known, or a credential that is signed here.
-    /// The results of such actions enter the engine after the other actions.
+    /// Some actions have an immediate result, such as a look-up of a known address or a credential that is signed here.
+    /// Immediate results enter the engine after the other actions.
     private func runActions() {
-        // An action caused this call while `runActions` runs. The loop below will also perform the new actions.
+        // If an action causes a call of this function, the loop of the running call performs the new actions.
         guard !isRunningActions else { return }
         isRunningActions = true
         engine.takeActions(into: &actions)
         while !actions.isEmpty {
             writeJournal()
-            // Popping from the end moves each action out of the array instead of copying it.
+            // Popping from the end moves each action out of the array instead of copying the action.
             actions.reverse()
             while let action = actions.popLast() { run(action) }
             for arrival in waiting { enter(with: arrival) }
@@ -411,16 +410,17 @@ package actor ProxyShard: LoopActor {
             engine.takeActions(into: &actions)
         }
         isRunningActions = false
-        // The call is posted, so that the callers of finished reports continue first.
+        // Queued reports are started in a later turn of the loop, so that the callers of finished reports continue
+        // first.
         if !queuedReports.isEmpty, reporters.count < Self.reportLimit {
             loop.post { [self] in assumeIsolated { $0.startQueuedReports() } }
         }
         if let deadline = engine.nextDeadline { timer?.arm(at: deadline) } else { timer?.disarm() }
     }
 
-    /// Writes the journal entries among the actions. Messages that depend on an entry are sent only after this call.
+    /// Writes the journal entries among the actions, before any message is sent that depends on them.
     private func writeJournal() {
-        // The loop is over indices, because a loop over elements would copy each element.
+        // A loop over indices does not copy each action, but a loop over elements does.
         for index in actions.indices {
             if case .journal(let change) = actions[index] { services.store.journal(change) }
         }
@@ -455,7 +455,7 @@ package actor ProxyShard: LoopActor {
             guard let socket = socket(of: flow.listener) else { return isAnswered = true }
             socket.queue(bytes, to: flow.remote)
         } else if !streams.send(bytes, on: flow) {
-            // The failure is posted, because the engine must not be entered while actions run.
+            // The failure is posted, because no event may enter the engine while actions run.
             loop.post { [self] in assumeIsolated { $0.sendFailed(on: flow) } }
         }
     }

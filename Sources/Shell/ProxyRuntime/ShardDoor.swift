@@ -7,16 +7,17 @@ import Reactor
 package import Registration
 package import Timekeeping
 
-/// The only way from services, operators and the daemon to the engine.
+/// The only way by which services, operators and the daemon reach the engine.
 ///
-/// A question enters the engine when its current work is finished, and is answered when the resulting actions were run.
-/// The questions of one caller are processed in their order.
+/// A question enters the engine when the engine's current work is finished. The answer to a question comes after the
+/// question's actions have run. The questions of one caller are processed in their order.
 package struct ShardDoor: Sendable {
-    /// The user or device that a question is about, which selects the shard that can answer.
+    /// The user or device of a question, which selects the shard that can answer.
     package enum Subject: Sendable {
         case user(AddressOfRecord)
         case device(DeviceID)
-        /// A question for any shard: all shards know the answer, or neither a user nor a device identifies the shard.
+        /// The question is for any shard: all shards know the answer, or neither a user nor a device identifies the
+        /// shard.
         case everything
     }
 
@@ -24,22 +25,22 @@ package struct ShardDoor: Sendable {
 
     package init(to shard: ProxyShard) { self.shard = shard }
 
-    /// Chooses the shard for a subject. At present, only one shard exists.
+    /// Chooses the shard for a subject; at present, only one shard exists.
     private func shard(of subject: Subject) -> ProxyShard {
         switch subject {
         case .user, .device, .everything: shard
         }
     }
 
-    /// Asks the engine a question, or gives it an order. Put a check and the action that depends on it into the same
-    /// question, because another question can be processed between two questions.
+    /// Asks the engine a question, or gives it an order. A check and the action that depends on it belong into one
+    /// question, because the engine can process other questions between two questions.
     package func ask<Answer: Sendable>(
         _ subject: Subject, _ question: @Sendable (ProxyEngine, Moment) -> Answer
     ) async -> Answer {
         await shard(of: subject).enter(question)
     }
 
-    /// Refuses new calls from now on, because the daemon is about to stop.
+    /// Makes the engine refuse new calls, because the daemon is about to stop.
     ///
     /// - Returns: the number of calls that wait or ring.
     package func drain() async -> Int {
@@ -50,15 +51,15 @@ package struct ShardDoor: Sendable {
         }
     }
 
-    /// Whether ``drain()`` was called. Any thread may read this value.
+    /// Whether ``drain()`` was called; any thread may read this value.
     package var isDraining: Bool { shard.isDraining.withLock { $0 } }
 
-    /// Whether the provider accepts a push to this token. The push that tests the token is invisible to the user.
+    /// Whether the provider accepts a push to this token. The user does not see the push that tests the token.
     package func canBePushed(_ token: PushToken) async -> Bool { await shard(of: .everything).canBePushed(token) }
 
-    /// Sends test pushes.
+    /// Sends test pushes, and waits until all of them have ended.
     ///
-    /// - Returns: the pushes, and the records of the sent pushes; `nil` if too many other test pushes wait.
+    /// - Returns: the plan of the pushes and the records of the sent pushes; `nil` if too many other test pushes wait.
     package func sendTestPush(to target: TestPushTarget) async -> (plan: TestPushPlan, records: [TimelineRecord])? {
         await shard(of: .everything).sendTestPush(to: target)
     }
@@ -70,7 +71,7 @@ package struct ShardDoor: Sendable {
         await shard(of: .everything).login(name, in: domain, password, from: source)
     }
 
-    /// Reports a new or removed device of a user to the engine. Returns when the report is persisted or refused.
+    /// Reports a new or removed device of a user to the engine, and returns when the report is persisted or refused.
     package func report(
         of user: AddressOfRecord, _ report: @escaping @Sendable (ProxyEngine, ReportTicket, Moment) -> Void
     ) async -> ReportResult {

@@ -10,7 +10,7 @@ import Telemetry
 
 /// The services that carry out the engine's actions: the store, the push providers and the resolver.
 ///
-/// - The type is `@unchecked Sendable`, because the services are used only on the shard's loop.
+/// - The struct is `@unchecked Sendable`, because the services are used only on the shard's loop.
 package struct ShardServices: @unchecked Sendable {
     package let store: any ProxyStore
     package let push: PushService

@@ -4,7 +4,7 @@ package import Reactor
 /// The reason why the daemon does not start or a command fails, as a sentence for the operator.
 package struct StartError: Error, CustomStringConvertible {
     package let description: String
-    /// Whether the cause is that another process uses the store.
+    /// Whether the daemon or command failed because another process uses the store.
     package let isStoreInUse: Bool
 
     package init(_ sentence: String, isStoreInUse: Bool = false) {
@@ -16,15 +16,15 @@ package struct StartError: Error, CustomStringConvertible {
 extension StartError {
     package init(_ error: StoreError) { self.init(error.description, isStoreInUse: error.isInUse) }
 
-    /// Calls the store, and throws its error as a ``StartError``.
+    /// Calls the store, and throws the store's error as a ``StartError``.
     package static func wrapping<Answer>(
         _ body: () async throws(StoreError) -> Answer
     ) async throws(StartError) -> Answer {
         do throws(StoreError) { return try await body() } catch { throw StartError(error) }
     }
 
-    /// The error for an address or socket file on which the program cannot listen. `place` has the form of the
-    /// settings. `isFile` selects the hint for the operator.
+    /// Creates the error for an address or socket file on which the program cannot listen. `place` is written as in the
+    /// settings, and `isFile` selects the hint for the operator.
     package static func cannotListen(on place: String, isFile: Bool = false, _ error: SystemError) -> StartError {
         let hint =
             error.isAddressInUse

@@ -6,25 +6,25 @@ import Settings
 extension PEM {
     private static let fileLimit = 4 << 20
 
-    /// The bytes of a file, or the path of the file if it cannot be read, so that the user of the value reports the
-    /// error.
+    /// Returns the contents of a file; if the file cannot be read, returns its path, so that the user of the value
+    /// reports the error.
     static func content(of path: String) -> PEM {
         (try? SettingsFile.bytes(at: path, limit: fileLimit)).map { .bytes($0) } ?? .file(path)
     }
 }
 
-/// The values for all connections of one app: the contents of certificate files, the proxy, and the secrets that sign
-/// requests.
+/// The parameters of all connections of one app: the contents of certificate files, the proxy, and the secrets that
+/// sign requests.
 struct AppConnection: Hashable {
     private(set) var authority: PEM?
     private(set) var certificate: PEM?
     private(set) var key: PEM?
     let proxy: HTTPProxy?
-    /// The secrets that sign requests: the current secret, and during a change also the old one.
+    /// The secrets that sign requests: the current secret, and during a change also the old secret.
     let secrets: [[UInt8]]
 
-    /// Reads the files. If a file cannot be used, its contents from `former` stay in use, and `failed` is called.
-    /// Without `former`, each attempt to connect reads the files again, and reports why they cannot be used.
+    /// Reads the app's certificate files. If a file cannot be used, `failed` is called, and the contents from `former`
+    /// stay in use. Without `former`, each attempt to connect reads the files again and reports the error.
     init(
         _ settings: PushConnectionSettings, proxy general: PushProxy?, after former: AppConnection? = nil,
         failed: (TLSError) -> Void = { _ in }
@@ -35,7 +35,7 @@ struct AppConnection: Hashable {
         certificate = settings.certificateFile.map { .file($0) }
         key = settings.keyFile.map { .file($0) }
         do throws(TLSError) {
-            // The files are checked first, so that an error names the file.
+            // The files are checked before they are read, so that an error names the file.
             try check()
             authority = Self.content(of: authority)
             certificate = Self.content(of: certificate)
@@ -60,7 +60,7 @@ struct AppConnection: Hashable {
         return .content(of: path)
     }
 
-    /// The HTTP route of the app's requests. Apps with the same group can share connections.
+    /// Returns the HTTP route of the app's requests. Apps with the same group can share connections.
     func route(group: String) -> HTTPRoute {
         var route = HTTPRoute()
         route.group = group

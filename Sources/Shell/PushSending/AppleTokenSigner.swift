@@ -3,7 +3,7 @@ import JSON
 import PushDelivery
 import Timekeeping
 
-/// Signs authentication tokens for Apple with one key. All apps of the key's team use the same token.
+/// Signs authentication tokens for Apple with one key. All apps that use the key share each token.
 struct AppleTokenSigner {
     struct Key: Hashable {
         let teamID: String
@@ -37,7 +37,7 @@ struct AppleTokenSigner {
         }
     }
 
-    /// The value of the header field `authorization`.
+    /// Returns the value of the header field `authorization`.
     func credential(at date: UnixTime) throws(CryptoError) -> String {
         var header = Array("{\"alg\":\"ES256\",\"kid\":".utf8)
         header.append(jsonString: key.keyID)

@@ -13,7 +13,7 @@ package struct PushSetupError: Error, CustomStringConvertible {
 
 /// Creates the credentials of one or more apps.
 enum CredentialMaker {
-    /// Signs a credential immediately, with a key of the daemon. `origin` is the server, for kinds that have a
+    /// Signs a credential immediately, with a key of the daemon. `origin` is the server, if the provider needs a
     /// credential for each server.
     case signer(PushCredentials.Kind, (_ origin: String?, _ date: UnixTime) throws(CryptoError) -> String)
     case google(GoogleTokenClient)
@@ -26,26 +26,26 @@ enum CredentialMaker {
     }
 }
 
-/// An app whose requests carry a credential. Each type of app chooses how the credential for its pushes is made.
+/// An app whose requests carry a credential. Each type of app chooses how its credential is made.
 protocol CredentialedApp: PushAppRules {
     func credential(_ makers: inout CredentialMakers) throws(PushSetupError) -> PushCredentials.Source
 }
 
 /// The makers of all apps' credentials. Apps that use the same key share one maker.
 struct CredentialMakers {
-    /// The source of each app's credential. Its index in this array is the app's index in the list of apps.
+    /// The source of each app's credential, with the app's index in the list of apps as the index.
     private(set) var sources: [PushCredentials.Source] = []
-    /// The makers by their numbers. The number of a removed maker is not used again.
+    /// The makers of credentials by their numbers. The number of a removed maker is never used again.
     private(set) var all: [Int: CredentialMaker] = [:]
     /// The public key with which apps create web push subscriptions, in base64url.
     var vapidKey: String?
     private var numbers: [AnyHashable: Int] = [:]
     private var nextNumber = 0
-    /// The makers from before a reload, kept while the new makers are created.
+    /// The makers from before a reload, which are kept while the new makers are created.
     private var former: (all: [Int: CredentialMaker], numbers: [AnyHashable: Int]) = ([:], [:])
 
     let accounts: [String: ServiceAccount]
-    /// The connection of the app whose credential is being made.
+    /// The connection parameters of the app whose credential is being made.
     private(set) var connection: AppConnection?
     let requestTimeout: Duration
     let log: Log
@@ -61,8 +61,8 @@ struct CredentialMakers {
         for (app, connection) in zip(apps, connections) { sources.append(try source(of: app, connection)) }
     }
 
-    /// Creates the makers of the same apps again, from changed settings and files. A maker stays if its key is the
-    /// same, or if its new key cannot be used; in the second case, `failed` is called.
+    /// Creates the makers of the same apps again, from changed settings and files. A maker stays if its key is
+    /// unchanged or its new key cannot be used; in the second case, `failed` is called.
     mutating func make(
         for apps: [PushApp], _ connections: [AppConnection], after old: CredentialMakers,
         failed: (PushApp, PushSetupError) -> Void
@@ -97,7 +97,7 @@ struct CredentialMakers {
         return source
     }
 
-    /// The credential source of all apps with this key. The first call with a key creates the maker.
+    /// Returns the credential source that all apps with this key share. The first call with a key creates the maker.
     mutating func made(
         for key: AnyHashable, _ make: () throws(PushSetupError) -> CredentialMaker
     ) throws(PushSetupError) -> PushCredentials.Source {

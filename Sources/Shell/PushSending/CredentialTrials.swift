@@ -5,10 +5,10 @@ package import PushDelivery
 import Reactor
 import Timekeeping
 
-/// The result of the trials of an app.
+/// The result of all trial requests of an app.
 package struct TrialResult: Hashable, Sendable {
     package let verdict: TrialVerdict
-    /// How many seconds this machine's clock is ahead of the provider's; `nil` if no answer had a `Date`.
+    /// The number of seconds by which this machine's clock is ahead of the provider's; `nil` if no answer had a `Date`.
     package let clockLead: Int64?
 
     package init(verdict: TrialVerdict, clockLead: Int64?) {
@@ -17,9 +17,9 @@ package struct TrialResult: Hashable, Sendable {
     }
 }
 
-/// The trials of one app, one after the other. The worst verdict becomes the result.
+/// The trial requests of one app, one after the other. The worst verdict becomes the result.
 ///
-/// The object is used only on the loop.
+/// The trials are used only on the loop.
 private final class AppTrials {
     private var waiting: ArraySlice<CredentialTrial>
     private var verdict = TrialVerdict.works
@@ -68,7 +68,7 @@ extension PushService {
         }
     }
 
-    /// The value of `authorization`, or why no value is available.
+    /// Passes the value of `authorization` to `done`, or the reason why there is no value.
     private func credential(
         of app: PushApp, _ isWanted: Bool, _ done: @escaping (String?, TrialVerdict?, Int64?) -> Void
     ) {
@@ -82,7 +82,7 @@ extension PushService {
                 switch makers.all[number] {
                 case .signer(_, let sign): done(try sign(app.baseURL, now), nil, nil)
                 case .google(let client): try client.tryAsking(over: http, at: now, done)
-                // A reload removed the maker, and starts the trials again.
+                // A reload removed the maker of this credential; the reload also starts new trials.
                 case nil: done(nil, nil, nil)
                 }
             }
@@ -117,11 +117,11 @@ extension PushService {
     }
 }
 
-/// Advice for the operator when a trial gets no answer.
+/// Tells the operator what to do when a trial request gets no answer.
 enum TrialCure {
     static let files = "Check the key and certificate files of the app: sippushd check-config."
 
-    /// The host of `host:port`.
+    /// Returns the host of `host:port`.
     private static func host(of server: String) -> String {
         server.lastIndex(of: ":").map { String(server[..<$0]) } ?? server
     }

@@ -3,10 +3,10 @@ package import Reactor
 package import Telemetry
 package import Timekeeping
 
-/// The state of an app's credentials.
+/// The state of an app's credentials at the provider.
 package struct CredentialStanding: Hashable, Sendable {
     package let verdict: TrialVerdict
-    /// When a trial first had the current verdict.
+    /// The time of the first trial that had the current verdict.
     package let since: UnixTime
     /// The time of the last trial.
     package let triedAt: UnixTime
@@ -15,24 +15,25 @@ package struct CredentialStanding: Hashable, Sendable {
 /// Tries the credentials of all apps in the background: at the start, at each reload, and again after a failure of the
 /// provider. No other work waits for these trials.
 ///
-/// - The type is `@unchecked Sendable`, because it is used only on the loop.
+/// - The class is `@unchecked Sendable`, because it is used only on the loop.
 package final class CredentialWatch: @unchecked Sendable {
-    /// The standing of each app, by the app's name. An app that has not been tried yet has no standing.
+    /// The state of each app's credentials, by the app's name. An app that was not yet tried has no entry.
     package private(set) var standings: [String: CredentialStanding] = [:]
     private let push: PushService
     private let loop: EventLoop
     private let log: Log
     private var timer: LoopTimer?
-    /// The apps that are tried next.
+    /// The apps whose credentials are tried next.
     private var waiting: [PushApp] = []
-    /// The number of the current round, which increases with each start. Results of earlier rounds are dropped.
+    /// The number of the current round of trials, which increases with each start. Results of earlier rounds are
+    /// dropped.
     private var round = 0
     private var pause = CredentialWatch.firstPause
     /// Chooses a random length of a pause, in seconds.
     private let random: (ClosedRange<Double>) -> Double
 
     /// The range of the pause before a round of trials, in seconds. The pause is random, so that daemons that start
-    /// together do not ask at the same moment.
+    /// together do not ask a provider at the same moment.
     private static let startPause = 1.0...5.0
     private static let firstPause: Duration = .seconds(60)
     private static let longestPause: Duration = .seconds(3600)
@@ -49,7 +50,8 @@ package final class CredentialWatch: @unchecked Sendable {
         timer = try LoopTimer(on: loop) { [weak self] in self?.tryNext() }
     }
 
-    /// Begins a round: all apps are tried once, a few seconds from now. If `isOn` is false, all trials stop.
+    /// Begins a round that tries the credentials of all apps once, a few seconds from now. If `isOn` is false, all
+    /// trials stop.
     package func start(isOn: Bool) {
         round += 1
         pause = Self.firstPause
@@ -73,8 +75,8 @@ package final class CredentialWatch: @unchecked Sendable {
         }
     }
 
-    /// Schedules new trials of the providers that failed. Refused credentials are not tried until the settings are read
-    /// again.
+    /// Schedules new trials of the providers that could not be reached. Refused credentials are tried again only after
+    /// a reload of the settings.
     private func tryFailedLater() {
         waiting = push.setup.directory.apps.filter { app in
             if case .failed = standings[app.name]?.verdict { true } else { false }
@@ -110,8 +112,7 @@ package final class CredentialWatch: @unchecked Sendable {
         }
     }
 
-    /// The advice for the operator. If the clock is wrong, this is reported first, because tokens are signed with its
-    /// time.
+    /// Returns the advice for the operator. A wrong clock is reported first, because tokens are signed with its time.
     private static func cure(_ cure: String, _ lead: Int64?) -> String {
         guard let lead, lead.magnitude >= tolerance else { return cure }
         return

@@ -12,34 +12,35 @@ import Timekeeping
 
 /// The result of one round of requests to feedback servers, as the log and the control socket show it.
 package struct FeedbackReport: Codable, Hashable, Sendable {
-    /// The number of records that the servers sent.
+    /// The number of records that the feedback servers sent.
     package var records = 0
     package var contactsDropped = 0
     /// The number of contacts that stay, because they registered after the provider declared their token dead.
     package var ignoredAsOlder = 0
     /// The number of tokens that belong to no contact.
     package var unknown = 0
-    /// A sentence for each server that could not be read completely.
+    /// A sentence about each server that could not be read completely.
     package var failures: [String] = []
 
     package init() {}
 }
 
-/// Asks Apple's feedback service, or another server, for dead tokens: at regular intervals and when an operator orders
+/// Asks Apple's feedback service, or another server, for dead tokens: at regular intervals, and when an operator orders
 /// it.
 ///
-/// A server deletes its list when a client reads it, so the daemon also uses the records that arrive before a failure.
+/// A feedback server deletes its list when a client reads the list, so the daemon also uses the records that arrive
+/// before a failure.
 ///
-/// - The type is `@unchecked Sendable`, because it is used only on the shard's loop.
+/// - The class is `@unchecked Sendable`, because it is used only on the shard's loop.
 package final class FeedbackService: @unchecked Sendable {
-    /// Searches the contacts for dead tokens, like ``ProxyEngine/tokensReportedDead(_:from:limit:now:)``.
+    /// Searches the contacts for dead tokens, see ``ProxyEngine/tokensReportedDead(_:from:limit:now:)``.
     package typealias Search = ([ByteString: UInt32], BindingCursor, Int) async -> DeadTokenFindings
 
     private let loop: EventLoop
     private let log: Log
     private let search: Search
     private var sources: [FeedbackSource]
-    /// The last TLS context of each server whose files could be used.
+    /// The last TLS context of each feedback server whose files could be used.
     private var contexts: [FeedbackSource: TLSContext] = [:]
     private let interval: Duration
     private let address: IPAddress?
@@ -47,9 +48,9 @@ package final class FeedbackService: @unchecked Sendable {
     private var timer: LoopTimer?
     private var round: Round?
 
-    /// One round of requests to all servers, one after the other.
+    /// One round of requests to all feedback servers, one after the other.
     ///
-    /// - The type is `@unchecked Sendable`, because it is used only on the shard's loop.
+    /// - The class is `@unchecked Sendable`, because it is used only on the shard's loop.
     private final class Round: @unchecked Sendable {
         var report = FeedbackReport()
         var waiting: [(FeedbackReport) -> Void] = []
@@ -59,12 +60,12 @@ package final class FeedbackService: @unchecked Sendable {
         init(_ sources: [FeedbackSource]) { rest = sources[...] }
     }
 
-    /// How many contacts one step of the search reads, which takes two or three milliseconds.
+    /// The number of contacts that one step of the search reads, which takes two or three milliseconds.
     private static let step = 500
     private static let pause: Duration = .milliseconds(2)
     private static let firstPull: Duration = .seconds(60)
 
-    /// Creates the service.
+    /// Creates the feedback service.
     ///
     /// - Returns: `nil` if no server is configured.
     package init?(settings: PushSettings, loop: EventLoop, log: Log, search: @escaping Search) throws(PushSetupError) {
@@ -84,7 +85,7 @@ package final class FeedbackService: @unchecked Sendable {
         }
     }
 
-    /// Uses changed files and proxies from the next round on.
+    /// Uses the changed certificate files and proxies from the next round on.
     package func settingsChanged(_ settings: PushSettings) {
         guard let changed = try? FeedbackSource.all(in: settings.apns, proxy: settings.proxy) else { return }
         sources = changed
@@ -96,7 +97,7 @@ package final class FeedbackService: @unchecked Sendable {
         pull { _ in }
     }
 
-    /// Starts a round immediately. If a round is in progress, `finished` gets the report of that round.
+    /// Starts a round immediately, or waits for the round in progress, whose report `finished` then gets.
     package func pull(finished: @escaping (FeedbackReport) -> Void) {
         if let round {
             round.waiting.append(finished)
@@ -178,7 +179,7 @@ package final class FeedbackService: @unchecked Sendable {
             unmatched.subtract(findings.matched)
             guard let next = findings.next else { break }
             cursor = next
-            // The round pauses instead of posting a job: the loop runs many posted jobs before it reads its sockets
+            // The search pauses between its steps, because the loop would run posted steps before it reads its sockets
             // again.
             try await loop.pause(Self.pause)
         }
@@ -188,7 +189,7 @@ package final class FeedbackService: @unchecked Sendable {
 
 // MARK: One server
 
-/// A feedback server, and the certificate that the daemon presents to it.
+/// A feedback server, and the certificate that the daemon presents to this server.
 struct FeedbackSource: Hashable {
     let endpoint: HostAndPort
     let certFile: String
@@ -197,8 +198,8 @@ struct FeedbackSource: Hashable {
     let interval: Duration
     let proxy: HTTPProxy?
 
-    /// The servers of the first app and of all further apps, without duplicates. Apps inherit settings that are not
-    /// set, so several apps can have the same server.
+    /// Returns the feedback servers of all apps, without duplicates. Several apps can have the same server, because an
+    /// app inherits the settings that it does not set.
     static func all(
         in settings: APNsSettings, proxy general: PushProxy? = nil
     ) throws(PushSetupError) -> [FeedbackSource] {
@@ -220,7 +221,7 @@ struct FeedbackSource: Hashable {
         return found
     }
 
-    /// Makes the TLS context of one round. Each round reads the certificate and its key again, because they may have
+    /// Creates the TLS context of one round. Each round reads the certificate and its key again, because they may have
     /// been renewed.
     func makeContext() throws(TLSError) -> TLSContext {
         try TLSContext.client(
@@ -232,7 +233,7 @@ struct FeedbackSource: Hashable {
 private final class FeedbackPull {
     struct Result {
         var records: [FeedbackRecord] = []
-        /// How many bytes of an incomplete record arrived at the end.
+        /// The number of bytes of an incomplete record that arrived at the end.
         var partialBytes = 0
         var failure: String?
     }
@@ -250,7 +251,7 @@ private final class FeedbackPull {
     private var isConnected = false
     private var isOver = false
 
-    /// The maximum number of records in one round. Further dead tokens are detected when the next push to them fails.
+    /// The maximum number of records in one round. Any other dead token is detected when the next push to it fails.
     private static let limit = 500_000
     private static let patience: Duration = .seconds(30)
 
@@ -268,7 +269,7 @@ private final class FeedbackPull {
     }
 
     func start() {
-        // A proxy looks up the server's name itself.
+        // A proxy looks up the name of the feedback server itself.
         let (host, port) = source.proxy.map { ($0.host, $0.port) } ?? (source.endpoint.host, source.endpoint.port)
         let query = ServerQuery(host: host, port: port, transport: .tls)
         resolver.resolve(query) { [weak self] outcome in
@@ -284,7 +285,7 @@ private final class FeedbackPull {
         connect(after: "no address")
     }
 
-    /// Connects to the next address. `failure` is the result if no address is left.
+    /// Connects to the next address of the server. `failure` is the result if no address is left.
     private func connect(after failure: String) {
         guard let endpoint = candidates.popFirst() else { return end(failure) }
         let server = RequestTarget("https://\(source.endpoint)")
@@ -300,7 +301,7 @@ private final class FeedbackPull {
                 to: endpoint, from: address, on: loop, through: tunnel, tls: session,
                 handlers: StreamConnection.Handlers(
                     connected: { [weak self] connection in
-                        // The server deletes its list now, so the daemon tries no other address.
+                        // The server deletes its list once it is connected, so the daemon tries no other address.
                         self?.candidates = []
                         self?.isConnected = true
                         connection.setIdleTimeout(Self.patience)

@@ -10,12 +10,12 @@ import Timekeeping
 struct GoogleTokenClient {
     struct Key: Hashable {
         let accountFile: String
-        /// The contents of `accountFile`.
+        /// The contents of the service account's file.
         let account: [UInt8]
         let tokenEndpoint: String?
         let connection: AppConnection?
 
-        /// Makes the key; `nil` for FCM's legacy interface, which needs no access tokens.
+        /// Creates the key; `nil` for FCM's legacy interface, which needs no access tokens.
         init?(_ settings: FCMSettings, _ makers: CredentialMakers) {
             guard settings.bodyFormat == .v1, let file = settings.serviceAccountFile,
                 let account = makers.accounts[file]
@@ -28,7 +28,7 @@ struct GoogleTokenClient {
     }
 
     enum Answer {
-        /// The value of the header field `authorization`, and how long it is valid.
+        /// The value of the header field `authorization`, and the time for which the value is valid.
         case credential(String, life: Duration)
         /// The reason why no token was received: the outcome for pushes, and a sentence for the operator.
         case failure(PushOutcome, String)
@@ -46,9 +46,9 @@ struct GoogleTokenClient {
         self.log = log
     }
 
-    /// Requests an access token as a trial of the account. No push is sent with this token. `done` gets the token, or
-    /// the reason why no token was issued, and the lead of this machine's clock. `done` is called once, later, on the
-    /// loop. This trial logs nothing.
+    /// Requests an access token as a trial of the service account, without a push and without log lines. `done` gets
+    /// the token or the reason why Google issued none, and the lead of this machine's clock. `done` is called once,
+    /// later, on the loop.
     func tryAsking(
         over http: HTTPSession, at date: UnixTime,
         _ done: @escaping (String?, TrialVerdict?, Int64?) -> Void
@@ -80,7 +80,7 @@ struct GoogleTokenClient {
         return request
     }
 
-    /// Requests a token. `done` is called once on the loop, and never within this call.
+    /// Requests an access token. `done` is called once, later, on the loop.
     func ask(over http: HTTPSession, at date: UnixTime, _ done: @escaping (Answer) -> Void) throws(CryptoError) {
         let request = try request(at: date)
         let url = request.url
@@ -110,7 +110,7 @@ struct GoogleTokenClient {
         case .success(let response):
             let answer = try? JSONValue(response.body)
             let reason = answer?["error_description"]?.string ?? answer?["error"]?.string ?? "status \(response.status)"
-            // Google does not name the clock if the times in the request are wrong.
+            // If the times in a request are wrong, Google's reason does not name the clock.
             let clock = ProviderAnswer(response).clockFault(now: now).map { ": \($0)" } ?? ""
             return refusal("\(server) says: \(reason.prefix(200))\(clock)")
         case .failure(let error):

@@ -9,20 +9,20 @@ import Timekeeping
 struct ProviderConnections {
     private let directory: PushDirectory
     private let means: [AppConnection]
-    /// The connection of each app. Its index in this array is the app's index in the list of apps.
+    /// The connection of each app, with the app's index in the list of apps as the index.
     private var own: [ProviderConnection]
-    /// The connections to servers that tokens name, by the numbers of the servers. The number of a server that is no
-    /// longer used is given to another server.
+    /// The connections to servers that tokens name, by the numbers of the servers. A number that is no longer used is
+    /// given to another server.
     private var others: [Int: (app: PushApp.ID, connection: ProviderConnection)] = [:]
 
-    /// Creates the connections. `means` has the values for each app, in the order of the list of apps.
+    /// Creates the connections of all apps. `means` has the parameters of each app, in the order of the list of apps.
     init(_ directory: PushDirectory, _ means: [AppConnection]) {
         self.directory = directory
         self.means = means
         own = zip(directory.apps, means).map { ProviderConnection($1, group: $0.name) }
     }
 
-    /// The HTTP request for a push, with all header fields.
+    /// Returns the HTTP request for a push, with all header fields.
     mutating func request(
         for push: PushDispatcher.Transmission, now: Moment
     ) throws(CryptoError) -> HTTPClientRequest {
@@ -39,20 +39,17 @@ struct ProviderConnections {
         return request
     }
 
-    /// A request that opens a connection before the first push. The request has the same route as all requests of the
-    /// app.
+    /// Returns a request that opens a connection before the first push, with the route of all requests of the app.
     func warmUp(_ url: String, of app: PushApp) -> HTTPClientRequest { own[app.id.index].request(to: url) }
 }
 
-/// The common parts of all requests to one server: the route, and the daemon's credentials.
+/// The common parts of all requests to one server: the route, and the secrets that sign requests.
 struct ProviderConnection {
     /// The request whose parts all pushes share, made once and copied for each push.
     private let model: HTTPClientRequest
-    /// The secrets that sign requests. During a change of secrets, the list has two secrets: the new one, and the one
-    /// that it replaces.
+    /// The secrets that sign requests: the current secret, and during a change also the old secret.
     private let secrets: [[UInt8]]
-    /// The header fields of the last request. The header fields are kept, because the next request often has the same
-    /// fields.
+    /// The header fields of the last request, which are kept because the next request often has the same fields.
     private var last: (own: [ProviderRequest.Header], credential: String?, headers: [HTTPField]) = ([], nil, [])
 
     /// Prepares requests to an app's provider. Only apps of the same group share connections, so that each connection
@@ -65,7 +62,7 @@ struct ProviderConnection {
         self.model = model
     }
 
-    /// The HTTP request for a push, encrypted and signed if the provider requires it.
+    /// Returns the HTTP request for a push, encrypted and signed if the provider requires it.
     mutating func request(
         for transmission: PushDispatcher.Transmission, now: Moment
     ) throws(CryptoError) -> HTTPClientRequest {
@@ -92,7 +89,7 @@ struct ProviderConnection {
         return headers
     }
 
-    /// A request with the route that all requests of the app have.
+    /// Returns a request with the route that all requests of the app have.
     func request(to url: String) -> HTTPClientRequest {
         var request = model
         request.url = url
@@ -111,7 +108,7 @@ extension ProviderAnswer {
 }
 
 extension HTTPClientError {
-    /// The outcome of a push whose request got no answer. `words` describe the failure for the operator.
+    /// The outcome of a push whose request got no answer. `words` describes the failure for the operator.
     func pushOutcome(_ words: String) -> PushOutcome {
         switch code {
         case .resolve, .connect, .timeout, .reset, .cancelled, .failed, .badResponse, .bodyTooLarge, .proxy:
@@ -120,9 +117,9 @@ extension HTTPClientError {
         }
     }
 
-    /// A sentence for operators: the server and the failure.
+    /// Returns a sentence for operators about the server and the failure.
     func sentence(about url: String) -> String { "\(Self.server(of: url)): \(sentence)" }
 
-    /// The host and port of a URL. The path is left out, because it can contain a token.
+    /// Returns the host and port of a URL, without the path, because the path can contain a token.
     static func server(of url: String) -> String { RequestTarget(url)?.server ?? "the server" }
 }

@@ -7,18 +7,18 @@ package import Reactor
 package import Telemetry
 import Timekeeping
 
-/// Carries out the orders of the rules over HTTP: sends pushes to providers, and creates the credentials that identify
-/// the daemon at providers.
+/// Carries out the engine's orders over HTTP: sends pushes to providers, and creates the credentials that identify the
+/// daemon at providers.
 ///
-/// The service runs on its shard's loop and never blocks the loop.
+/// The push service runs on its shard's loop and never blocks the loop.
 ///
-/// - The type is `@unchecked Sendable`, because it is used only on the loop's thread. Work on other threads posts its
+/// - The class is `@unchecked Sendable`, because it is used only on the loop's thread. Work on other threads posts its
 ///   results back to the loop.
 package final class PushService: @unchecked Sendable {
     /// Receives each outcome of a push or of an order for a credential, on the loop. The closure can be called before
     /// the function that gave the order returns.
     package var happened: (PushDispatcher.Event) -> Void = { _ in }
-    /// The settings, with the projects of the service accounts.
+    /// The settings of pushes, completed with the projects of the service accounts.
     package private(set) var settings: PushSettings
     /// The dispatcher's setup: the apps, their credentials, and the limits for sending.
     package private(set) var setup: DispatchSetup
@@ -29,12 +29,12 @@ package final class PushService: @unchecked Sendable {
     private var means: [AppConnection]
     private(set) var makers: CredentialMakers
     private(set) var connections: ProviderConnections
-    /// Sessions from before a reload, whose requests may still be answered.
+    /// HTTP sessions from before a reload, whose requests may still be answered.
     private var retired: [HTTPSession] = []
     private var retirement: LoopTimer?
 
-    /// The maximum number of connections to one provider. With HTTP/2, one connection is enough until its streams are
-    /// used up.
+    /// The maximum number of connections to one provider. With HTTP/2, a second connection is needed only when the
+    /// first has no free stream.
     private static let connectionLimit = 32
     private static let retiredLimit = 4
 
@@ -71,14 +71,14 @@ package final class PushService: @unchecked Sendable {
     /// The public key with which apps create web push subscriptions, in base64url.
     package var vapidKey: String? { makers.vapidKey }
 
-    /// Opens a connection to each provider before the first push, and keeps this connection open.
+    /// Opens a connection to each provider before the first push, and keeps the connection open.
     package func start() {
         for app in setup.directory.apps where app.keepsConnection {
             if let url = app.baseURL { http.keepWarm(connections.warmUp(url, of: app)) }
         }
     }
 
-    /// Cancels all requests. After this call, ``happened`` is no longer called.
+    /// Cancels all requests, and never calls ``happened`` again.
     package func close() {
         happened = { _ in }
         http.close()
@@ -93,11 +93,11 @@ package final class PushService: @unchecked Sendable {
     // MARK: Reload
 
     /// Reads keys and certificates again, and applies the changed settings of keys and proxies. If a file cannot be
-    /// used, a log line reports it, and the former contents stay in use. After this, the rules must get the credentials
-    /// of ``setup``.
+    /// used, a log line reports it, and the former contents stay in use. The caller then gives the credentials of
+    /// ``setup`` to the engine.
     package func reload(_ changed: PushSettings) {
         var changed = changed
-        // Several apps can use the same file, so each problem is reported once.
+        // Each problem is reported once, because several apps can use the same file.
         var problems = Set<String>()
         func report(_ problem: String, of provider: String) {
             guard problems.insert(problem).inserted else { return }
@@ -108,7 +108,7 @@ package final class PushService: @unchecked Sendable {
             report(problem, of: "fcm")
         }
         let directory = PushDirectory(changed)
-        // If other settings of apps changed, a restart is needed, and none of their settings is applied before it.
+        // If the list of apps changed, a restart is needed, and no setting of apps is applied before the restart.
         guard directory.apps.map(\.name) == setup.directory.apps.map(\.name) else { return }
         let now = zip(directory.apps, means).map { app, former in
             AppConnection(app.rules.connection, proxy: changed.proxy, after: former) { error in
@@ -133,7 +133,8 @@ package final class PushService: @unchecked Sendable {
         start()
     }
 
-    /// Retires the current session: it sends no more requests, and is closed when the time for the last answer is over.
+    /// Retires the current HTTP session: it sends no more requests, and is closed when the time for the last answer is
+    /// over.
     private func retire() {
         retired.append(http)
         if retired.count > Self.retiredLimit { retired.removeFirst().close() }
@@ -167,7 +168,7 @@ package final class PushService: @unchecked Sendable {
     package func make(_ order: PushCredentials.Order) {
         let date = loop.moment.date
         do throws(CryptoError) {
-            // Nobody waits for an order from before a reload.
+            // An order from before a reload is dropped, because nobody waits for its result.
             guard let maker = makers.all[order.number] else { return }
             switch maker {
             case .signer(_, let sign): happened(.credentialMade(order, try sign(order.origin, date)))

@@ -6,15 +6,16 @@ import PushDelivery
 import Settings
 import Timekeeping
 
-/// A service-account file of Google. The account signs requests for access tokens (RFC 7523, JWT bearer grant).
+/// A service account of Google, read from its file, which signs requests for access tokens (RFC 7523, JWT bearer
+/// grant).
 package struct ServiceAccount {
-    /// The token service's answer to a request for a token.
+    /// The token service's answer to a request for an access token.
     struct Grant {
         let accessToken: String
         let life: Duration
     }
 
-    /// The bytes of the service account's file.
+    /// The contents of the service account's file.
     let content: [UInt8]
     let projectID: String?
     private let email: String
@@ -24,8 +25,8 @@ package struct ServiceAccount {
 
     private static let scope = "https://www.googleapis.com/auth/firebase.messaging"
     private static let fileLimit = 64 << 10
-    /// The longest lifetime of an access token that Google allows, in seconds. The daemon assumes this lifetime if the
-    /// answer has none.
+    /// The longest lifetime of an access token that Google allows, in seconds. The daemon also assumes this lifetime if
+    /// an answer has none.
     private static let longestLife: Int64 = 3600
 
     package init(file path: String) throws(PushSetupError) {
@@ -56,8 +57,8 @@ package struct ServiceAccount {
         }
     }
 
-    /// The accounts of all Firebase apps, by their files. An app without a project in the settings gets the project of
-    /// its account.
+    /// Returns the service accounts of all Firebase apps, by their files. An app without a project in the settings gets
+    /// the project of its account.
     static func all(of settings: inout PushSettings) throws(PushSetupError) -> [String: ServiceAccount] {
         var accounts: [String: ServiceAccount] = [:]
         guard settings.fcm.enabled else { return accounts }
@@ -75,8 +76,8 @@ package struct ServiceAccount {
         try complete(&settings.fcm)
         for name in settings.fcm.apps.keys.sorted() {
             guard var app = settings.fcm.apps[name] else { continue }
-            // The app has another account than the first app, but inherited the first app's project. The project in the
-            // app's own account file is the right one.
+            // The app has its own account but inherited the first app's project, so the project in the app's account
+            // file is the right one.
             if app.serviceAccountFile != first.serviceAccountFile, app.projectID == first.projectID {
                 app.projectID = nil
             }
@@ -86,8 +87,8 @@ package struct ServiceAccount {
         return accounts
     }
 
-    /// Reads all accounts again from changed settings and files. If a file cannot be used or is for another project,
-    /// the app keeps its former account, and `failed` is called with a sentence.
+    /// Reads all service accounts again from changed settings and files. If a file cannot be used or is for another
+    /// project, `failed` is called with a sentence, and the app keeps its former account.
     static func all(
         of settings: inout PushSettings, after former: (settings: PushSettings, accounts: [String: ServiceAccount]),
         failed: (String) -> Void
@@ -116,7 +117,7 @@ package struct ServiceAccount {
         }
         guard settings.fcm.enabled else { return accounts }
         let first = settings.fcm
-        // A project that was inherited from the first app is not the further app's own.
+        // An app with its own account must not use the project that it inherited from the first app.
         for (name, app) in settings.fcm.apps where app.serviceAccountFile != first.serviceAccountFile {
             if app.projectID == first.projectID { settings.fcm.apps[name]?.projectID = nil }
         }
@@ -129,8 +130,7 @@ package struct ServiceAccount {
         return accounts
     }
 
-    /// A request for an access token. The request is sent to the token service of the account, or to the given
-    /// endpoint.
+    /// Creates a request for an access token, for the token service of the account or for the given endpoint.
     func grantRequest(endpoint: String?, route: HTTPRoute?, now: UnixTime) throws(CryptoError) -> HTTPClientRequest {
         var header: [UInt8] = Array("{\"alg\":\"RS256\",\"typ\":\"JWT\",\"kid\":".utf8)
         header.append(jsonString: keyID)

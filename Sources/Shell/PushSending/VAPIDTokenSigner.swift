@@ -6,14 +6,14 @@ import Timekeeping
 
 /// Signs the tokens by which the daemon identifies itself to web push services (RFC 8292), one token for each service.
 struct VAPIDTokenSigner {
-    /// The public key in base64url: an uncompressed point. Apps need this key to subscribe.
+    /// The public key with which apps create web push subscriptions, in base64url: an uncompressed point.
     let publicKey: String
 
     private let signer: ProviderKey
     fileprivate let contact: String
 
-    /// For how long a token stays valid after the daemon's last use of it, because clocks differ. Use and margin
-    /// together are less than the day that RFC 8292 permits.
+    /// The time for which a token stays valid after the daemon's last use of it, because clocks differ. The time of use
+    /// and this margin together are shorter than the day that RFC 8292 permits.
     private static let margin: Duration = .seconds(3600)
 
     init(_ settings: WebPushSettings) throws(PushSetupError) {
@@ -29,7 +29,7 @@ struct VAPIDTokenSigner {
         }
     }
 
-    /// The value of the header field `authorization` for requests to this origin.
+    /// Returns the value of the header field `authorization` for requests to this origin.
     func credential(for origin: String, at date: UnixTime) throws(CryptoError) -> String {
         let header = Array(#"{"typ":"JWT","alg":"ES256"}"#.utf8)
         let end = date + PushCredentials.webPushLife + Self.margin

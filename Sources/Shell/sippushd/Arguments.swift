@@ -15,7 +15,7 @@ func pathSegment(_ text: String) -> String {
     return String(decoding: bytes, as: UTF8.self)
 }
 
-/// The notation for an address-of-record in help texts.
+/// The way in which help texts write an address-of-record.
 let userArgument = "USER[@DOMAIN]"
 
 extension Command.Invocation {

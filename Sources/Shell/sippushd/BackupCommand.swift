@@ -29,13 +29,13 @@ let backupCommand = Command(
     say("wrote \(report.bytes) bytes to \(report.file)")
 }
 
-/// A backup that root orders and the daemon writes with fewer rights: the daemon may write only to the store's folder.
-/// From that folder, this command moves the copy to the place that root named.
+/// Writes a backup that root orders. The daemon may write only to the store's folder, so this command moves the copy
+/// from that folder to the path that root named.
 private struct BackupDetour {
     let temporary: String
     private let target: String
 
-    /// Prepares the detour; `nil` if the daemon itself can write the file.
+    /// Prepares the detour over the store's folder; `nil` if the daemon itself can write the file.
     init?(store: String, file: String) throws(Command.Failure) {
         var owner = stat()
         guard geteuid() == 0, unsafe lstat(store, &owner) == 0, owner.st_uid != 0 else { return nil }
@@ -43,7 +43,7 @@ private struct BackupDetour {
         guard let place = Self.resolved(folder), let home = Self.resolved(Self.parts(of: store).folder) else {
             throw .failed("the folder of \(file) does not exist")
         }
-        // The store's own files must not be overwritten; the daemon checks this.
+        // The daemon itself checks that the backup does not overwrite the store's own files.
         guard place != home else { return nil }
         target = "\(place == "/" ? "" : place)/\(name)"
         var status = stat()
@@ -53,8 +53,8 @@ private struct BackupDetour {
         temporary = "\(home)/.backup.\(getpid()).partial"
     }
 
-    /// Moves the copy to its place. No link is followed, because the folder belongs to the daemon, which could have
-    /// placed a link.
+    /// Moves the copy of the store to the path that root named. The function follows no link, because the daemon owns
+    /// the folder and could have placed a link.
     func publish() throws(Command.Failure) {
         let source = unsafe open(temporary, O_RDONLY | O_NOFOLLOW | O_CLOEXEC)
         guard source >= 0 else { throw .failed("the copy cannot be read: \(systemReason())") }

@@ -1,7 +1,7 @@
 import Bytes
 
-/// Fields between commas. Fields that contain a comma or a quote are in quotes (RFC 4180). A field may not contain a
-/// line end.
+/// Reads and writes lines of CSV: fields between commas. A field with a comma or a quote is in quotes (RFC 4180), and
+/// no field contains a line end.
 enum CSV {
     enum Fault: Error, Hashable {
         case openQuote
@@ -17,7 +17,7 @@ enum CSV {
         }
     }
 
-    /// The fields of a line, without its line end.
+    /// Returns the fields of a line, without the line's end.
     static func fields(of line: [UInt8]) throws(Fault) -> [[UInt8]] {
         var fields: [[UInt8]] = []
         var rest = line[...]
@@ -54,7 +54,7 @@ enum CSV {
         throw .openQuote
     }
 
-    /// One line with its line end.
+    /// Writes the fields as one line of CSV, with a line end.
     static func line(of fields: [String]) -> String {
         fields.map { field in
             guard field.utf8.contains(where: { $0 == quote || $0 == comma || $0 < 0x20 }) else { return field }
@@ -67,8 +67,7 @@ enum CSV {
     private static let comma = UInt8(ascii: ",")
 }
 
-/// Texts that a spreadsheet takes for formulas. If a file of users contained a formula, the spreadsheet that opens the
-/// file would run it.
+/// Texts that a spreadsheet takes for formulas. A spreadsheet that opens a file of users would run such a formula.
 enum SpreadsheetFormula {
     /// Whether the text begins like a formula. A number with its sign, such as a telephone number, is no formula.
     static func isFormula(_ text: String) -> Bool {
@@ -80,16 +79,16 @@ enum SpreadsheetFormula {
         }
     }
 
-    /// The text, with an apostrophe before it if a spreadsheet would change or run it.
+    /// Returns the text, with an apostrophe before it if a spreadsheet would change or run the text.
     static func neutralised(_ text: String) -> String { beginsWithSign(text) ? "'" + text : text }
 
-    /// The original text, before ``neutralised(_:)`` changed it.
+    /// Returns the original text, before ``neutralised(_:)`` changed it.
     static func restored(_ text: String) -> String {
         text.hasPrefix("'") && beginsWithSign(text) ? String(text.dropFirst()) : text
     }
 
-    /// Whether the text begins with a sign, or with apostrophes and then a sign. Thus ``restored(_:)`` returns each
-    /// original text.
+    /// Whether the text begins with a sign, or with apostrophes and then a sign. The apostrophes count too, so that
+    /// ``restored(_:)`` returns each original text.
     private static func beginsWithSign(_ text: String) -> Bool {
         guard let first = text.utf8.first(where: { $0 != UInt8(ascii: "'") }) else { return false }
         return "=+-@\t\r".utf8.contains(first)

@@ -7,7 +7,7 @@ struct CallExplanation {
     private let records: [TimelineReport]
     private let report: ExplainReport
 
-    /// Explains the call that these records describe. The list must have at least one record.
+    /// Prepares the explanation of the call that these records describe. There must be at least one record.
     init(_ records: [TimelineReport], of report: ExplainReport) {
         self.records = records
         self.report = report
@@ -18,13 +18,13 @@ struct CallExplanation {
         let start = records.map(\.requestedAt.milliseconds).min() ?? first.requestedAt.milliseconds
         var steps: [(time: Int64, text: String)] = []
         for record in records {
-            // The text of the first step names the device, so this step needs no label.
+            // The text of the first step names the device, so the first step needs no label.
             let label = records.count > 1 ? "device \(record.deviceName ?? ""): " : ""
             steps += explanation(of: record).steps.enumerated().map { index, step in
                 (record.requestedAt.milliseconds - start + step.time, (index == 0 ? "" : label) + step.text)
             }
         }
-        // Steps with the same time keep their order.
+        // Steps with equal times keep their order.
         let sorted = steps.enumerated().sorted { ($0.element.time, $0.offset) < ($1.element.time, $1.offset) }
         let lines = sorted.map { "  " + "\($0.element.time) ms".padded(to: 9) + $0.element.text }
         var advice: [String] = []
@@ -69,8 +69,8 @@ struct DeviceExplanation {
     private let refusal: Refusal?
     private let lastRegistered: Int64?
 
-    /// Prepares the explanation. `lastRegistered` is the time of the device's last registration, if the device is still
-    /// a contact.
+    /// Prepares the explanation. `lastRegistered` is the time of the device's last registration, or `nil` if the device
+    /// is no longer a contact.
     init(_ record: TimelineReport, lastRegistered: Int64?) {
         self.record = record
         self.lastRegistered = lastRegistered
@@ -83,7 +83,7 @@ struct DeviceExplanation {
 
     // MARK: Steps
 
-    /// All steps in their order, each with its time in milliseconds since the start of the record.
+    /// All steps of the device in their order, each with its time in milliseconds since the start of the record.
     var steps: [(time: Int64, text: String)] {
         var steps: [(time: Int64, text: String)] = [(0, beginning)]
         if let sent = record.sentAfter?.milliseconds { steps.append((sent, "sent to the provider")) }
@@ -237,7 +237,7 @@ struct DeviceExplanation {
         }
     }
 
-    /// Describes in words how a phone's own call ended.
+    /// Describes in words how a call from a phone ended.
     private func outgoingWords(_ end: TimelineRecord.End) -> String {
         switch end {
         case .refused: "the upstream refused with \(status)"
@@ -250,7 +250,7 @@ struct DeviceExplanation {
         }
     }
 
-    /// The end of a forward for a user without a device, in words.
+    /// Describes in words how the forward of a call ended, for a user without a device.
     private func forwardWords(_ end: TimelineRecord.End) -> String {
         switch end {
         case .forwarded: "the forward's destination rang or answered"
@@ -266,7 +266,7 @@ struct DeviceExplanation {
 
     // MARK: Advice
 
-    /// Advice to the operator; `nil` if no step failed.
+    /// The advice to the operator; `nil` if no step failed.
     var advice: String? {
         if let refusal { return advice(refusal) }
         if isOutgoing { return end == .noAnswer || end == .unreachable ? Self.upstreamAdvice : nil }
@@ -328,7 +328,8 @@ struct DeviceExplanation {
 
     private var isAccepted: Bool { answer == .accepted || answer == .acceptedWithNewToken }
 
-    /// The number of milliseconds from the end of the call to the phone's REGISTER; `nil` if it was more than a minute.
+    /// The number of milliseconds from the end of the call to the phone's REGISTER; `nil` if they are more than a
+    /// minute.
     private var late: Int64? {
         guard let lastRegistered, let ended = record.endedAfter?.milliseconds else { return nil }
         let late = lastRegistered - record.requestedAt.milliseconds - ended

@@ -6,7 +6,7 @@ struct Command: Sendable {
     /// The first one or two words of the command line after `sippushd`, such as `user add`.
     let name: String
     let summary: String
-    /// The arguments, as the usage line shows them.
+    /// The arguments of the command, as the usage line shows them.
     let arguments: String
     let options: [Option]
     /// Examples for the help: complete command lines without `sippushd`.
@@ -18,7 +18,7 @@ struct Command: Sendable {
         /// The placeholder for the option's value in the help; `nil` for an option without a value.
         let value: String?
         let help: String
-        /// All allowed values, if there are few.
+        /// The allowed values of the option, if the help can list them; otherwise empty.
         var choices: [String] = []
     }
 
@@ -37,12 +37,12 @@ struct Command: Sendable {
         case usage(String)
         /// The command failed although its command line is right. The exit status is 1.
         case failed(lines: [String])
-        /// The command has already printed its output; the number is its exit status.
+        /// The command has already printed its output, and ends with this exit status.
         case ended(Int32)
 
         static func failed(_ sentence: String) -> Failure { .failed(lines: [sentence]) }
 
-        /// Makes a failure from a text of several lines.
+        /// Creates a failure from a text of several lines.
         static func failed(text: String) -> Failure {
             .failed(lines: text.split(separator: "\n", omittingEmptySubsequences: false).map(String.init))
         }
@@ -111,7 +111,7 @@ struct Command: Sendable {
 extension Command.Invocation {
     /// Prints a list as JSON if the option `--json` is given.
     ///
-    /// - Returns: whether it printed the list.
+    /// - Returns: whether the function printed the list.
     func printJSON(_ list: some Encodable) throws(Command.Failure) -> Bool {
         guard has("--json") else { return false }
         guard let json = try? JSONValue(of: list) else { throw .failed("the answer cannot be written as JSON") }

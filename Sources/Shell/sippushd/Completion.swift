@@ -1,4 +1,4 @@
-/// The completion scripts for shells. The scripts are made from the same descriptions of commands as `--help`.
+/// The completion scripts for shells, which are made from the descriptions of the commands.
 enum Completion: String, CaseIterable {
     case bash
     case zsh
@@ -21,7 +21,7 @@ enum Completion: String, CaseIterable {
         }
     }
 
-    /// The commands of two words whose first word is the given word.
+    /// Returns the commands of two words that begin with the given word.
     private static func group(_ word: String) -> [Command] { commands.filter { $0.name.hasPrefix(word + " ") } }
 
     private static func summary(of word: String) -> String {
@@ -29,7 +29,8 @@ enum Completion: String, CaseIterable {
             ?? group(word).compactMap(\.secondWord).joined(separator: ", ")
     }
 
-    /// The options with a value, of all commands. An option has the same meaning in every command.
+    /// The options of all commands that have a value, without duplicates. An option has the same meaning in every
+    /// command.
     private static var valued: [Command.Option] {
         var seen: Set<String> = []
         return commands.flatMap(\.options).filter { $0.value != nil && seen.insert($0.name).inserted }
@@ -128,7 +129,7 @@ enum Completion: String, CaseIterable {
 
     private static func zshItem(_ word: String, _ text: String) -> String { shellQuoted("\(word):\(text)") }
 
-    /// Escapes brackets and colons, which would end a description.
+    /// Escapes the characters of a description that would end it, such as brackets and colons.
     private static func zshText(_ text: String) -> String {
         text.reduce(into: "") { out, character in
             if "[]:\\".contains(character) { out += "\\" }
@@ -194,8 +195,8 @@ extension Command {
 
     fileprivate var secondWord: String? { name.split(separator: " ").dropFirst().first.map(String.init) }
 
-    /// The words among which the user can choose, if the argument is a choice of words in lower case. The user types
-    /// one of these words unchanged.
+    /// The words among which the user can choose, if the argument is a choice of words in lower case. Such words are
+    /// typed unchanged.
     fileprivate var choices: [String] {
         let words = arguments.split(separator: "|").map(String.init)
         return words.count > 1 && words.allSatisfy { $0 == $0.lowercased() } ? words : []

@@ -41,7 +41,7 @@ struct ControlConnection {
         try decode(exchange("POST", resource, body: [], timeout: timeout))
     }
 
-    /// Sends an order with a body, for which the daemon may need longer than the usual timeout.
+    /// Sends an order with a body, for which the daemon may need longer than the usual timeout of a request.
     func post<Value: Decodable>(
         _ resource: String, _ value: some Encodable, timeout: Duration
     ) async throws(Command.Failure) -> Value {
@@ -87,7 +87,7 @@ struct ControlConnection {
         return response.body
     }
 
-    /// Makes the failure of a request without an answer. The HTTP client does not report why it could not connect, so
+    /// Creates the failure of a request without an answer. The HTTP client does not report why it could not connect, so
     /// this function asks the system.
     private func noAnswer(_ error: HTTPClientError) -> Command.Failure {
         do throws(SystemError) {
@@ -107,7 +107,8 @@ struct ControlConnection {
 
     /// Whether a daemon listens on the control socket.
     ///
-    /// - Throws: if a daemon listens but does not answer, because the store must not be changed while the daemon runs.
+    /// - Throws: an error if a daemon listens but does not answer, because no command may change the store while a
+    ///   daemon runs.
     var isAlive: Bool {
         get throws(Command.Failure) {
             do throws(SystemError) {

@@ -4,7 +4,7 @@ import HTTPServices
 import ProxyDaemon
 import ProxyRuntime
 
-/// Extensions for commands that work with or without a running daemon. If a daemon runs, the command uses its control
+/// Functions for commands that work with or without a running daemon. If a daemon runs, the command uses the control
 /// socket, so that the daemon applies a change immediately. If no daemon runs, the command reads and changes the store
 /// itself.
 extension Command.Invocation {
@@ -33,8 +33,8 @@ extension Command.Invocation {
         }
     }
 
-    /// How often the command tries again while a daemon starts, and the pause between two tries in microseconds. All
-    /// tries together take 10 seconds.
+    /// The number of tries while a daemon starts, and the pause between two tries in microseconds. All tries together
+    /// take 10 seconds.
     private static let patience = 200
     private static let pause: UInt32 = 50_000
 
@@ -47,19 +47,19 @@ extension Command.Invocation {
     }
 }
 
-/// Runs an operation that needs no daemon. An error of the body becomes the failure of the command.
+/// Runs an operation that needs no daemon, and turns its error into the failure of the command.
 func offline<Value>(_ body: () throws(StartError) -> Value) throws(Command.Failure) -> Value {
     do throws(StartError) { return try body() } catch { throw .failed(text: error.description) }
 }
 
 extension Command {
-    /// Makes a command that removes the object that its argument names.
+    /// Creates a command that removes the object that its argument names.
     ///
     /// - Parameters:
     ///   - name: the name of the command.
     ///   - summary: the sentence in the command's help.
     ///   - argument: the placeholder for the object's name in the help.
-    ///   - resource: the path in the daemon's API; the object's name is appended to the path.
+    ///   - resource: the path in the daemon's API, to which the object's name is appended.
     ///   - isUser: whether the object is a user, whose domain can be omitted.
     ///   - example: a name for the example in the help.
     ///   - remove: removes the object from the store.

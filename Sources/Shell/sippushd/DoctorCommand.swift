@@ -54,7 +54,7 @@ extension Command.Invocation {
         let detail: String?
     }
 
-    /// The state that the daemon reports; `nil` if none runs, or this user may not ask it.
+    /// Returns the state that the daemon reports; `nil` if no daemon runs, or this user may not ask the daemon.
     private func state(_ settings: DaemonSettings) async -> DaemonState? {
         let control = ControlConnection(path: settings.control)
         guard (try? control.isAlive) == true else { return nil }
@@ -66,7 +66,7 @@ extension Command.Invocation {
         }
     }
 
-    /// The first users of the daemon or, if no daemon runs, of the store; `nil` if they cannot be read.
+    /// Returns the first users of the daemon or, if no daemon runs, of the store; `nil` if the users cannot be read.
     private func users(_ settings: DaemonSettings) async -> (names: [String], isWhole: Bool)? {
         let store = OfflineStore(path: settings.store, apps: settings.api.mobileApps)
         do throws(Command.Failure) {
@@ -82,7 +82,7 @@ extension Command.Invocation {
         }
     }
 
-    /// The findings about files, from the view of the service's user.
+    /// Returns the findings about the files that the service's user must be able to use.
     func serviceFindings(_ settings: DaemonSettings) -> [Finding] {
         ServiceFacts(unitFile: value("--unit"), user: value("--user")).fileFindings(of: settings, at: configPath)
     }

@@ -105,7 +105,7 @@ struct Explanation {
 
     // MARK: Calls
 
-    /// The records, grouped by call, by notification or by list of missed calls, oldest group first.
+    /// The records in groups, one for each call, notification or list of missed calls, oldest group first.
     private var calls: [[TimelineReport]] {
         var calls: [[TimelineReport]] = []
         var places: [String: Int] = [:]
@@ -129,7 +129,7 @@ struct Explanation {
 
 /// Writes times, durations and counts for people.
 enum Words {
-    /// A time, such as `2026-11-21 10:12:03.120 UTC`.
+    /// Writes a time, such as `2026-11-21 10:12:03.120 UTC`.
     static func date(_ milliseconds: Int64) -> String {
         let style = Date.ISO8601FormatStyle(dateTimeSeparator: .space)
         // `Date` formats only whole seconds, so the milliseconds are appended. A `Double` with milliseconds could be
@@ -142,7 +142,7 @@ enum Words {
 
     static func count(_ count: Int, _ noun: String) -> String { count == 1 ? "1 \(noun)" : "\(count) \(noun)s" }
 
-    /// A duration in the largest unit that fits, such as `5 min`.
+    /// Writes a duration in the largest unit that fits, such as `5 min`.
     static func time(_ milliseconds: Int64) -> String {
         let seconds = max(0, milliseconds) / 1000
         return switch seconds {

@@ -58,7 +58,7 @@ let initCommand = Command(
     }
     let file = try NewFile(path: path, mode: 0o640, replaces: old != nil)
     try file.write(text)
-    // Only the daemon's group may read the file.
+    // Only the daemon's group may read the configuration file.
     if geteuid() == 0, let group = unsafe getgrnam("sippushd") { try file.give(toGroup: unsafe group.pointee.gr_gid) }
     if old == .other { try keep(path) }
     try file.finish()
@@ -67,13 +67,14 @@ let initCommand = Command(
 
 /// The kind of configuration file that already exists.
 private enum OldConfiguration {
-    /// The sample that the package installs. The sample may be replaced, because it has no choices of an operator.
+    /// The file is the sample that the package installs. A sample may be replaced, because it has no choices of an
+    /// operator.
     case sample
     case other
 }
 
 extension Command.Invocation {
-    /// - Throws: if the file must not be replaced.
+    /// - Throws: an error if the existing file must not be replaced.
     fileprivate func oldConfiguration(at path: String) throws(Command.Failure) -> OldConfiguration? {
         guard unsafe access(path, F_OK) == 0 else { return nil }
         let bytes = try? SettingsFile.bytes(at: path, limit: 1 << 20)
@@ -84,7 +85,7 @@ extension Command.Invocation {
         return .other
     }
 
-    /// The settings from the command's options.
+    /// Returns the settings from the command's options.
     fileprivate func newSettings(domain: String) throws(Command.Failure) -> NewSettings {
         var answers = NewSettings(domain: domain)
         answers.pbx = value("--pbx")
@@ -103,7 +104,7 @@ extension Command.Invocation {
         return answers
     }
 
-    /// The values of options that are given together or not at all.
+    /// Returns the values of options that must be given together or not at all.
     private func together(_ names: [String]) throws(Command.Failure) -> [String]? {
         let values = names.compactMap { value($0) }
         guard !values.isEmpty else { return nil }
@@ -114,7 +115,7 @@ extension Command.Invocation {
 
 /// Asks for the most important settings on a terminal.
 enum InitQuestions {
-    /// Asks all questions. `ask` returns the answer to a question; `nil` ends the command.
+    /// Asks all questions. `ask` returns the answer to a question; if it returns `nil`, the command ends.
     static func answers(by ask: (String) -> String?) throws(Command.Failure) -> NewSettings {
         func answer(_ question: String) throws(Command.Failure) -> String {
             guard let text = ask(question) else { throw .failed("no answer was given, so no file is written") }

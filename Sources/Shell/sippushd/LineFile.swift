@@ -1,6 +1,6 @@
 import Glibc
 
-/// The system's reason why the last system call failed.
+/// Returns the system's reason why the last system call failed.
 func systemReason() -> String { unsafe String(cString: strerror(errno)) }
 
 /// Reads a file line by line, in bounded memory.
@@ -11,7 +11,7 @@ struct LineFile: ~Copyable {
         case tooLong
     }
 
-    /// How many bytes a line may have.
+    /// The maximum number of bytes in a line.
     static let limit = 4096
 
     private let descriptor: Int32
@@ -27,7 +27,7 @@ struct LineFile: ~Copyable {
 
     deinit { close(descriptor) }
 
-    /// The next line without LF or CR LF; `nil` at the end of the file.
+    /// Returns the next line without LF or CR LF; `nil` at the end of the file.
     mutating func next() throws(Command.Failure) -> Line? {
         var line: [UInt8] = []
         var isTooLong = false
@@ -49,9 +49,9 @@ struct LineFile: ~Copyable {
         return line.count > limit ? .tooLong : .bytes(line)
     }
 
-    /// Reads the next bytes when the previous bytes are used up.
+    /// Reads the next bytes of the file when the previous bytes are used up.
     ///
-    /// - Returns: whether more bytes exist.
+    /// - Returns: whether the file has more bytes.
     private mutating func fill() throws(Command.Failure) -> Bool {
         guard place == chunk.count, !isAtEnd else { return place < chunk.count }
         var bytes = [UInt8](repeating: 0, count: 65_536)

@@ -8,9 +8,9 @@ enum ManPage: String, CaseIterable {
     case program = "sippushd"
     case settings = "sippushd.yaml"
 
-    /// The page in the language of man(7).
+    /// Returns the manual page in the language of man(7).
     ///
-    /// - Parameter date: a date such as `2026-11-26`.
+    /// - Parameter date: the date of the page, such as `2026-11-26`.
     /// - Returns: the lines of the page.
     func text(date: String) -> String {
         let source = "sippushd \(Version.current)"
@@ -26,8 +26,8 @@ enum ManPage: String, CaseIterable {
         }
     }
 
-    /// The date of the build (`SOURCE_DATE_EPOCH`) if it is set, otherwise today. With that variable, two builds of one
-    /// commit create the same page.
+    /// The date of the build (`SOURCE_DATE_EPOCH`) if this variable is set, otherwise today. With this variable, two
+    /// builds of one commit create the same page.
     static var date: String {
         let epoch = ProcessInfo.processInfo.environment["SOURCE_DATE_EPOCH"].flatMap(Double.init)
         let date = epoch.map { Date(timeIntervalSince1970: $0) } ?? Date()

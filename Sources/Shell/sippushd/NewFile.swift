@@ -4,10 +4,11 @@ import Reactor
 /// A file that this program creates and that only its owner may read. The file gets its name when it is complete and on
 /// the disk.
 ///
-/// Until then the file has no name, and a program that is killed leaves nothing behind. On file systems without unnamed
-/// files, the incomplete file is called `.NAME.PID.partial`.
+/// An incomplete file has no name, so a killed program leaves no file. On file systems without unnamed files, the
+/// incomplete file is called `.NAME.PID.partial`.
 ///
-/// Another user who may write to the folder cannot redirect the program: the file is new, and no link is followed.
+/// Another user who may write to the folder cannot redirect the program, because the file is new and no link is
+/// followed.
 final class NewFile {
     private let path: String
     private let temporary: String
@@ -18,7 +19,7 @@ final class NewFile {
     private var waiting: [UInt8] = []
 
     /// - Parameters:
-    ///   - path: the path of the file; no file may exist there, unless `replaces` is true.
+    ///   - path: the path of the file, at which no file may exist unless `replaces` is true.
     ///   - mode: the file's access rights.
     ///   - replaces: whether an existing file at this path is replaced at the end.
     ///   - hasName: whether the file has a name from the beginning, as on file systems without unnamed files.

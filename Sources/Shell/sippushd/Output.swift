@@ -1,9 +1,8 @@
 import Glibc
 import Telemetry
 
-// Only the functions of this file may print. The values in outputs come from callers, phones and providers, and a
-// terminal obeys control characters. The functions escape all output, as the log does. `etc/rule-gate` checks that no
-// other file prints.
+// The functions of this file escape all output, because outputs have values from callers, phones and providers, and a
+// terminal obeys control characters. Only this file may print, which `etc/rule-gate` checks.
 
 /// Prints one line.
 func say(_ line: String) { print(TerminalText.escaped(line)) }
@@ -27,7 +26,7 @@ func ask(_ question: String) -> String? {
     }
 }
 
-/// Writes an error to standard error. The first line begins with the program's name.
+/// Writes an error to standard error, with the program's name at the start of the first line.
 func complain(_ lines: [String]) {
     guard let first = lines.first else { return }
     // journald reads the priority of an error from the beginning of each line.

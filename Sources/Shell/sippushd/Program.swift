@@ -7,7 +7,7 @@ import Settings
 /// The command line: finds the subcommand, prints help, and turns failures into exit statuses.
 @main
 struct Program {
-    /// Waits for the command on the main thread. With an asynchronous `main`, the main thread would end at the first
+    /// Waits for the command on the main thread. With an asynchronous `main`, the main thread would end at its first
     /// wait, and `ps`, debuggers and valgrind would show the process as dead.
     static func main() {
         let done = DispatchSemaphore(value: 0)
@@ -36,8 +36,7 @@ struct Program {
         }
     }
 
-    /// Keeps passwords and keys out of core dumps. This function is called before the program reads any password or
-    /// key.
+    /// Keeps passwords and keys out of core dumps; called before the program reads any password or key.
     private static func hideMemory() throws(Command.Failure) {
         do throws(SystemError) {
             try ProcessMemory.hide()
@@ -80,7 +79,7 @@ struct Program {
 
     private static let helpWords: Set = ["--help", "-h"]
 
-    /// The error for a command that does not exist. `group` has the commands with the same first word.
+    /// Returns the error for a command that does not exist. `group` has the commands with the same first word.
     private static func unknown(_ words: [String], _ group: [Command]) -> String {
         let first = words.first ?? ""
         guard let second = words.dropFirst().first, !second.hasPrefix("-") else {
@@ -89,8 +88,8 @@ struct Program {
         }
         let sentence = "unknown command \"\(first) \(second)\""
         guard !group.isEmpty else {
-            // "usr list" may mean "user list", which is similar to the whole text. For "serv now", only the single word
-            // "serve" is similar.
+            // For "usr list", the whole text is similar to "user list"; for "serv now", only the first word is similar
+            // to "serve".
             let whole = EditDistance.hint(for: "\(first) \(second)", among: commands.map(\.name))
             return sentence
                 + (whole.isEmpty

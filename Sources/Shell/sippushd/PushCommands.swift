@@ -53,7 +53,7 @@ extension PushTestReport.Push {
         return answer == .accepted || answer == .acceptedWithNewToken
     }
 
-    /// Describes the push in words, with advice for the operator.
+    /// The test push in words, with advice for the operator.
     var lines: [String] {
         let name = device.map { "device \($0)" } ?? "the token"
         var lines = ["\(name)\(token.isEmpty ? "" : " (\(token))")\(line == nil ? "" : " by \(app)")"]

@@ -1,7 +1,7 @@
 import Control
 import PushDelivery
 
-/// Explains refused requests in words.
+/// Explains in words why a request was refused.
 extension DeviceExplanation {
     func words(_ refusal: Refusal) -> String {
         let caller = record.peer.isEmpty ? "" : " from \(record.peer)"
@@ -39,7 +39,7 @@ extension DeviceExplanation {
         }
     }
 
-    /// Advice for a REGISTER whose push parameters no app in the settings takes.
+    /// The advice for a REGISTER whose push parameters fit no app in the settings.
     private var tokenAdvice: String? {
         TokenProblem.allCases.first { "\($0.sentence)" == record.reason }.map {
             "The push parameters of the phone do not fit the settings: \($0.cure)."
@@ -49,7 +49,7 @@ extension DeviceExplanation {
     static let upstreamAdvice =
         "Is the PBX of upstream running, and does a firewall let UDP and TCP through both ways? docs/Troubleshooting.md, Calls from phones fail."
 
-    /// Advice to the operator for a refusal.
+    /// Returns the advice to the operator for a refused request.
     func advice(_ refusal: Refusal) -> String? {
         let address = record.source.lastIndex(of: ":").map { String(record.source[..<$0]) } ?? record.source
         return switch refusal {

@@ -4,7 +4,7 @@ import Registration
 
 /// The rows of a CSV file of users. Each row is checked alone, except that no user may occur in two rows.
 struct UserTable {
-    /// Why a row is refused: a sentence that never holds a password or a hash.
+    /// The reason why a row is refused, as a sentence without passwords and hashes.
     struct Refusal: Error, Hashable {
         let reason: String
 
@@ -15,10 +15,10 @@ struct UserTable {
         case user, domain, realm, password, ha1
         case ha1SHA256 = "ha1_sha256"
         case ha1SHA512 = "ha1_sha512_256"
-        /// Kamailio's hash that includes the domain in the user name. The daemon does not need this column.
+        /// Kamailio's hash that includes the domain in the user name, and that the daemon does not need.
         case ignored = "ha1b"
 
-        /// Reads the name of a column, in this program's spelling or in the spelling of Asterisk and Kamailio.
+        /// Reads the name of a column, as this program or as Asterisk and Kamailio write it.
         init?(named name: String) {
             switch name.lowercased() {
             case "username", "name": self = .user
@@ -28,7 +28,7 @@ struct UserTable {
         }
     }
 
-    /// How many rows a file may have. The line of each user is stored in memory, so the number of rows is limited.
+    /// The maximum number of rows in a file, because the line number of each user is kept in memory.
     static let rowLimit = 2_000_000
     private static let passwordLimit = 512
 
@@ -36,7 +36,7 @@ struct UserTable {
     private let realms: UserRealms
     private let takesMD5: Bool
     private let hasher: PasswordHasher
-    /// The line of each user, by a hash of the name.
+    /// The line number of each user, by a hash of the user's name.
     private var lines: [Int: Int32] = [:]
     /// The number of users so far whose only hash is for MD5.
     private(set) var usersOfMD5 = 0
@@ -45,14 +45,14 @@ struct UserTable {
     ///   - head: the first line of the file, which names the columns.
     ///   - realms: the daemon's domains, and the realm of passwords.
     ///   - takesMD5: whether the daemon offers MD5.
-    /// - Throws: if the columns are not the columns of a user file.
+    /// - Throws: an error if the columns are not the columns of a user file.
     init(head: [UInt8], realms: UserRealms, takesMD5: Bool) throws(Refusal) {
         let mark: [UInt8] = [0xef, 0xbb, 0xbf]
         var columns: [Column] = []
         for name in try Self.texts(head.starts(with: mark) ? Array(head.dropFirst(mark.count)) : head) {
             guard let column = Column(named: name) else {
                 let hint = name.contains(";") || name.contains("\t") ? "; commas stand between fields" : ""
-                // A first line that names no columns may be a user with a password, so the error does not show it.
+                // The error does not show a first line without column names, because it may be a user with a password.
                 throw Refusal(
                     "the first line must name the columns, such as user,domain,password: column \(columns.count + 1) is unknown\(hint)"
                 )
@@ -97,7 +97,7 @@ struct UserTable {
     private func place(_ fields: [Column: String]) throws(Refusal) -> (name: String, domain: String) {
         var name = SpreadsheetFormula.restored(fields[.user] ?? "")
         var domain = fields[.domain] ?? ""
-        // The realm of an exported user is the domain, unless the daemon has one realm for all.
+        // The realm of an exported user is the domain, unless the daemon has one realm for all users.
         if domain.isEmpty, let realm = fields[.realm], known(realm) != nil { domain = realm }
         if domain.isEmpty, let at = name.lastIndex(of: "@") {
             domain = String(name[name.index(after: at)...])
@@ -116,7 +116,7 @@ struct UserTable {
         return (name, known.lowercased())
     }
 
-    /// Returns the daemon's domain with this name.
+    /// Returns the daemon's domain with this name, without regard to upper and lower case.
     private func known(_ domain: String) -> String? {
         realms.domains.first { $0.lowercased() == domain.lowercased() }
     }
@@ -163,7 +163,7 @@ struct UserTable {
         return text.lowercased()
     }
 
-    /// The fields of a line as texts.
+    /// Returns the fields of a line as texts.
     private static func texts(_ line: [UInt8]) throws(Refusal) -> [String] {
         let fields: [[UInt8]]
         do throws(CSV.Fault) { fields = try CSV.fields(of: line) } catch { throw Refusal(error.sentence) }

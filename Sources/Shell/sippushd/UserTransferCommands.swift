@@ -4,7 +4,7 @@ import ProxyDaemon
 import ProxyRuntime
 import Registration
 
-// The commands that import and export users in bulk, from and to CSV files.
+// Commands that import and export many users, from and to CSV files.
 
 let userImportCommand = Command(
     name: "user import",
@@ -33,7 +33,7 @@ private final class UserImport {
     private var batch: [UserCredentials] = []
     private var stored = 0
     private var refused = 0
-    /// The last line whose user is stored.
+    /// The number of the last line whose user is stored.
     private var storedLine = 1
 
     init(_ invocation: Command.Invocation, from path: String) throws(Command.Failure) {
@@ -79,7 +79,7 @@ private final class UserImport {
             guard case .bytes(let row) = next else {
                 throw UserTable.Refusal("the line has more than \(LineFile.limit) bytes")
             }
-            // The line is empty, as at the end of many files.
+            // Many files end with an empty line.
             guard !row.isEmpty else { return }
             batch.append(try table.user(row, line: line))
         } catch {

@@ -1,22 +1,22 @@
 import JSON
 
-/// A plan by which the sandbox makes pushes to a token fail.
+/// A plan by which the sandbox makes the pushes to a token fail.
 struct FailurePlan {
-    /// The status of the answer. If the status is 200 and the plan has no reason, the sandbox judges the push by
-    /// itself.
+    /// The HTTP status of the answer. If the status is 200 and there is no reason, the sandbox checks the push as
+    /// usual.
     var status: Int?
     /// The provider's reason for the refusal. If the plan has no reason, the sandbox uses the usual reason for the
     /// status.
     var reason: String?
-    /// The timestamp in APNs' answer 410, in milliseconds.
+    /// The timestamp in APNs' answer with status 410, in milliseconds.
     var timestamp: Int64?
-    /// The number of pushes to which the plan applies; `nil` for all pushes.
+    /// The number of pushes to which the plan applies; `nil` for all pushes to the token.
     var times: Int64?
     var delay: Duration = .zero
     var fault: SandboxAnswer.Fault?
     /// The value of the header field Retry-After, in seconds.
     var retryAfter: Int64?
-    /// A new token in the answer of FCM's legacy interface, which replaces the token of the push.
+    /// The new token that FCM's legacy interface returns, which replaces the token of the push.
     var registrationID: String?
 
     init(status: Int, reason: String? = nil) {
@@ -24,7 +24,7 @@ struct FailurePlan {
         self.reason = reason
     }
 
-    /// Reads the plan in the body of a `PUT`. If a member is unknown or out of range, the error names it.
+    /// Reads a plan from the body of a `PUT`. If a member is unknown or out of range, the error contains its name.
     init(json bytes: [UInt8]) throws(Fault) {
         guard let members = JSONValue.object(in: bytes)?.members else { throw Fault(member: "no object") }
         for member in members {
@@ -61,6 +61,6 @@ struct FailurePlan {
         return text.isEmpty ? nil : text
     }
 
-    /// Whether the sandbox refuses the push without checking it.
+    /// Whether the sandbox refuses the push, even if it is correct.
     var isRefusal: Bool { status.map { $0 != 200 || reason != nil } ?? (reason != nil) }
 }

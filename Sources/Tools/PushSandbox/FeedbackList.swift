@@ -1,16 +1,16 @@
 import Bytes
 import JSON
 
-/// The records that the imitated feedback service sends to the next client: tokens of devices from which the app was
-/// removed.
+/// The records that the imitated feedback service of Apple will send to its next client. Each record has the token of a
+/// device from which the app was removed.
 package struct FeedbackList {
     private struct Entry {
-        /// When the app was removed, in Unix seconds.
+        /// The time at which the app was removed, in Unix seconds.
         var time: UInt32
         var token: [UInt8]
 
-        /// The record in the feedback service's format: 4 bytes of time, 2 bytes of the token's length, and the token.
-        /// Integers are big-endian.
+        /// The record in the format of Apple's feedback service: 4 bytes of time, 2 bytes for the token's length, and
+        /// the token. Integers are big-endian.
         var bytes: [UInt8] {
             [24, 16, 8, 0].map { UInt8(truncatingIfNeeded: time >> $0) }
                 + [UInt8(truncatingIfNeeded: token.count >> 8), UInt8(truncatingIfNeeded: token.count)] + token
@@ -18,9 +18,9 @@ package struct FeedbackList {
     }
 
     private var entries: [Entry] = []
-    /// The number of bytes that are sent at a time; `nil` if all bytes are sent together.
+    /// How many bytes the service sends at a time; `nil` if it sends all bytes together.
     package private(set) var slice: Int?
-    /// How many bytes of an incomplete record are sent after the complete records.
+    /// How many bytes of an incomplete record the service sends after the complete records.
     private var partial = 0
 
     private static let entryLimit = 10_000
@@ -28,15 +28,16 @@ package struct FeedbackList {
 
     package init() {}
 
-    /// All bytes that a client gets.
+    /// All bytes that the next client gets.
     package var bytes: [UInt8] {
         let whole = entries.flatMap(\.bytes)
         let more = Entry(time: entries.last?.time ?? 0, token: [UInt8](repeating: 0xFF, count: 32))
         return whole + more.bytes.prefix(partial)
     }
 
-    /// Adds the records of `{"records":[{"token":HEX,"time":SECONDS}],"slice":BYTES,"partial":BYTES}`. If a member is
-    /// unknown or out of range, the error names it.
+    /// Adds the records of a JSON object in the form
+    /// `{"records":[{"token":HEX,"time":SECONDS}],"slice":BYTES,"partial":BYTES}`. If a member is unknown or out of
+    /// range, the error contains its name.
     mutating func add(json bytes: [UInt8]) throws(FailurePlan.Fault) {
         guard let members = JSONValue.object(in: bytes)?.members else { throw FailurePlan.Fault(member: "no object") }
         for member in members {
@@ -72,7 +73,7 @@ package struct FeedbackList {
         return Int(number)
     }
 
-    /// The records that no client has read yet, in the form of a PUT body.
+    /// The records that no client has got yet, in the form in which a PUT sets them.
     var text: JSONValue {
         let records = entries.map { entry in
             JSONValue.members([

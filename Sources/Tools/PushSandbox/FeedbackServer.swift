@@ -3,10 +3,10 @@ package import Crypto
 package import Reactor
 import Timekeeping
 
-/// Imitates Apple's feedback service, which existed until 2021. A client with the app's certificate gets the list of
-/// records. The list is empty after a client got it.
+/// Imitates Apple's feedback service, which existed until 2021. A client with the app's certificate gets all records,
+/// which are then removed from the list.
 ///
-/// The server is used only on its loop.
+/// The server is used on its event loop only.
 package final class FeedbackServer {
     private let loop: EventLoop
     private let semantics: ProviderSemantics
@@ -21,11 +21,11 @@ package final class FeedbackServer {
     }
 
     private static let connectionLimit = 100
-    /// The pause between two slices of a list, long enough that each slice is sent as its own TLS record.
+    /// The pause between two slices of the list, so that each slice is sent as its own TLS record.
     private static let pause: Duration = .milliseconds(1)
     private static let outputLimit = 8 << 20
 
-    /// Makes a server that sends the feedback list of `semantics`. Tests fill this list by requests to the control
+    /// Creates a server that sends the feedback list of `semantics`. Tests fill this list with requests to the control
     /// resources.
     package init(loop: EventLoop, semantics: ProviderSemantics) {
         self.loop = loop
@@ -36,9 +36,9 @@ package final class FeedbackServer {
         for peer in peers.values { peer.connection.close() }
     }
 
-    /// Listens on an address. `context` must ask clients for a certificate.
+    /// Starts to listen on an address. `context` must ask clients for a certificate.
     ///
-    /// - Returns: the address, with the port that the kernel chose for port 0.
+    /// - Returns: the address; for port 0, with the port that the kernel has chosen.
     package func listen(_ endpoint: Endpoint, _ context: TLSContext) throws(SystemError) -> Endpoint {
         var limits = StreamConnection.Limits()
         limits.output = Self.outputLimit
@@ -52,7 +52,7 @@ package final class FeedbackServer {
     private func accepted(_ connection: StreamConnection) {
         let handlers = StreamConnection.Handlers(
             connected: { [weak self] connection in self?.connected(connection) },
-            // All bytes from clients are ignored.
+            // Clients of the feedback service send nothing, so received bytes are ignored.
             received: { _, bytes in bytes.count },
             closed: { [weak self] connection, _ in self?.peers[connection.id] = nil })
         peers[connection.id] = Peer(connection: connection)
@@ -73,7 +73,7 @@ package final class FeedbackServer {
         sendOn(id)
     }
 
-    /// Sends the next slice if the previous one has been sent, and closes the connection after the last slice.
+    /// Sends the next slice, if the previous slice was sent. After the last slice, the connection is closed.
     private func sendOn(_ id: UInt64) {
         guard let peer = peers[id] else { return }
         if peer.connection.outputCount == 0 {

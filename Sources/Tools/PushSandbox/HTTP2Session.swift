@@ -1,23 +1,24 @@
 import HTTP2
 import Reactor
 
-/// The HTTP/2 session of one connection. The session is used only on its connection's loop.
+/// The HTTP/2 session of one connection. The session is used on the event loop of its connection only.
 final class HTTP2Session {
     private let server: HTTP2Server
     let connection: StreamConnection
     private let received: (SandboxRequest, Int32) -> Void
-    /// The maximum number of streams after the first accepted push; `nil` if this limit already applies.
+    /// The maximum number of streams after the first accepted push; `nil` if this limit applies already.
     private var laterLimit: Int?
-    /// The first stream that a GOAWAY refused. Requests on this stream and later streams are not processed.
+    /// The id of the first stream that a GOAWAY refused. Requests on this stream and on all later streams are not
+    /// processed.
     private var firstRefused = Int32.max
-    /// Whether a GOAWAY was sent. The sandbox does not close the connection after it, because that could lose answers.
-    /// The client closes the connection when it has read all answers.
+    /// Whether a GOAWAY was sent. Whether a GOAWAY was sent. The client closes the connection when it has read all
+    /// answers; if the sandbox closed it, answers could get lost.
     private var isLeaving = false
-    /// Whether the session is currently passing requests to their receiver. Answers that are given meanwhile are sent
+    /// Whether requests are being passed to `received` now. All answers that are given in the meantime are sent
     /// together.
     private var isTaking = false
 
-    /// Starts a session. `received` gets each complete request and its stream id.
+    /// Starts an HTTP/2 session. `received` gets each complete request and the id of its stream.
     init?(
         _ connection: StreamConnection, streams: StreamLimits = StreamLimits(),
         received: @escaping (SandboxRequest, Int32) -> Void
@@ -34,10 +35,9 @@ final class HTTP2Session {
         flush()
     }
 
-    /// Processes received bytes.
+    /// Processes bytes that the client has sent.
     ///
-    /// - Returns: whether the connection may continue. If the result is false, the connection is closed when the
-    ///   waiting output is sent.
+    /// - Returns: whether the connection may continue. If not, the caller closes it after all output was sent.
     func take(_ bytes: Span<UInt8>) -> Bool {
         let goesOn = server.received(bytes)
         isTaking = true
@@ -49,7 +49,7 @@ final class HTTP2Session {
         return goesOn && (isLeaving || server.isWanted)
     }
 
-    /// Sends an answer on the stream of its request. If the stream was closed, the function does nothing.
+    /// Sends an answer on the stream of its request, unless the stream was closed.
     func answer(_ answer: SandboxAnswer, on number: Int32) {
         guard server.isOpen(number) else { return }
         if let limit = laterLimit, (200..<300).contains(answer.status) {
@@ -61,13 +61,13 @@ final class HTTP2Session {
         if !isTaking { flush() }
     }
 
-    /// Tells the client that the server accepts no more requests. If a stream id is given, the request on this stream
-    /// counts as not processed.
+    /// Sends a GOAWAY, so that the client sends no more requests on this connection. If `number` is given, the request
+    /// on this stream was not processed.
     func goAway(refusing number: Int32?) {
         isLeaving = true
         if let number { firstRefused = min(firstRefused, number) }
-        // The GOAWAY has the form of Apple's, with a reason. The GOAWAY also refuses all streams after the last
-        // processed stream.
+        // The GOAWAY contains a reason, like a GOAWAY from Apple. The GOAWAY refuses all streams after the last stream
+        // that was processed.
         server.goAway(lastStream: number.map { max(0, $0 - 2) }, reason: "{\"reason\":\"Shutdown\"}")
         if !isTaking { flush() }
     }
@@ -80,7 +80,7 @@ final class HTTP2Session {
 
 extension SandboxRequest {
     fileprivate init(_ request: HTTP2Server.Request, connection: UInt64) {
-        // `fields` contains no pseudo-header fields of HTTP/2, so the host in `:authority` is added.
+        // `fields` does not contain the pseudo-header field `:authority`, so the host is added here.
         self.init(
             method: request.method, target: request.path, fields: [(":authority", request.authority)] + request.fields,
             body: request.body, version: "h2", connection: connection)

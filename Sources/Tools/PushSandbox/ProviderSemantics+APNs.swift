@@ -2,7 +2,7 @@ import Bytes
 import Crypto
 import JSON
 
-/// Imitates the answers of Apple's service to `POST /3/device/TOKEN`.
+/// Imitates Apple's answers to pushes, `POST /3/device/TOKEN`.
 extension ProviderSemantics {
     private static let pushTypes: Set<String> = [
         "alert", "background", "voip", "complication", "fileprovider", "mdm", "liveactivity", "pushtotalk", "location",
@@ -56,13 +56,12 @@ extension ProviderSemantics {
         }
         guard payload != nil else { return refusal(400, "PayloadEmpty") }
         if Self.isNobodys(token) { return refusal(400, "BadDeviceToken") }
-        // iOS kills an app that gets a VoIP push and reports no call. Therefore a push about missed calls must not be a
-        // VoIP push.
+        // iOS ends an app whose VoIP push reports no call, so a push about missed calls must not be a VoIP push.
         if isVoIP, type == "missed_calls" { return refusal(400, "InvalidPushType") }
         return nil
     }
 
-    /// Whether the token consists only of zeros. Apple gives such a token to no device.
+    /// Whether the token is 64 zeros, which Apple gives to no device.
     private static func isNobodys(_ token: String) -> Bool {
         token.utf8.count == 64 && token.utf8.allSatisfy { $0 == UInt8(ascii: "0") }
     }
@@ -76,7 +75,7 @@ extension ProviderSemantics {
         if let collapse = headers["apns-collapse-id"], collapse.utf8.count > 64 { return "BadCollapseId" }
         guard let topic = headers["apns-topic"], !topic.isEmpty else { return "MissingTopic" }
         guard topic.utf8.count <= 255, topic.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else { return "BadTopic" }
-        // Apple has required `apns-push-type` since iOS 13. Without this header field, a device at best shows an alert.
+        // Apple requires `apns-push-type` since iOS 13. A push without this header field counts as an alert.
         let kind = headers["apns-push-type"] ?? "alert"
         guard Self.pushTypes.contains(kind) else { return "InvalidPushType" }
         if let topics {
@@ -88,8 +87,8 @@ extension ProviderSemantics {
         return nil
     }
 
-    /// Why the credential is refused; `nil` if it is valid. The credential must be `bearer` and a JSON web token in
-    /// three parts, at most an hour old, and signed by the known key.
+    /// Why the credential is refused; `nil` if it is valid. A valid credential is the word `bearer` with a JSON web
+    /// token in three parts. The token is at most an hour old and signed by the known key.
     private func apnsCredentialComplaint(_ authorization: String?) -> String? {
         guard let authorization else { return "MissingProviderToken" }
         let words = authorization.split(separator: " ")
@@ -101,7 +100,7 @@ extension ProviderSemantics {
         if let apnsKey, !apnsKey.isValid(token.signature, for: token.signed) { return "InvalidProviderToken" }
         let (age, overflow) = (clock() / 1000).subtractingReportingOverflow(made)
         guard !overflow, age < 3600 else { return "ExpiredProviderToken" }
-        // A token from the near future is accepted, because clocks may differ.
+        // A token from the near future is valid, because clocks may differ.
         return age > -300 ? nil : "InvalidProviderToken"
     }
 
@@ -119,7 +118,7 @@ extension ProviderSemantics {
         }
     }
 
-    /// Whether the text is a UUID: hexadecimal digits in groups of 8, 4, 4, 4 and 12.
+    /// Whether the text has the form of a UUID: hexadecimal digits in groups of 8, 4, 4, 4 and 12.
     private static func isUUID(_ text: String) -> Bool {
         let groups = text.split(separator: "-", omittingEmptySubsequences: false)
         return groups.map(\.utf8.count) == [8, 4, 4, 4, 12] && groups.joined().allSatisfy(\.isHexDigit)
@@ -130,12 +129,12 @@ extension ProviderSemantics {
     }
 }
 
-/// The parts of a JSON web token (RFC 7515 section 7.1).
+/// A JSON web token, split into its parts (RFC 7515 section 7.1).
 struct WebToken {
     let header: JSONValue
     let claims: JSONValue
     let signature: [UInt8]
-    /// The bytes that the token's signature covers.
+    /// The bytes that the signature of the token covers.
     let signed: [UInt8]
 
     init?(_ text: some StringProtocol) {

@@ -1,7 +1,7 @@
 import JSON
 
 /// Imitates the answers of Acrobits' push mediator. `POST /pnm2/send` accepts JSON, and `POST /pnm2` accepts the older
-/// form. The body of a 200 contains the result of the push.
+/// HTML form. In an answer with status 200, the body contains the result of the push.
 extension ProviderSemantics {
     private static let genericVerb = "NotifyGenericTextMessage"
     private static let verbs: Set<String> = [
@@ -23,8 +23,8 @@ extension ProviderSemantics {
             (status, code, response) = (400, 400, complaint)
         } else if case .refused(let refusal) = judge(token, Self.refusal(of: push), &effects), !refusal.isSuccess {
             code = refusal.status == 410 ? 404 : refusal.status
-            // The body reports only results of the push itself. Failures of the mediator are reported by the HTTP
-            // status.
+            // Only the result of the push is in the body of a 200. Failures of the mediator itself are reported by the
+            // HTTP status.
             status = [200, 400, 404, 500].contains(code) ? 200 : code
             response = refusal.reason.isEmpty ? Self.usualResponse(for: code) : refusal.reason
         }
@@ -66,13 +66,12 @@ extension ProviderSemantics {
         if verb == genericVerb {
             return push.texts["Message"]?.isEmpty == false ? nil : "Message is missing"
         }
-        // The older gateway requires a selector only for text messages.
+        // The older form requires a selector only for text messages.
         guard !push.isForm || verb == "NotifyTextMessage" else { return nil }
         return push.texts["Selector"]?.isEmpty == false ? nil : "Selector is missing"
     }
 
-    /// Whether the byte belongs to the standard or the URL alphabet of base64. With both alphabets, a token such as
-    /// `fail-503` is valid base64.
+    /// Whether the byte is a character of base64 or base64url, so that a token such as `fail-503` counts as base64.
     private static func isBase64(_ byte: UInt8) -> Bool {
         isURLBase64(byte) || [UInt8(ascii: "+"), UInt8(ascii: "/"), UInt8(ascii: "=")].contains(byte)
     }
@@ -85,11 +84,10 @@ extension ProviderSemantics {
         }
     }
 
-    /// The values of a push request, from JSON or a form.
+    /// The values of a push request, read from JSON or from an HTML form.
     private struct MediatorPush {
         var texts: [String: String] = [:]
-        /// The first member whose value has the wrong type. All values are texts, except `Badge`, which may be a whole
-        /// number.
+        /// The first member whose value has a wrong type. All values are texts, but `Badge` may be a whole number.
         var wrongMember: String?
         let isForm: Bool
 

@@ -1,6 +1,6 @@
 import JSON
 
-/// The control resources of the sandbox, with which tests read the record of pushes and set failure plans.
+/// The control resources of the sandbox, with which tests read the recorded pushes and set failure plans.
 extension ProviderSemantics {
     func control(_ request: SandboxRequest, _ path: [String]) -> SandboxAnswer {
         switch (request.method, path.first, path.count) {
@@ -45,7 +45,7 @@ extension ProviderSemantics {
         }
     }
 
-    /// Changes the feedback list: a PUT replaces the list, and a POST adds to it.
+    /// Changes the feedback list: a PUT replaces the list, and a POST adds records to it.
     private func putFeedback(_ request: SandboxRequest) -> SandboxAnswer {
         do throws(FailurePlan.Fault) {
             var list = request.method == "POST" ? feedback : FeedbackList()

@@ -1,7 +1,7 @@
 import Crypto
 import JSON
 
-/// Imitates the answers of Google's services: FCM v1 and the token service.
+/// Imitates the answers of Google's FCM HTTP v1 interface and of its token service.
 extension ProviderSemantics {
     private static let messageMembers: Set<String> = [
         "name", "token", "topic", "condition", "data", "notification", "android", "apns", "webpush", "fcm_options",
@@ -29,7 +29,7 @@ extension ProviderSemantics {
             answer = SandboxAnswer(
                 status: 200, json: .members([("name", .string("projects/\(project)/messages/\(id)"))]))
         case .refused(let refusal):
-            // Plans use Apple's status 410 for a dead token; Google's status is 404.
+            // Failure plans use Apple's status 410 for a dead token. Google's status for a dead token is 404.
             let status = refusal.status == 410 ? 404 : refusal.status
             let word =
                 refusal.reason.isEmpty || refusal.status == 410 ? Self.usualReason(for: status) : refusal.reason
@@ -91,8 +91,8 @@ extension ProviderSemantics {
         return nil
     }
 
-    /// Why the data of a message are refused; `nil` if they are accepted. Keys and values must be strings, their number
-    /// is limited, and no key may be reserved by Google.
+    /// Why the data of a message are refused; `nil` if they are accepted. Keys and values of the data must be strings
+    /// with at most 4096 bytes together. Some keys are reserved by Google.
     private static func dataComplaint(_ data: JSONValue?, _ name: String) -> String? {
         guard let data else { return nil }
         guard let members = data.members else { return "\(name): an object is expected" }
@@ -111,7 +111,7 @@ extension ProviderSemantics {
         key == "from" || key == "message_type" || key.hasPrefix("google.") || key.hasPrefix("gcm.")
     }
 
-    /// Whether the value is a duration such as `28s` or `3.5s`, with at most nine decimals and at most four weeks.
+    /// Whether the value is a duration such as `28s` or `3.5s`, of at most four weeks and with at most nine decimals.
     private static func isDuration(_ value: JSONValue) -> Bool {
         guard let text = value.string, text.utf8.last == UInt8(ascii: "s") else { return false }
         let parts = text.dropLast().split(separator: ".", omittingEmptySubsequences: false)
@@ -133,7 +133,7 @@ extension ProviderSemantics {
         }
     }
 
-    /// An error in Google's form, with two codes: the general code and, in the details, FCM's own code.
+    /// An error in Google's format, with two codes: a general code and, in the details, FCM's own code.
     private static func error(_ status: Int, _ reason: String, _ message: String) -> JSONValue {
         let general =
             switch reason {
@@ -162,7 +162,7 @@ extension ProviderSemantics {
     private static let scope = "https://www.googleapis.com/auth/firebase.messaging"
     private static let lifetime: Int64 = 3600
 
-    /// Answers `POST /token`, which exchanges a signed assertion for an access token (RFC 7523 section 2.1).
+    /// Answers `POST /token`, by which a client gets an access token for a signed assertion (RFC 7523 section 2.1).
     func grant(_ request: SandboxRequest) -> SandboxAnswer {
         guard request.method == "POST" else { return SandboxAnswer(status: 405, json: .object([])) }
         let form = SandboxRequest.formValues(request.body)
@@ -194,8 +194,8 @@ extension ProviderSemantics {
         guard claims["scope"]?.string?.split(separator: " ").contains(Self.scope[...]) == true else {
             return "scope does not have \(Self.scope)"
         }
-        // Only the path of the audience is checked. Scheme and host may differ, because the sandbox can be reached
-        // under several addresses.
+        // Only the path of the audience is checked. Scheme and host may differ, because the sandbox has several
+        // addresses.
         guard claims["aud"]?.string?.hasSuffix("/token") == true else { return "aud is not this token service" }
         let now = clock() / 1000
         guard let made = claims["iat"]?.integer, let end = claims["exp"]?.integer, made <= now + 300, end > now,

@@ -1,10 +1,9 @@
 import JSON
 
-/// Imitates FCM's legacy interface, `POST /fcm/send`. In the legacy interface, even the answer to a failed delivery is
-/// a 200.
+/// Imitates FCM's legacy interface, `POST /fcm/send`, which answers with status 200 even if a push failed.
 extension ProviderSemantics {
     private static let recipientLimit = 1000
-    /// A token that belongs to no device. The daemon sends to this token to test its key.
+    /// A push token that no device has. The daemon pushes to this token to test its server key.
     private static let nobody = "sippushd-trial"
 
     func legacy(_ request: SandboxRequest) -> SandboxAnswer {
@@ -20,7 +19,7 @@ extension ProviderSemantics {
         }
         let complaint = message.flatMap(Self.complaint)
         var effects = Effects()
-        // A status that concerns more than one token becomes the status of the whole answer.
+        // A failure plan with a status that is not about one token decides the status of the whole answer.
         var status = 200
         var renewed: Int64 = 0
         let results = Self.recipients(of: message).map { token -> (token: String, error: String?, result: JSONValue) in
@@ -59,7 +58,7 @@ extension ProviderSemantics {
         return answer
     }
 
-    /// The status of the answer if the whole request is refused; `nil` if its recipients must be examined.
+    /// The status of the answer if the whole request is refused; `nil` if the sandbox must look at each recipient.
     private func legacyRefusal(_ request: SandboxRequest, _ message: JSONValue?) -> Int? {
         guard request.method == "POST" else { return 405 }
         let authorization = request.headers["authorization"] ?? ""
@@ -70,7 +69,7 @@ extension ProviderSemantics {
         return nil
     }
 
-    /// The recipients of a message. If the message names no recipient, the list has one empty token.
+    /// The push tokens to which a message is sent. If the message has no recipient, the list has one empty token.
     private static func recipients(of message: JSONValue?) -> [String] {
         if let several = message?["registration_ids"]?.array, !several.isEmpty {
             return several.map { $0.string ?? "" }
@@ -78,7 +77,7 @@ extension ProviderSemantics {
         return [message?["to"]?.string ?? message?["condition"]?.string ?? ""]
     }
 
-    /// Why the parameters of the message are refused; `nil` if they are accepted. The integer 10 is accepted as
+    /// Why the parameters of the message are refused; `nil` if they are accepted. The number 10 is accepted as
     /// priority, because ECSS-10 sends it.
     private static func complaint(about message: JSONValue) -> String? {
         if let ttl = message["time_to_live"] {
@@ -96,11 +95,11 @@ extension ProviderSemantics {
         return data.bytes.count <= 4096 ? nil : "MessageTooBig"
     }
 
-    /// The legacy error code for one recipient; empty if the whole answer fails.
+    /// The error code of the legacy interface for one recipient; empty if the whole answer has an error status.
     private static func word(for refusal: Refusal) -> String {
         switch refusal.status {
-        // A plan may contain the status of Apple or of Google for a dead token. Both 404 and 410 mean `NotRegistered`
-        // in the legacy interface.
+        // A failure plan may have Apple's status (410) or Google's status (404) for a dead token. The legacy interface
+        // reports both as `NotRegistered`.
         case 404, 410: "NotRegistered"
         case 200: refusal.reason
         default: ""

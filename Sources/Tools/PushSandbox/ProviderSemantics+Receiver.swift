@@ -2,7 +2,8 @@ import Crypto
 import JSON
 import Timekeeping
 
-/// Imitates a receiver of webhooks, and of pushes in a form that an operator defines. `/hook/NAME` accepts any method.
+/// Imitates an application server that gets webhooks, and a push server whose requests an operator has defined.
+/// `/hook/NAME` accepts any HTTP method.
 extension ProviderSemantics {
     private static let signatureHeader = "sippushd-signature"
 
@@ -22,7 +23,7 @@ extension ProviderSemantics {
                 answer = SandboxAnswer(status: 204)
             }
         }
-        // An answer to HEAD has no body (RFC 9110 section 9.3.2).
+        // An answer to a HEAD request has no body (RFC 9110 section 9.3.2).
         if request.method == "HEAD" { answer.body = [] }
         answer = effects.applied(to: answer)
         record(

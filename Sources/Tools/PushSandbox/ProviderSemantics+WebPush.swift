@@ -2,12 +2,12 @@ import Bytes
 import Crypto
 import JSON
 
-/// Imitates a web push service: `POST /webpush/ID` (RFC 8030, RFC 8291, RFC 8292).
+/// Imitates a web push service, `POST /webpush/ID` (RFC 8030, RFC 8291, RFC 8292).
 extension ProviderSemantics {
     private static let webPushPath = "webpush"
     private static let urgencies: Set<String> = ["very-low", "low", "normal", "high"]
     private static let webPushBodyLimit = 4096
-    /// The maximum time to live of a push in seconds: four weeks. A longer time to live is reduced to this value.
+    /// The maximum time to live of a push in seconds: four weeks. A longer time to live is shortened to four weeks.
     private static let webPushTTLLimit: Int64 = 2_419_200
     private static let webPushHeaders = ["ttl", "urgency", "topic", "content-encoding", "prefer"]
 
@@ -61,7 +61,7 @@ extension ProviderSemantics {
 
     // MARK: Checking
 
-    /// Why the push is refused; `nil` if it is accepted. The decrypted body is stored in `text`.
+    /// Why the push is refused; `nil` if it is accepted. The decrypted body of an accepted push is stored in `text`.
     private func webPushRefusal(_ request: SandboxRequest, _ id: String, _ text: inout [UInt8]) -> Refusal? {
         func refusal(_ status: Int, _ reason: String, _ message: String = "") -> Refusal {
             Refusal(status: status, reason: reason, message: message)
@@ -104,12 +104,12 @@ extension ProviderSemantics {
         }
     }
 
-    /// Whether the text is a decimal number that an `Int64` can hold.
+    /// Whether the text is a decimal number that fits into an `Int64`.
     private static func isNumber(_ text: String) -> Bool {
         !text.isEmpty && text.utf8.allSatisfy { (0x30...0x39).contains($0) } && Int64(text) != nil
     }
 
-    /// Whether the text is a valid topic: at most 32 characters of base64's URL alphabet (RFC 8030 section 5.4).
+    /// Whether the text is a valid topic: at most 32 characters of base64url (RFC 8030 section 5.4).
     private static func isTopic(_ text: String) -> Bool {
         (1...32).contains(text.utf8.count) && text.utf8.allSatisfy(isURLBase64)
     }
@@ -126,8 +126,8 @@ extension ProviderSemantics {
         case forbidden(String)
     }
 
-    /// Why the credential `vapid t=TOKEN, k=KEY` is refused; `nil` if it is valid. The key `k` must have signed the
-    /// token, for this service and for at most a day.
+    /// Why the credential `vapid t=TOKEN, k=KEY` is refused; `nil` if it is valid. A valid token is signed by the key
+    /// `k` for this service, and expires within a day.
     private func senderComplaint(
         _ request: SandboxRequest, _ subscription: WebPushSubscription?
     ) -> SenderComplaint? {
@@ -156,8 +156,8 @@ extension ProviderSemantics {
 
     // MARK: Subscribing
 
-    /// Answers `PUT /sandbox/subscriptions/ID`, which creates a subscription. If the body is `{"vapid":KEY}`, the
-    /// subscription accepts only pushes that this key signed.
+    /// Answers `PUT /sandbox/subscriptions/ID`, which creates a subscription. With the body `{"vapid":KEY}`, the
+    /// subscription accepts only pushes that are signed by this key.
     func putSubscription(_ request: SandboxRequest, id: String) -> SandboxAnswer {
         func refusal(_ status: Int, _ error: JSONValue) -> SandboxAnswer {
             SandboxAnswer(status: status, json: .members([("error", error)]))
@@ -181,7 +181,7 @@ extension ProviderSemantics {
             return refusal(507, "too many subscriptions")
         }
         do throws(CryptoError) {
-            // An existing subscription keeps its keys.
+            // If the subscription already exists, its keys are kept.
             var subscription = if let known = subscriptions[id] { known } else { try WebPushSubscription() }
             subscription.allowedSender = allowed
             subscriptions[id] = subscription
@@ -203,7 +203,7 @@ extension ProviderSemantics {
     }
 }
 
-/// The parameters of `Authorization: vapid` (RFC 8292 section 3).
+/// The values in a header field `Authorization: vapid` (RFC 8292 section 3).
 private struct VAPIDSender {
     let token: WebToken
     let key: P256PublicKey

@@ -2,28 +2,28 @@ package import Crypto
 import HTTPServer
 import JSON
 
-/// Imitates push providers and receivers of webhooks. The sandbox checks requests as the providers do, records pushes,
-/// and fails if a test asks for that.
+/// Imitates push providers and receivers of webhooks. The imitation checks requests like the real providers, records
+/// pushes, and fails as tests demand.
 ///
-/// This type performs no I/O: it takes a request and returns an answer. Only one thread uses this object.
+/// This type performs no input or output: it takes a request and returns an answer. Only one thread may use an object
+/// of this class.
 package final class ProviderSemantics {
     package internal(set) var records: [PushRecord] = []
     package var recorded: (PushRecord) -> Void = { _ in }
-    /// The requests by which a client only tested its credentials, without reaching a device.
+    /// The requests that only tested credentials and reached no device.
     package internal(set) var trials: [PushRecord] = []
-    /// The topics to which the APNs key may send; `nil` for all topics.
+    /// The topics that pushes with the APNs key may have; `nil` for all topics.
     package var topics: Set<String>?
-    /// The projects for which the service account may send; `nil` for all projects.
+    /// The Firebase projects for which the service account may send pushes; `nil` for all projects.
     package var projects: Set<String>?
-    /// The origin of web push endpoints, `https://HOST:PORT`. If the origin is `nil`, an endpoint has the address at
-    /// which its subscription was requested.
+    /// The origin in the URLs of web push subscriptions, `https://HOST:PORT`. If the origin is `nil`, the URL has the
+    /// address at which the subscription was requested.
     package var webPushOrigin: String?
-    /// The secrets of webhooks. Each webhook must be signed by one of these secrets. If the list is empty, signatures
-    /// are not checked.
+    /// The secrets by which webhooks may be signed. If the list is empty, signatures are not checked.
     package var webhookSecrets: [[UInt8]] = []
 
     var plans: [String: FailurePlan] = [:]
-    /// The access tokens that the token service has issued, with the expiry of each in Unix milliseconds.
+    /// The access tokens that the imitated token service has issued, each with its expiry in Unix milliseconds.
     var accessTokens: [String: Int64] = [:]
     var subscriptions: [String: WebPushSubscription] = [:]
     var feedback = FeedbackList()
@@ -33,19 +33,20 @@ package final class ProviderSemantics {
     let clock: () -> Int64
 
     private static let recordLimit = 10_000
-    /// How many bytes of each body are recorded. No provider accepts a longer body.
+    /// The maximum number of bytes of a body that are recorded. No provider accepts a longer body.
     private static let recordedBodyLimit = 16 << 10
     static let planLimit = 10_000
     static let accessTokenLimit = 10_000
     static let subscriptionLimit = 10_000
 
-    /// Makes an imitation of all providers.
+    /// Creates an imitation of all providers.
     ///
     /// - Parameters:
-    ///   - apnsKey: verifies the signatures of APNs tokens. Without this key, only the form of tokens is checked.
-    ///   - accountKey: verifies the signatures of assertions to Google's token service. Without this key, only the form
-    ///     of assertions is checked.
-    ///   - clock: returns Unix milliseconds.
+    ///   - apnsKey: the key that must have signed the tokens for APNs. Without it, only the form of the tokens is
+    ///     checked.
+    ///   - accountKey: the key that must have signed the assertions for Google's token service. Without it, only the
+    ///     form of the assertions is checked.
+    ///   - clock: returns the present time in Unix milliseconds.
     package init(apnsKey: ProviderKey? = nil, accountKey: ProviderKey? = nil, clock: @escaping () -> Int64) {
         self.apnsKey = apnsKey
         self.accountKey = accountKey
@@ -72,30 +73,31 @@ package final class ProviderSemantics {
 
     // MARK: Planned failures
 
-    /// Why a request is refused, in the words of its provider.
+    /// Why a push is refused, in the words of the imitated provider.
     struct Refusal {
         let status: Int
         let reason: String
         var message = ""
         var timestamp: Int64?
 
-        /// Whether the plan accepts the push. A plan may set another success status than the usual one, such as 201.
+        /// Whether a failure plan accepts the push, with a success status of its own such as 201.
         var isSuccess: Bool { (200..<300).contains(status) && reason.isEmpty }
     }
 
     /// The sandbox's decision about one push.
     enum Verdict {
-        /// The push was accepted. The answer has a unique message id; `registrationID` is the token for later pushes.
+        /// The push was accepted, and its answer contains `id`. The associated value `registrationID` is a new token
+        /// for later pushes, if the plan sets one.
         case accepted(id: String, registrationID: String? = nil)
         case refused(Refusal)
     }
 
-    /// The changes that a failure plan makes to an answer.
+    /// The changes that failure plans make to an answer.
     struct Effects {
         var fault: SandboxAnswer.Fault?
         var delay: Duration = .zero
         var retryAfter: Int64?
-        /// Whether the connection is reset without an answer.
+        /// Whether no answer is sent, and the connection is reset or gets a GOAWAY.
         var isSilent = false
 
         func applied(to answer: SandboxAnswer) -> SandboxAnswer {
@@ -107,7 +109,8 @@ package final class ProviderSemantics {
             return answer
         }
 
-        /// Adds the effects for another push of the same request. The worse effect wins.
+        /// Adds the effects of the plan for a further push in the request. If two plans have different effects, the
+        /// worse effect applies.
         mutating func add(_ other: Effects) {
             fault = fault ?? other.fault
             delay = max(delay, other.delay)
@@ -116,13 +119,14 @@ package final class ProviderSemantics {
         }
     }
 
-    /// Judges a push. If the push is valid, the plan for its token applies. An invalid push does not use up a plan.
+    /// Judges a push. If the push is correct, the plan for its token decides. An incorrect push is refused and uses up
+    /// no plan.
     func judge(_ token: String, _ refusal: Refusal?, _ effects: inout Effects) -> Verdict {
         judge([token], refusal, &effects)
     }
 
-    /// Judges a push that has several names, such as a token and a user. The plan of the first name that has a plan
-    /// applies.
+    /// Judges a push that has several names, for example a token and a user. The plan for the first name that has a
+    /// plan decides.
     func judge(_ names: [String], _ refusal: Refusal?, _ effects: inout Effects) -> Verdict {
         sent += 1
         if let refusal { return .refused(refusal) }
@@ -134,10 +138,10 @@ package final class ProviderSemantics {
         return .refused(Refusal(status: plan.status ?? 400, reason: plan.reason ?? "", timestamp: plan.timestamp))
     }
 
-    /// The plan for the first of these names that has a plan. A plan was set by a control request, or is part of the
-    /// token, such as `fail-503-...`.
+    /// Takes the plan for the first name that has a plan. The plan was set by a control request, or the name itself is
+    /// a plan, such as `fail-503-...`.
     private func takePlan(for names: [String]) -> FailurePlan? {
-        // An APNs token may have hexadecimal digits in upper or lower case.
+        // An APNs token may be written in upper or lower case, so the plan is looked up in both.
         for key in names.flatMap({ [$0, $0.lowercased()] }) {
             guard var plan = plans[key] else { continue }
             guard let times = plan.times else { return plan }
@@ -157,20 +161,20 @@ package final class ProviderSemantics {
 
     // MARK: Recording
 
-    /// Records a push.
+    /// Records a push, and calls ``recorded``.
     ///
     /// - Parameters:
-    ///   - request: the request.
-    ///   - service: the service to which the push was sent.
-    ///   - interface: the interface of the service.
-    ///   - token: the token of the push.
-    ///   - type: the kind of the push.
+    ///   - request: the request that contained the push.
+    ///   - service: the imitated provider.
+    ///   - interface: the interface of the provider that was used.
+    ///   - token: the token to which the push was sent.
+    ///   - type: the kind of push.
     ///   - status: the status of the answer.
-    ///   - reason: why the push was refused.
-    ///   - headers: the names of the header fields to record. A name that ends with a hyphen stands for all names with
-    ///     this prefix.
-    ///   - body: recorded instead of the original body.
-    ///   - line: the method and the target, if they can differ between requests.
+    ///   - reason: why the push was refused; `nil` if it was accepted.
+    ///   - headers: the names of the header fields to record. A name that ends with a hyphen stands for all names that
+    ///     begin with it.
+    ///   - body: the text to record instead of the request's body.
+    ///   - line: the method and the target of the request, if they can vary.
     ///   - isTrial: whether the request only tests credentials.
     func record(
         _ request: SandboxRequest, service: String, interface: String, token: String, type: String?, status: Int,

@@ -4,21 +4,21 @@ package import Reactor
 import Timekeeping
 
 /// Runs a shell command for each accepted push. The command gets the push in environment variables, so that no part of
-/// a push becomes part of the command line.
+/// the push is in the command line.
 ///
-/// The hook is used only on its loop. Commands that still run when the program ends are not stopped.
+/// The hook is used on its event loop only. A command that still runs when the program ends is not stopped.
 package final class PushHook {
     private let command: String
     private let loop: EventLoop
     private var waiting: [PushRecord] = []
     private var running: [pid_t] = []
     private var timer: LoopTimer?
-    /// The number of pushes for which the command could not be started.
+    /// The number of pushes for which no command was started.
     private(set) package var droppedCount = 0
 
     package static let runningLimit = 32
     private static let waitingLimit = 1000
-    /// How often the hook checks whether commands have ended. A handler for SIGCHLD is not possible, because only one
+    /// How often the hook checks whether commands have ended. The hook cannot handle SIGCHLD, because only one event
     /// loop of the process may have signal watches.
     private static let reapInterval: Duration = .milliseconds(20)
 
@@ -28,7 +28,7 @@ package final class PushHook {
         timer = try LoopTimer(on: loop) { [weak self] in self?.reap() }
     }
 
-    /// Runs the command for a push: immediately, or later if too many commands are running.
+    /// Runs the command for a push, either now or, if too many commands are running, later.
     package func pushAccepted(_ record: PushRecord) {
         guard waiting.count < Self.waitingLimit else {
             droppedCount += 1
@@ -55,8 +55,8 @@ package final class PushHook {
         startWaiting()
     }
 
-    /// Starts the command. The command's standard output goes to our standard error, because our standard output may be
-    /// the record of pushes.
+    /// Starts the command for a push. The standard output of the command goes to the standard error of this program,
+    /// because the standard output of this program may be the record of pushes.
     private func spawn(_ record: PushRecord) -> pid_t? {
         var environment = ProcessInfo.processInfo.environment
         environment["PUSH_SERVICE"] = record.service
@@ -72,7 +72,7 @@ package final class PushHook {
         defer { unsafe posix_spawnattr_destroy(&attributes) }
         unsafe posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
         unsafe posix_spawn_file_actions_adddup2(&actions, 2, 1)
-        // The loop ignores SIGPIPE, but the shell needs this signal to end its pipelines.
+        // The event loop ignores SIGPIPE, but the shell needs SIGPIPE to end its pipelines.
         var (standard, blocked) = (sigset_t(), sigset_t())
         unsafe sigemptyset(&blocked)
         unsafe sigemptyset(&standard)
@@ -91,7 +91,7 @@ package final class PushHook {
         }
     }
 
-    /// Calls `body` with the texts as C strings, in a list that ends with a null pointer.
+    /// Calls `body` with the texts as a list of C strings that ends with a null pointer.
     private func withCStrings<Result>(
         _ texts: [String], _ body: (UnsafePointer<UnsafeMutablePointer<CChar>?>) -> Result?
     ) -> Result? {

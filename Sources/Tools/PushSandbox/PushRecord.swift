@@ -1,39 +1,39 @@
 import JSON
 
-/// One line of the sandbox's record: a push and the answer to it.
+/// A push and the answer to it, as one line of the sandbox's record.
 package struct PushRecord: Sendable {
-    /// When the push arrived, in Unix milliseconds.
+    /// The time at which the push arrived, in Unix milliseconds.
     package var time: Int64
-    /// The service: `apns`, `fcm`, `webpush`, `acrobits` or `http`.
+    /// The name of the imitated service: `apns`, `fcm`, `webpush`, `acrobits` or `http`.
     package var service: String
-    /// The interface: `apns`; `v1` or `legacy`; `webpush`; `json` or `form`; `hook`.
+    /// The interface of the service: `apns`; `v1` or `legacy`; `webpush`; `json` or `form`; `hook`.
     package var interface: String
-    /// The token of the push. For a web push, this is the id of the subscription. For `http`, the token is the name in
-    /// the path if the body has no token.
+    /// The token of the push; for web push, the id of the subscription. For `http` without a token in the body, the
+    /// token is the name in the path.
     package var token: String
-    /// The kind of the push: `data.type` or `acme.type` of the payload, Acrobits' verb, or the `type` or `event` of a
-    /// webhook. If the push names no kind, the type is `other`.
+    /// The kind of push: `data.type` or `acme.type` in the payload, Acrobits' verb, or `type` or `event` in a webhook.
+    /// If the push does not contain its kind, the value is `other`.
     package var type: String
-    /// The header fields that control the push. For a webhook, the header fields that the record must contain.
+    /// The header fields that control the push; for a webhook, selected header fields.
     package var headers: [String: String]
-    /// The first characters of a digest of the credential. If two records have equal characters, the same credential
-    /// was used for both.
+    /// The first characters of a digest of the credential. Records with equal characters have the same credential, so
+    /// tests can see when the credential changes.
     package var credential: String
-    /// The body of the push. For a web push, this is the decrypted text.
+    /// The body of the push; for web push, the decrypted body.
     package var body: String
     /// The status of the answer; 0 if the connection was reset without an answer.
     package var status: Int
-    /// The provider's reason for a refusal.
+    /// The provider's reason for refusing the push; `nil` if the push was accepted.
     package var reason: String?
     package var connection: UInt64
-    /// The version of HTTP by which the push arrived: `h2` or `http/1.1`.
+    /// The HTTP version of the request: `h2` or `http/1.1`.
     package var version: String
-    /// The method and the target of the request; `nil` except for the service `http`.
+    /// The method and the target of the request; `nil` for services other than `http`.
     package var line: String?
 
     package var isAccepted: Bool { (200..<300).contains(status) && reason == nil }
 
-    /// The record as one line, without the line feed.
+    /// The record as one line of JSON, without the line end.
     package var json: [UInt8] { text.bytes }
 
     var text: JSONValue {

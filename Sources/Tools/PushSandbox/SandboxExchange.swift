@@ -2,29 +2,31 @@ import HTTPSemantics
 import HTTPServer
 import JSON
 
-/// A request to the sandbox, over any version of HTTP.
+/// An HTTP request to the sandbox, over HTTP/1.1 or HTTP/2.
 package struct SandboxRequest: Sendable {
     package let method: String
-    /// The target with its query, as it was received.
+    /// The path and query of the request, unchanged.
     package let target: String
-    /// The header fields, with names in lower case. If a field is repeated, this is the value of its first occurrence.
+    /// The header fields, with names in lower case. For a repeated header field, only the first value is in the
+    /// dictionary.
     package let headers: [String: String]
     package let body: [UInt8]
-    /// The version of HTTP by which the request arrived: `h2` or `http/1.1`.
+    /// The HTTP version of the request: `h2` or `http/1.1`.
     package let version: String
     package let connection: UInt64
-    /// The names of repeated header fields.
+    /// The names of the header fields that occur more than once.
     package var repeatedHeaders: Set<String> = []
-    /// Whether the body exceeded ``bodyLimit``, so that its end is missing.
+    /// Whether the body was longer than ``bodyLimit``, so that its end is missing.
     package var isBodyCut = false
-    /// Whether the request may use the control resources, which is allowed only on the plain port.
+    /// Whether the request may use the control resources. Only requests to the plain port may use the control
+    /// resources.
     package var mayControl = true
-    /// Whether the request arrived over TLS.
+    /// Whether the request came over TLS.
     package var isSecure = false
 
-    /// How many bytes of a body are kept. No provider accepts a longer body.
+    /// The maximum number of bytes of a body that are kept. No provider accepts a longer body.
     package static let bodyLimit = 64 << 10
-    /// The maximum size in bytes of the names and values of all header fields together.
+    /// The maximum size in bytes of all header fields together.
     package static let headLimit = 16 << 10
 
     package init(
@@ -38,7 +40,7 @@ package struct SandboxRequest: Sendable {
         self.connection = connection
     }
 
-    /// Makes a request from the header fields as they were received.
+    /// Creates a request from its header fields in their original form.
     init(
         method: String, target: String, fields: [(name: String, value: String)], body: [UInt8], version: String,
         connection: UInt64
@@ -53,11 +55,11 @@ package struct SandboxRequest: Sendable {
         self.repeatedHeaders = repeatedHeaders
     }
 
-    /// The path of the target, with percent encoding.
+    /// The path in the target, still percent-encoded.
     var path: String { String(target.prefix { $0 != "?" }) }
 
-    /// The origin to which the request was sent, `https://HOST:PORT`, without the default port. The result is `nil` if
-    /// the request names no host.
+    /// The origin to which the request was sent, such as `https://HOST:PORT`, without the port if it is the default
+    /// port. The result is `nil` if the request contains no host.
     var origin: String? {
         guard let authority = headers[":authority"] ?? headers["host"], !authority.isEmpty else { return nil }
         let usualPort = isSecure ? ":443" : ":80"
@@ -65,37 +67,37 @@ package struct SandboxRequest: Sendable {
         return (isSecure ? "https://" : "http://") + host.lowercased()
     }
 
-    /// The media type in `content-type`, without parameters and in lower case.
+    /// The media type in `Content-Type`, in lower case and without parameters.
     var contentType: String {
         let value = headers["content-type", default: ""].prefix { $0 != ";" }
         return value.filter { $0 != " " && $0 != "\t" }.lowercased()
     }
 
-    /// The names and values of the query, decoded.
+    /// The names and values in the query, percent-decoded.
     var query: [String: String] { Self.formValues(Array(target.utf8.drop { $0 != UInt8(ascii: "?") }.dropFirst())) }
 
-    /// The names and values of a query or an HTML form. If a name is repeated, the first value is used.
+    /// The names and values in a query or an HTML form. For a repeated name, only the first value is used.
     static func formValues(_ text: [UInt8]) -> [String: String] {
         Dictionary(FormText.items(text[...]).map { ($0.name, $0.value) }, uniquingKeysWith: { first, _ in first })
     }
 }
 
-/// The sandbox's answer to a request.
+/// The sandbox's answer to an HTTP request.
 package struct SandboxAnswer: Sendable {
-    /// The HTTP status. If the status is 0, the sandbox sends no answer, and only the fault occurs.
+    /// The HTTP status of the answer; 0 if no answer is sent, and only the fault happens.
     package var status: Int
     package var headers: [String: String] = [:]
     package var body: [UInt8] = []
-    /// A fault that occurs instead of the answer or after it.
+    /// The fault that happens instead of the answer or after it; `nil` for none.
     package var fault: Fault?
-    /// How long the answer is delayed.
+    /// How long the sandbox waits before it sends the answer.
     package var delay: Duration = .zero
 
     package enum Fault: String, Sendable {
-        /// A GOAWAY: the connection ends after the answer. If there is no answer, the GOAWAY says that the request was
-        /// not processed.
+        /// A GOAWAY is sent, and the connection ends after the answer. If there is no answer, the GOAWAY says that the
+        /// request was not processed.
         case goaway
-        /// The connection is reset without an answer.
+        /// The connection is reset, and no answer is sent.
         case reset
     }
 

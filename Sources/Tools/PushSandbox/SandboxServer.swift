@@ -5,11 +5,11 @@ import HTTPServer
 package import Reactor
 import Timekeeping
 
-/// The maximum number of simultaneous requests on a connection (HTTP/2's SETTINGS_MAX_CONCURRENT_STREAMS).
+/// The maximum number of simultaneous requests on one HTTP/2 connection (SETTINGS_MAX_CONCURRENT_STREAMS).
 package struct StreamLimits: Hashable, Sendable {
     package var usual: Int
-    /// The limit until the first push on the connection is accepted. Apple's servers begin with 1. If the value is
-    /// `nil`, the usual limit applies from the start.
+    /// The maximum number of simultaneous requests until the first push on the connection is accepted; `nil` if `usual`
+    /// applies from the start. Apple's servers allow only 1 request at first.
     package var first: Int?
 
     package init(usual: Int = 256, first: Int? = nil) {
@@ -21,25 +21,25 @@ package struct StreamLimits: Hashable, Sendable {
 /// Listens for pushes on two ports. The TLS port serves HTTP/2, and HTTP/1.1 for clients that do not offer `h2`. The
 /// plain port serves HTTP/1.1 and the control resources.
 ///
-/// The server is used only on its loop.
+/// The server is used on its event loop only.
 package final class SandboxServer {
     private let loop: EventLoop
     private let semantics: ProviderSemantics
     private let streams: StreamLimits
-    /// The listeners for HTTP/1.1.
+    /// The listeners of both ports. They serve HTTP/1.1, and hand over connections with HTTP/2.
     private var listeners: [HTTPListener] = []
-    /// The HTTP/2 sessions, by the ids of their connections.
+    /// The HTTP/2 sessions, by the id of their connection.
     private var sessions: [UInt64: HTTP2Session] = [:]
     private var timers: [UInt64: LoopTimer] = [:]
     private var lastTimer: UInt64 = 0
-    /// How far the provider's clock, which sets the `Date` field of answers, is ahead of the real time.
+    /// How far the clock in the `Date` field of answers is ahead of the real time, for tests of wrong clocks.
     private let clockLead: Duration
 
-    /// The number of open connections.
+    /// The number of open connections, with HTTP/1.1 or HTTP/2.
     package var connectionCount: Int { listeners.reduce(sessions.count) { $0 + $1.connectionCount } }
 
     private static let sessionLimit = 1000
-    /// How long a connection may be idle. The time is long, because clients keep their connections to providers open.
+    /// How long a connection may be idle: an hour, because clients keep their connections to providers open.
     private static let idleTimeout: Duration = .seconds(3600)
     private static let delayLimit = 10_000
 
@@ -58,9 +58,9 @@ package final class SandboxServer {
         for session in sessions.values { session.connection.close() }
     }
 
-    /// Listens for HTTPS on an address.
+    /// Starts to listen for HTTPS on an address.
     ///
-    /// - Returns: the address, with the port that the kernel chose for port 0.
+    /// - Returns: the address; for port 0, with the port that the kernel has chosen.
     package func listen(tls endpoint: Endpoint, _ context: TLSContext) throws(SystemError) -> Endpoint {
         try listen(endpoint, context)
     }
@@ -148,7 +148,8 @@ package final class SandboxServer {
 }
 
 extension HTTPReply {
-    /// Sends an answer over HTTP/1.1. An answer without a status is not sent; HTTP/1.1 has no GOAWAY.
+    /// Sends an answer over HTTP/1.1. If the answer has the status 0, the connection is closed instead. For the fault
+    /// `goaway`, the connection ends after the answer.
     fileprivate func give(_ answer: SandboxAnswer) {
         guard answer.fault != .reset, answer.status != 0 else { return hangUp() }
         let fields = answer.headers.sorted { $0.key < $1.key }.map { HTTPField($0.key, $0.value) }

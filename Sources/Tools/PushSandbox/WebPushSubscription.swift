@@ -1,11 +1,11 @@
 import Crypto
 
-/// The receiving side of web push, like a browser or an app, which alone can decrypt the pushes of its subscription.
+/// A web push subscription, as a browser or an app has it: only the owner of its keys can decrypt the pushes.
 struct WebPushSubscription {
     let keys: P256KeyPair
     let authSecret: [UInt8]
-    /// The only public key whose pushes are accepted, 65 bytes. If the key is `nil`, pushes of any key are accepted
-    /// (RFC 8292 section 4).
+    /// The public key, in 65 bytes, by which all pushes must be signed (RFC 8292 section 4); `nil` if any key is
+    /// allowed.
     var allowedSender: [UInt8]?
 
     init() throws(CryptoError) {

@@ -1,21 +1,21 @@
 import Foundation
 import Glibc
 
-/// A child process whose output goes to a log file.
+/// A child process that writes its output to a log file.
 final class Child {
     let name: String
     let log: URL
     private let process = Process()
 
-    /// Starts a program.
+    /// Starts a program as a child process.
     ///
     /// - Parameters:
     ///   - name: the name of the process in messages.
-    ///   - program: a path, or a name to search for in `PATH`.
+    ///   - program: the path of the program, or a name that is looked up in `PATH`.
     ///   - arguments: the arguments of the program.
-    ///   - log: the file for the program's output and errors.
-    ///   - input: the program's whole standard input.
-    ///   - environment: variables that are added to this process's own.
+    ///   - log: the file for the standard output and standard error of the program.
+    ///   - input: the whole standard input of the program.
+    ///   - environment: environment variables that are added to the variables of this process.
     /// - Throws: ``ReplayError`` if the program cannot be started.
     init(
         _ name: String, _ program: String, _ arguments: [String], log: URL, input: String = "",
@@ -28,7 +28,7 @@ final class Child {
             let output = try FileHandle(forWritingTo: log)
             process.executableURL = URL(filePath: program.contains("/") ? program : "/usr/bin/env")
             process.arguments = (program.contains("/") ? [] : [program]) + arguments
-            // The time zone is set to UTC, because MessageTrace reads times of day in UTC from SIPp's message traces.
+            // The time zone is UTC, because MessageTrace expects UTC in the message traces of SIPp.
             process.environment = ProcessInfo.processInfo.environment
                 .merging(["TZ": "UTC"]) { $1 }.merging(environment) { $1 }
             process.standardOutput = output
@@ -49,7 +49,7 @@ final class Child {
         }
     }
 
-    /// Whether a program with this name is in a folder of `PATH`, or in `/usr/sbin`.
+    /// Whether a program with this name is in a folder of `PATH` or in `/usr/sbin`.
     static func isInstalled(_ name: String, path: String? = ProcessInfo.processInfo.environment["PATH"]) -> Bool {
         let folders = (path ?? "").split(separator: ":").map { String($0) } + ["/usr/sbin"]
         return folders.contains { folder in
@@ -57,7 +57,7 @@ final class Child {
         }
     }
 
-    /// The exit code: `nil` while the process runs, and 128 plus the signal's number if a signal ended it.
+    /// The exit code: `nil` while the process runs, and 128 plus the signal's number if a signal has ended it.
     var exit: Int? {
         guard !process.isRunning else { return nil }
         let status = Int(process.terminationStatus)
@@ -66,7 +66,7 @@ final class Child {
 
     var output: String { (try? String(contentsOf: log, encoding: .utf8)) ?? "" }
 
-    /// The last lines of the process's output, indented, for a report.
+    /// The last twelve lines of the process's output, indented, for a report.
     var lastWords: String {
         output.split(whereSeparator: \.isNewline).suffix(12).map { "      \(name)| \($0)" }.joined(separator: "\n")
     }
@@ -74,10 +74,10 @@ final class Child {
     /// Waits until `condition` is true.
     ///
     /// - Parameters:
-    ///   - what: the name of the condition for the error.
-    ///   - seconds: how long to wait.
-    ///   - condition: evaluated every few milliseconds.
-    /// - Throws: ``ReplayError`` if the time limit has passed or the process has ended.
+    ///   - what: the name of the condition for the error message.
+    ///   - seconds: the time limit in seconds.
+    ///   - condition: the condition, which is evaluated every few milliseconds.
+    /// - Throws: ``ReplayError`` if the time limit has passed, or if the process has ended.
     func wait(for what: String, seconds: Double = 10, until condition: () -> Bool) throws(ReplayError) {
         let end = Date.now.addingTimeInterval(seconds)
         while !condition() {
@@ -87,17 +87,17 @@ final class Child {
         }
     }
 
-    /// Kills the process.
+    /// Ends the process with SIGKILL.
     func kill() {
         if process.isRunning { _ = Glibc.kill(process.processIdentifier, SIGKILL) }
     }
 
-    /// Asks the process to end.
+    /// Asks the process to end, with SIGTERM.
     func terminate() {
         if process.isRunning { process.terminate() }
     }
 
-    /// Asks the process to end, and kills it if it has not ended after three seconds.
+    /// Asks the process to end, and kills it if it still runs after three seconds.
     func stop() {
         guard process.isRunning else { return }
         terminate()
@@ -107,7 +107,7 @@ final class Child {
     }
 }
 
-/// The reason why a scenario cannot be played.
+/// The reason why a scenario cannot be played, as text.
 package struct ReplayError: Error, CustomStringConvertible {
     package let description: String
 

@@ -1,8 +1,8 @@
 package import Settings
 
 extension YAMLNode {
-    /// A copy of this mapping in which the entries of the other mapping are added or replaced. If both mappings have a
-    /// group, the group's entries are merged one by one.
+    /// A copy of this mapping with the entries of the other mapping, which are added or replace entries with equal
+    /// keys. A group that both mappings have is merged entry by entry.
     package func overlaid(with other: YAMLNode) -> YAMLNode {
         guard case .mapping(var merged) = content, case .mapping(let others) = other.content else {
             return other.isNull ? self : other
@@ -18,7 +18,7 @@ extension YAMLNode {
         return YAMLNode(.mapping(merged), at: position)
     }
 
-    /// YAML text for this node. Groups are written as blocks, and lists in brackets.
+    /// The YAML text of this node. Groups are written as blocks, and lists in brackets.
     package var yaml: String { block(indent: 0) }
 
     private func block(indent: Int) -> String {

@@ -1,11 +1,11 @@
-/// A ladder diagram of the messages between the participants of a scenario. Each event has one line, in the order of
-/// time.
+/// Draws a ladder diagram of the messages between the participants of a scenario. Each event is one line, in the order
+/// of time.
 package struct Ladder: Sendable {
     package struct Event: Hashable, Sendable {
         /// The time of the event in milliseconds since 1970.
         package let time: Double
         package let from: String
-        /// The participant that receives the message; `nil` for an event at only one participant.
+        /// The participant that receives the message; `nil` for an event that concerns only `from`.
         package let to: String?
         package let label: String
 
@@ -18,7 +18,7 @@ package struct Ladder: Sendable {
     }
 
     package let columns: [String]
-    /// The width of a column in characters.
+    /// The width of each column in characters.
     package let width: Int
 
     package init(columns: [String], width: Int = 27) {
@@ -26,10 +26,10 @@ package struct Ladder: Sendable {
         self.width = width
     }
 
-    /// Draws the events in the order of their times, which are shown relative to the first event.
+    /// Draws the events in the order of their times. The times are shown relative to the first event.
     ///
-    /// - Parameter events: the events. An event is omitted if its participant has no column.
-    /// - Returns: lines without trailing spaces.
+    /// - Parameter events: the events. An event is omitted if a participant of it has no column.
+    /// - Returns: the lines, without spaces at their ends.
     package func draw(_ events: [Event]) -> [String] {
         let sorted = events.enumerated()
             .sorted { ($0.element.time, $0.offset) < ($1.element.time, $1.offset) }
@@ -52,7 +52,7 @@ package struct Ladder: Sendable {
             let right = max(from, to) * width
             for index in (left + 1)..<right { cells[index] = "─" }
             cells[to > from ? right - 1 : left + 1] = to > from ? "▶" : "◀"
-            // The label is drawn next to the sender's column, and shortened if it does not fit.
+            // The label is next to the sender's column, and is shortened if it is too long.
             let room = right - left - 5
             let text = event.label.count > room ? event.label.prefix(room - 1) + "…" : event.label[...]
             let label = " " + text + " "

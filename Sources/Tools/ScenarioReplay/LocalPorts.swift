@@ -1,6 +1,6 @@
 import Foundation
 
-/// The local address of a participant (`place`) of a scenario.
+/// The local IP address and port of one participant in a scenario.
 package struct Place: Hashable, Sendable, CustomStringConvertible {
     package var address = "127.0.0.1"
     package var port: Int
@@ -8,37 +8,38 @@ package struct Place: Hashable, Sendable, CustomStringConvertible {
     package var description: String { "\(address):\(port)" }
 }
 
-/// Assigns free ports. Each port is reserved until this object is released.
+/// Assigns free ports. A port stays reserved until the `LocalPorts` value is released.
 struct LocalPorts {
     private var kept: [ReservedPort] = []
 
-    /// Reserves a port that is free for UDP and TCP at all addresses of this machine.
+    /// Reserves a port that no program uses, neither for UDP nor for TCP, at any address of this machine.
     mutating func take() throws(ReplayError) -> Int {
         guard let port = ReservedPort.any() else { throw ReplayError("no port is free") }
         kept.append(port)
         return Int(port.number)
     }
 
-    /// The address of ``ReservedPort/keeper`` as it is written in the kernel's tables, with the last byte first.
+    /// The address ``ReservedPort/keeper`` as the kernel's tables in `/proc/net` write it: hexadecimal, with the last
+    /// byte first.
     private static let keeper = String(ReservedPort.keeper.byteSwapped, radix: 16, uppercase: true)[...]
 
-    /// Whether a program accepts datagrams and connections on this port.
+    /// Whether a program accepts both datagrams and connections on this port.
     static func isServed(_ port: Int) -> Bool { used(by: "udp").contains(port) && used(by: "tcp").contains(port) }
 
     /// Whether a program accepts connections on this port.
     static func isListening(_ port: Int) -> Bool { used(by: "tcp").contains(port) }
 
-    /// The local ports in one of the kernel's tables. Ports that are only reserved by ``ReservedPort`` are left out.
+    /// The local ports in one of the kernel's tables in `/proc/net`, except ports that only a ``ReservedPort`` uses.
     static func used(by table: String) -> Set<Int> {
         guard let file = FileHandle(forReadingAtPath: "/proc/net/" + table) else { return [] }
-        // The kernel returns a long table in pieces, even if a larger piece is requested.
+        // The kernel returns a long table in several pieces, even if one large piece is requested.
         var text = Data()
         while let more = try? file.read(upToCount: 1 << 16), !more.isEmpty { text += more }
         return Set(ports(in: String(decoding: text, as: UTF8.self)))
     }
 
-    /// The local ports in the text of a table such as `/proc/net/udp`. The second word of each line is an address and a
-    /// port in hexadecimal.
+    /// The local ports in the text of a kernel table such as `/proc/net/udp`. The second word of each line is an
+    /// address and a port in hexadecimal.
     static func ports(in table: String) -> [Int] {
         table.split(separator: "\n").dropFirst().compactMap { line in
             let words = line.split(separator: " ", maxSplits: 2)

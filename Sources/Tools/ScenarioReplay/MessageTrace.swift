@@ -1,13 +1,13 @@
 import Timekeeping
 
-/// A SIP message that an actor sent or received.
+/// A SIP message that a SIPp process (an actor of a scenario) sent or received.
 package struct TracedMessage: Hashable, Sendable {
     /// The time in milliseconds since 1970.
     package var time: Double
-    /// Whether the actor sent the message; false if the actor received it.
+    /// Whether the actor sent the message; otherwise it received the message.
     package let isSent: Bool
-    /// The label of the message in the ladder, such as `INVITE` or `180 Ringing`. The label of a 200 also has the
-    /// method of its CSeq: `200 OK (INVITE)`.
+    /// The label of the message in the ladder diagram, such as `INVITE` or `180 Ringing`. The label of a 2xx also
+    /// contains the method in CSeq: `200 OK (INVITE)`.
     package let label: String
     package let callID: String
 
@@ -20,8 +20,8 @@ package struct TracedMessage: Hashable, Sendable {
 }
 
 extension [[TracedMessage]] {
-    /// Traces with corrected times, so that each message is sent before another actor receives it. SIPp takes the time
-    /// of a sent message too late, after sending it.
+    /// The traces with corrected times, so that each message is sent before another actor receives it. SIPp notes the
+    /// time of a sent message too late.
     package var straightened: [[TracedMessage]] {
         var arrivals: [String: Double] = [:]
         for message in joined() where !message.isSent {
@@ -47,10 +47,10 @@ extension Double {
     fileprivate mutating func formMinimum(with other: Double) { self = Swift.min(self, other) }
 }
 
-/// Reads the messages in the output of SIPp's `-trace_msg`. SIPp must run in the time zone UTC.
+/// Reads SIP messages from the output of SIPp's option `-trace_msg`. SIPp must run in the time zone UTC.
 ///
-/// Each message consists of a line of dashes and the time, a line such as `UDP message sent (346 bytes):`, an empty
-/// line, and the message. All other lines are skipped, so an incomplete trace can be read.
+/// Each message is a line of dashes and the time, a line such as `UDP message sent (346 bytes):`, an empty line, and
+/// the text of the message. All other lines are skipped, so an incomplete trace can be read, too.
 package enum MessageTrace {
     package static func messages(in trace: String) -> [TracedMessage] {
         var found: [TracedMessage] = []
@@ -85,7 +85,7 @@ package enum MessageTrace {
         return found
     }
 
-    /// The label of a message. `first` is the message's request line or status line.
+    /// The label of a message in the ladder diagram. `first` is the request line or status line of the message.
     private static func label(_ first: Substring, _ method: Substring?) -> String {
         let words = first.split(separator: " ", maxSplits: 1)
         guard words.first == "SIP/2.0" else { return String(words.first ?? "") }
@@ -94,7 +94,7 @@ package enum MessageTrace {
         return "\(status) (\(method))"
     }
 
-    /// Reads the time in a line such as `---- 2026-11-21 05:32:25.479973`.
+    /// Reads the time in a line such as `---- 2026-11-21 05:32:25.479973`, in milliseconds since 1970.
     private static func time(in line: Substring) -> Double? {
         let words = line.split(separator: " ")
         guard words.count >= 3 else { return nil }

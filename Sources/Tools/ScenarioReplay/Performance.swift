@@ -1,6 +1,6 @@
 import Foundation
 
-/// Plays one scenario: starts the steps when they are due, and checks which programs have ended.
+/// Plays one scenario: starts its steps when their conditions are true, and checks how the programs end.
 final class Performance {
     private let scenario: Scenario
     private let stage: Stage
@@ -9,7 +9,7 @@ final class Performance {
     private let places: [String: Place]
     private var running: [String: Child] = [:]
     private var ended: [String: Int] = [:]
-    /// When the conditions of each moment (the start of a step, or the killing of a program) were first fulfilled.
+    /// The time since when the condition for each start of a step, and for each end of a program, is true.
     private var due: [Moment: Date] = [:]
     private var started: [String: Date] = [:]
     private var killed: [String: Date] = [:]
@@ -21,18 +21,19 @@ final class Performance {
         case start(String), end(String)
     }
 
-    /// The time limit of a scenario in seconds, which exceeds the time limit of every actor (`-timeout`).
+    /// The time limit for a scenario in seconds. The limit is longer than the time limit of each SIPp process
+    /// (`-timeout`).
     private static let limit: TimeInterval = 25
-    /// How many seconds steps may wait for their start while no program runs.
+    /// How many seconds no program may run while steps still wait for their start.
     private static let patience: TimeInterval = 5
 
-    /// Prepares a scenario.
+    /// Prepares to play a scenario.
     ///
     /// - Parameters:
     ///   - scenario: the scenario to play.
     ///   - stage: the daemon and the sandbox with which the scenario is played.
-    ///   - scenarioFolder: the folder with the scenario's SIPp files and scripts.
-    ///   - folder: the folder for traces.
+    ///   - scenarioFolder: the folder that contains the scenario's SIPp files and scripts.
+    ///   - folder: the folder to which traces and logs are written.
     ///   - places: the address of each participant.
     init(_ scenario: Scenario, on stage: Stage, scenarioFolder: URL, folder: URL, places: [String: Place]) {
         self.scenario = scenario
@@ -43,13 +44,13 @@ final class Performance {
         recordStart = stage.record.map { Self.text($0).utf8.count } ?? 0
     }
 
-    /// The result of playing a scenario: its errors, and the ladder of its events.
+    /// The result of playing a scenario: the errors, and the lines of the ladder diagram.
     struct Outcome {
         var complaints: [String] = []
         var ladder: [String] = []
     }
 
-    /// Plays the scenario to its end.
+    /// Plays the scenario to its end, and returns the result.
     func play() throws(ReplayError) -> Outcome {
         defer { for child in running.values { child.stop() } }
         var outcome = Outcome()
@@ -90,7 +91,7 @@ final class Performance {
     }
 
     private func reasonToStop() -> String? {
-        // Steps that wait long for their start extend the time limit.
+        // If steps must wait before they start, the time limit is extended by the longest wait.
         let delay = (scenario.steps.map(\.start.delay).max() ?? .zero) / .seconds(1)
         let limit = Self.limit + delay
         if Date.now.timeIntervalSince(begin) > limit { return "not finished in \(Int(limit)) s" }
@@ -108,7 +109,7 @@ final class Performance {
         return Date.now.timeIntervalSince(since) >= condition.delay / .seconds(1)
     }
 
-    /// Whether an actor or a phone has received a 200. For a PBX, the result says whether the PBX runs.
+    /// Whether an actor or a phone has received a 200; for a PBX, whether it runs.
     private func hasAnswer(_ name: String) -> Bool {
         guard let step = scenario.steps.first(where: { $0.name == name }) else { return false }
         if let program = step.program {
@@ -118,8 +119,8 @@ final class Performance {
         return trace(of: name).contains { !$0.isSent && $0.label.hasPrefix("200 ") }
     }
 
-    /// Whether the sandbox's hook ran for the token. If the sandbox was already running, its hook is unknown, so its
-    /// record of pushes is used instead.
+    /// Whether the sandbox's hook has run for the push token. If the sandbox was already running, its hook is unknown,
+    /// so its record of pushes is used instead.
     private func isHooked(_ token: String) -> Bool {
         guard let hooked = stage.hooked else { return pushes().contains { $0.token == token } }
         return Self.text(hooked).split(separator: "\n").contains { $0 == token }
@@ -171,7 +172,7 @@ final class Performance {
         return Dictionary(uniqueKeysWithValues: all.map { (prefix + $0.key.uppercased(), $0.value) })
     }
 
-    /// The keys of a step: the keys that every step gets, and the step's own keys, which may replace them.
+    /// The keys for a SIPp file or script: the usual keys of all steps, some of which the step's own keys replace.
     private func keys(_ own: [String: String]) -> [String: String] {
         let usual = [
             "user": stage.user, "domain": stage.domain, "caller": "103", "provider": "fcm", "param": "proj",
@@ -238,7 +239,7 @@ extension Performance {
         let pushes = pushes()
         events += pushes.map { push in
             let refused = push.status == 0 || (200..<300).contains(push.status) ? "" : ": \(push.status)"
-            // The sandbox drops fractions of a millisecond from its times, so one millisecond is added.
+            // The sandbox rounds times down to milliseconds, so one millisecond is added.
             return Ladder.Event(
                 time: push.time + 1, from: "sippushd", to: "push", label: "\(push.type) to \(push.token)\(refused)")
         }
@@ -251,14 +252,14 @@ extension Performance {
         return Ladder(columns: columns).draw(events)
     }
 
-    /// The status of the answer to an HTTP request; 0 if no answer arrived.
+    /// The HTTP status of the answer to a request step; 0 if no answer came.
     private func status(of request: ScenarioStep) -> Int { Int(Self.text(file(request, "log")).suffix(3)) ?? 0 }
 
     private func remark(_ label: String, of place: String, at time: Date?) -> [Ladder.Event] {
         time.map { [Ladder.Event(time: $0.timeIntervalSince1970 * 1000, from: place, to: nil, label: label)] } ?? []
     }
 
-    /// The reason why a step failed: the first errors that an actor recorded, or the last lines of a program's output.
+    /// The reason why a step failed: the first errors of a SIPp process, or the last lines of a program's output.
     private func why(_ step: ScenarioStep) -> String {
         let file = step.actor == nil ? file(step, "log") : file(step, "errors")
         let lines = Self.text(file).split(whereSeparator: \.isNewline)

@@ -1,11 +1,11 @@
-/// Compares the pushes of a scenario with the expected pushes.
+/// Checks the pushes of a scenario against the expected pushes.
 package enum PushCheck {
-    /// Compares the pushes of a scenario with the expected pushes, separately for each token and in order.
+    /// Compares the pushes of a scenario with the expected pushes. The order must be equal for each push token.
     ///
     /// - Parameters:
-    ///   - pushes: the pushes in the order in which the sandbox recorded them.
+    ///   - pushes: the pushes, in the order in which the sandbox recorded them.
     ///   - expected: the pushes that the scenario expects.
-    /// - Returns: a sentence about each difference; empty if there are none.
+    /// - Returns: a sentence about each difference; empty if there is none.
     package static func complaints(about pushes: [PushRecord], expected: [ExpectedPush]) -> [String] {
         var complaints: [String] = []
         for token in Set(pushes.map(\.token)).union(expected.map(\.token)).sorted() {

@@ -1,23 +1,23 @@
 package import JSON
 
-/// A push that the sandbox answered, read from one line of the sandbox's record.
+/// A push to the sandbox, read from one line of the sandbox's record.
 package struct PushRecord: Equatable, Sendable {
-    /// The service and its interface, such as `fcm-v1`, `fcm-legacy` or `apns`.
+    /// The imitated service with its interface, such as `fcm-v1`, `fcm-legacy` or `apns`.
     package let service: String
     package let token: String
-    /// The kind of the push: `invite` or `missed_calls`.
+    /// The kind of push, such as `invite` or `missed_calls`.
     package let type: String
-    /// The HTTP status of the answer.
+    /// The HTTP status of the sandbox's answer to the push.
     package let status: Int
-    /// The time in milliseconds since 1970.
+    /// The time of the push in milliseconds since 1970.
     package let time: Double
     package let body: JSONValue
 
-    /// Reads one line of the record; `nil` if the line is not about a push.
+    /// Reads a push from one line of the record; `nil` if the line contains no push.
     package init?(line: some StringProtocol) {
         guard let record = JSONValue(text: line), let token = record.text(at: "token") else { return nil }
         let body = record["body"] ?? ""
-        // Some records contain the body as a text that contains JSON.
+        // Some records have the body as a string that contains JSON.
         self.body = body.string.flatMap { JSONValue(text: $0) } ?? body
         self.token = token
         service = record.text(at: "service") ?? ""
@@ -26,13 +26,14 @@ package struct PushRecord: Equatable, Sendable {
         time = record.text(at: "time").flatMap { Double($0) } ?? 0
     }
 
-    /// Why the push differs from the expected push; `nil` if it does not.
+    /// The first difference between this push and the expected push; `nil` if there is none.
     package func difference(from expected: ExpectedPush) -> String? {
         if type != expected.type { return "type is \(type), expected \(expected.type)" }
         if let wanted = expected.status, wanted != status { return "status is \(status), expected \(wanted)" }
         if let wanted = expected.service, wanted != service { return "service is \(service), expected \(wanted)" }
         for (path, wanted) in expected.fields.sorted(by: { $0.key < $1.key }) {
-            // In FCM v1, the values are one level deeper than in the legacy interface, under `message`.
+            // In FCM's HTTP v1 format, the values are inside `message`. In the legacy format, the values are at the top
+            // level.
             let found = body.text(at: path) ?? body.text(at: "message." + path)
             if found != wanted { return "\(path) is \(found ?? "not there"), expected \(wanted)" }
         }
@@ -48,13 +49,13 @@ extension JSONValue {
 
     /// The value at a path such as `data.calls.0.remote_uri`, as text.
     ///
-    /// - Parameter path: member names, and list indices from 0, joined by dots. A final `#` means the number of
-    ///   members.
-    /// - Returns: a text without quotes, or any other value as JSON.
+    /// - Parameter path: the names of members and the indexes of list elements (from 0), joined by dots. A final `#`
+    ///   stands for the number of elements in the list.
+    /// - Returns: a string without its quotes, or any other value as JSON text; `nil` if the path leads to no value.
     func text(at path: String) -> String? {
         var value = self
         for key in path.split(separator: ".") {
-            // Some payloads contain a list as a text.
+            // Some payloads contain a list as a string, which must be parsed.
             if let inner = value.string, let parsed = JSONValue(text: inner) { value = parsed }
             if key == "#" { return value.array.map { String($0.count) } }
             let list = value.array ?? []

@@ -1,7 +1,7 @@
 import Foundation
 import Settings
 
-/// Plays scenarios one after the other, and reports the results.
+/// Plays the scenarios one after the other, and prints the results.
 package struct Replay {
     private let options: ReplayOptions
     private let scenarios: URL
@@ -10,17 +10,18 @@ package struct Replay {
     /// Prepares to play scenarios.
     ///
     /// - Parameters:
-    ///   - options: which scenarios to play, and with which daemon.
-    ///   - program: the path of this program. The other programs are in the same folder.
+    ///   - options: the scenarios to play, and the daemon to use.
+    ///   - program: the path of this program. If the options name no folder, `sippushd` and `push-sandbox` are in the
+    ///     folder of this program.
     package init(_ options: ReplayOptions, program: String) {
         self.options = options
         scenarios = URL(filePath: options.scenarios)
         programs = options.programs.map { URL(filePath: $0) } ?? URL(filePath: program).deletingLastPathComponent()
     }
 
-    /// Plays the selected scenarios, and prints a ladder for each.
+    /// Plays the selected scenarios, and prints a ladder diagram for each.
     ///
-    /// - Returns: whether all scenarios succeeded.
+    /// - Returns: whether all scenarios have passed.
     /// - Throws: ``ReplayError`` if a scenario does not exist or cannot be read.
     package func run() throws(ReplayError) -> Bool {
         let played = try readScenarios()
@@ -50,7 +51,7 @@ package struct Replay {
             .appending(path: "scenario-\(scenario.name)-\(UUID().uuidString.prefix(8))")
         do throws(ReplayError) {
             try create(folder)
-            // The ports are released at the end of this scenario, so that the next scenario can use them.
+            // The ports are released at the end of the scenario, so that the next scenario can use them.
             var ports = LocalPorts()
             let places = try places(of: scenario, &ports)
             let stage =
@@ -80,7 +81,7 @@ package struct Replay {
         return false
     }
 
-    /// The address of each participant. The first step that names an address for a participant sets its address for the
+    /// The address of each participant. If a step sets the IP address of its participant, the address applies to the
     /// whole scenario.
     private func places(
         of scenario: Scenario, _ ports: inout LocalPorts
@@ -103,7 +104,7 @@ package struct Replay {
         return places
     }
 
-    /// Why this machine or the running daemon cannot play this scenario; `nil` if it can.
+    /// Why the scenario cannot be played on this machine or with the running daemon; `nil` if it can be played.
     func reasonToSkip(_ scenario: Scenario) -> String? {
         let missing = scenario.steps.compactMap(\.program?.needs).first { !Child.isInstalled($0) }
         if let missing { return "\(missing) is not installed" }
@@ -146,7 +147,7 @@ package struct Replay {
 
     private func file(_ name: String) -> URL { scenarios.appending(path: name).appending(path: "flow.yaml") }
 
-    /// Prints a line without buffering, so that it appears immediately, even through a pipe.
+    /// Prints a line immediately, without a buffer, even into a pipe.
     private func say(_ line: String) { FileHandle.standardOutput.write(Data((line + "\n").utf8)) }
 
     private func create(_ folder: URL) throws(ReplayError) {

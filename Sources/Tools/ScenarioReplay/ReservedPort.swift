@@ -1,26 +1,26 @@
 import Glibc
 
-/// A port that is reserved for a program that restarts. Until the port is released, no other user of this type gets the
-/// port.
+/// A port that stays reserved for a program, even while the program restarts. While the port is reserved, this type
+/// gives it to nobody else.
 ///
-/// Two sockets reserve the port. The UDP socket is bound to an address that has only this purpose; if two parties want
-/// the port, only one can bind it. The TCP socket is bound to all addresses, and nobody connects to it. The program
-/// itself can still bind the port. The reserved ports are below the ports that the kernel assigns itself.
-/// `Tests/Trust/ports.py` reserves ports in the same way.
+/// Two sockets reserve the port. The UDP socket is bound to an address that is used for nothing else, and only one
+/// process can bind it. The TCP socket is bound to all addresses and accepts no connections. The program itself can
+/// still bind the port. The ports are below the range from which the kernel assigns ports. `Tests/Trust/ports.py`
+/// reserves ports in the same way.
 package final class ReservedPort: Sendable {
     package let number: UInt16
     private let descriptors: [Int32]
 
-    /// The address of the UDP sockets, 127.255.255.254, which no other program binds.
+    /// The address of the UDP sockets: 127.255.255.254. No other program binds this address.
     static let keeper: UInt32 = 0x7fff_fffe
     package static let range: Range<UInt16> = 20_000..<32_000
 
     /// Reserves a port.
     ///
-    /// - Returns: `nil` if the port is already reserved or used.
+    /// - Returns: `nil` if the port is already reserved or in use.
     package init?(_ number: UInt16) {
         let datagrams = Self.bound(SOCK_DGRAM, Self.keeper, number, isShared: false)
-        // The TCP socket does not listen, so that a program can listen on the port.
+        // The TCP socket does not listen, so the program can listen on the port.
         let stream = Self.bound(SOCK_STREAM, 0, number, isShared: true)
         let descriptors = [datagrams, stream].compactMap(\.self)
         guard descriptors.count == 2,
@@ -33,7 +33,7 @@ package final class ReservedPort: Sendable {
         self.descriptors = descriptors
     }
 
-    /// Reserves the first free port.
+    /// Reserves the first free port in ``range``; `nil` if there is none.
     package static func any() -> ReservedPort? {
         for number in range {
             if let port = ReservedPort(number) { return port }

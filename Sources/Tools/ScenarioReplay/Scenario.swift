@@ -1,18 +1,18 @@
 import JSON
 package import Settings
 
-/// One call scenario, read from its `flow.yaml`.
+/// A call scenario, read from its file `flow.yaml`.
 package struct Scenario: Equatable, Sendable {
-    /// The name of the scenario's folder.
+    /// The name of the scenario, which is the name of its folder.
     package let name: String
     package let about: String
-    /// The settings that are added to the daemon's usual configuration. Without additional settings, the node is null.
+    /// The settings that the scenario adds to the daemon's usual configuration; a null node if it adds none.
     package let daemon: YAMLNode
     package let users: [ScenarioUser]
     package let tokens: [TokenFault]
     package let steps: [ScenarioStep]
     package let pushes: [ExpectedPush]
-    /// How long to watch for unexpected pushes after all steps have ended.
+    /// How long the replay waits for unexpected pushes after all steps have ended.
     package let quiet: Duration
 
     package init(
@@ -31,26 +31,27 @@ package struct Scenario: Equatable, Sendable {
     }
 }
 
-/// A SIP user in the domain `example.net`, who can answer digest challenges.
+/// A SIP user in the domain `example.net`, whose password the daemon knows.
 package struct ScenarioUser: Hashable, Sendable {
     package let name: String
     package let password: String
 }
 
-/// A push token that has a failure plan in the sandbox.
+/// A push token for which the sandbox gets a failure plan.
 package struct TokenFault: Hashable, Sendable {
     package let token: String
-    /// The members of the failure plan, such as `status`, each with its number or text.
+    /// The members of the failure plan, such as `status`, with their numbers or texts.
     package let plan: [String: String]
 }
 
-/// One step of a scenario: it plays a SIPp file, runs the program of a phone or a PBX, runs a control command, or sends
-/// an HTTP request.
+/// One step of a scenario: it plays a SIPp file, runs the program of a phone or PBX, runs a control command of the
+/// daemon, or sends an HTTP request.
 package struct ScenarioStep: Hashable, Sendable {
     package enum Work: Hashable, Sendable {
         case play(Actor)
         case run(Program)
-        /// The arguments of a `sippushd` control command, without `--config`.
+        /// The step runs a `sippushd` control command with these arguments. The option `--config` is added to the
+        /// arguments.
         case command([String])
         case request(APIRequest)
     }
@@ -58,7 +59,7 @@ package struct ScenarioStep: Hashable, Sendable {
     package let name: String
     package let start: StartCondition
     package let work: Work
-    /// The exit code that means success.
+    /// The exit code by which the step succeeds.
     package let exit: Int
 
     package var actor: Actor? {
@@ -75,11 +76,11 @@ package struct ScenarioStep: Hashable, Sendable {
         return request
     }
 
-    /// The role of the step's phone, PBX or actor; `nil` for a command or a request.
+    /// The role of the phone, PBX or SIPp process in this step; `nil` for a command or a request.
     var role: Actor.Role? { program?.role ?? actor?.role }
-    /// The participant in whose column the ladder shows the step.
+    /// The participant whose column in the ladder diagram shows the step; `nil` for a command or a request.
     package var place: String? { program?.place ?? actor?.place }
-    /// The IP address that the step names for its participant; `nil` for the usual address.
+    /// The IP address that the step sets for its participant; `nil` if it sets none.
     var address: String? { program?.address ?? actor?.address }
 
     package var program: Program? {
@@ -88,21 +89,22 @@ package struct ScenarioStep: Hashable, Sendable {
     }
 }
 
-/// A request of an app or an application server to the daemon's HTTP API, which curl sends.
+/// A request to the daemon's HTTP API, as an app or an application server sends it. curl sends the request.
 package struct APIRequest: Hashable, Sendable {
     package let method: String
-    /// The path and the query. In path, query and body, `%user%` and `%domain%` are replaced by the scenario's values.
+    /// The path and the query. In `target` and `body`, `%user%` and `%domain%` stand for the user and the domain of the
+    /// scenario.
     package let target: String
     package let fields: [String: String]
-    /// The scopes, separated by commas, of the API key that is sent; `nil` if no key is sent.
+    /// The scopes of the API key in the request, separated by commas; `nil` if the request has no API key.
     package let scopes: String?
     package let body: String?
-    /// The expected HTTP status of the answer.
+    /// The HTTP status that the answer must have.
     package let status: Int
-    /// The expected values in the JSON of the answer, by their paths: see ``JSONValue/text(at:)``.
+    /// The values that the JSON in the answer must have, by their paths, see ``JSONValue/text(at:)``.
     package let answer: [String: String]
 
-    /// Why the answer differs from the expected answer; `nil` if it does not.
+    /// The first difference between an answer and the expected answer; `nil` if there is none.
     package func difference(status: Int, answer text: String) -> String? {
         guard status == self.status else { return "was answered with \(status), expected \(self.status)" }
         let value = JSONValue(text: text)
@@ -114,48 +116,47 @@ package struct APIRequest: Hashable, Sendable {
     }
 }
 
-/// A real phone or a real PBX. A script starts the program of the phone or PBX, which is stopped at the end of the
-/// scenario.
+/// The program of a real phone or PBX. A script starts the program, and the replay ends it during the scenario.
 ///
 /// The script gets its parameters in environment variables:
 ///
 /// - `PHONE_TARGET`: the daemon's `host:port`. `PHONE_SECURE` is the daemon's TLS address, and `PHONE_WEB` its address
 ///   for WebSocket over TLS.
-/// - `PHONE_AUTHORITY`: a file with the authority of the daemon's certificates.
-/// - `PHONE_SANDBOX`: the address of the push sandbox's controls.
-/// - `PHONE_HOME`: a folder that all programs of a participant use together.
+/// - `PHONE_AUTHORITY`: the file of the authority that has issued the daemon's certificates.
+/// - `PHONE_SANDBOX`: the address of the push sandbox's control resources.
+/// - `PHONE_HOME`: a folder for all programs of one participant.
 /// - `PHONE_USER`, `PHONE_TOKEN` and so on: the keys of the scenario.
 ///
-/// For a PBX, the names begin with `PBX_`, and `PBX_ADDRESS` is the destination of the daemon's calls.
+/// For a PBX, the names begin with `PBX_`, and `PBX_ADDRESS` is the address to which the daemon sends calls.
 package struct Program: Hashable, Sendable {
-    /// The exit code of a program that SIGKILL ended, as a shell reports it.
+    /// The exit code of a program that was ended by SIGKILL, in the form that a shell reports.
     package static let killed = 128 + 9
 
     package enum End: Hashable, Sendable {
-        /// The program gets SIGKILL, as when a phone's operating system ends an app.
+        /// The program is ended by SIGKILL, as a phone's operating system ends an app.
         case kill
-        /// The program gets SIGTERM, as when an operator stops a server.
+        /// The program is ended by SIGTERM, as an operator stops a server.
         case stop
     }
 
     /// The path of the script in the scenario's folder.
     package let script: String
-    /// The name of a program that the scenario needs. If the program is not in `PATH`, the scenario is skipped.
+    /// A program that must be installed. If it is not in `PATH`, the scenario is skipped.
     package let needs: String?
     package let role: Actor.Role
     package let place: String
-    /// The IP address of the participant; `nil` for the usual address.
+    /// The IP address of the participant; `nil` for the usual address, 127.0.0.1.
     package let address: String?
     package let keys: [String: String]
-    /// The text in the program's output that shows that it has received a 200; `nil` if no step waits for that. A PBX
-    /// counts as running when its port is in use.
+    /// The text by which the output of a phone's program shows that the phone has received a 200; `nil` if no step
+    /// waits for that. A PBX needs no text, because it counts as running as soon as its port is in use.
     package let says: String?
     package let end: End
-    /// When the program gets its signal.
+    /// The condition under which the program is ended.
     package let endsWhen: StartCondition
 }
 
-/// An actor: a process of SIPp, which plays one SIPp file.
+/// A SIPp process, which plays one SIPp file as a phone or PBX. In scenarios, such a process is called an actor.
 package struct Actor: Hashable, Sendable {
     package enum Role: String, CaseIterable, Hashable, Sendable {
         case phone, pbx
@@ -164,7 +165,7 @@ package struct Actor: Hashable, Sendable {
     package enum Transport: String, CaseIterable, Hashable, Sendable {
         case udp, tcp
 
-        /// The value of SIPp's option `-t`, with which all calls of the actor use one socket.
+        /// The value of SIPp's option `-t`: all calls of the process use one UDP or TCP socket.
         var mode: String {
             switch self {
             case .udp: "u1"
@@ -173,49 +174,49 @@ package struct Actor: Hashable, Sendable {
         }
     }
 
-    /// The path of the SIPp file in the scenario's folder.
+    /// The path of the SIPp file, in the scenario's folder.
     package let file: String
     package let role: Role
     package let transport: Transport
-    /// The participant that the actor plays. Actors with the same participant have the same local port and column of
-    /// the ladder.
+    /// The participant that the SIPp process plays. All processes of one participant have the same local port, and the
+    /// same column in the ladder diagram.
     package let place: String
-    /// The IP address of the participant; `nil` for the usual address.
+    /// The IP address of the participant; `nil` for the usual address, 127.0.0.1.
     package let address: String?
-    /// The participant to which the actor sends; `nil` for the daemon.
+    /// The participant to which the SIPp process sends; `nil` if it sends to the daemon.
     package let peer: String?
-    /// The keywords of the SIPp file, which SIPp gets as `-key NAME VALUE`.
+    /// The values for the keywords in the SIPp file, each passed to SIPp as `-key NAME VALUE`.
     package let keys: [String: String]
 }
 
-/// The condition under which a step begins or a program is killed. The step begins, or the program is killed, when all
-/// parts are fulfilled and then `delay` has passed.
+/// The condition under which a step starts or a program is ended: all parts must be true, and then `delay` must have
+/// passed.
 package struct StartCondition: Hashable, Sendable {
     package struct Push: Hashable, Sendable {
         package let token: String
-        /// Which push for the token is meant, counted from 1.
+        /// The number of the push among the pushes to this token, from 1.
         package let nth: Int
     }
 
-    /// The names of steps that must have ended.
+    /// The names of the steps that must have ended.
     package var after: [String] = []
-    /// The name of an actor or a phone that must have received a 200, or of a PBX that must be running.
+    /// The actor or phone that must have received a 200, or the PBX that must be running.
     package var answered: String?
     package var push: Push?
-    /// The token for which the sandbox must have run its hook.
+    /// The push token for which the sandbox's hook must have run.
     package var hook: String?
     package var delay: Duration = .zero
 
     package static let atOnce = StartCondition()
 }
 
-/// A push that must arrive at the sandbox during the scenario.
+/// A push that the sandbox must get during the scenario.
 package struct ExpectedPush: Hashable, Sendable {
     package let token: String
     package let type: String
-    /// The expected status of the sandbox's answer; `nil` if any status is allowed.
+    /// The status that the sandbox's answer must have; `nil` if any status is allowed.
     package let status: Int?
     package let service: String?
-    /// The expected values in the body of the push, by their paths: see ``JSONValue/text(at:)``.
+    /// The values that the body of the push must have, by their paths, see ``JSONValue/text(at:)``.
     package let fields: [String: String]
 }

@@ -1,13 +1,13 @@
 package import Settings
 
 extension Scenario {
-    /// Reads a scenario from its `flow.yaml`.
+    /// Reads a scenario from its file `flow.yaml`.
     ///
     /// - Parameters:
-    ///   - bytes: the contents of the file.
+    ///   - bytes: the content of the file.
     ///   - name: the name of the scenario.
-    ///   - file: the file name for problems.
-    /// - Returns: the scenario. The steps of the scenario refer only to steps that exist.
+    ///   - file: the name of the file for error messages.
+    /// - Returns: the scenario, in which every step that another step waits for exists.
     /// - Throws: all errors in the file, each with its line.
     package static func read(_ bytes: [UInt8], name: String, file: String) throws(SettingsError) -> Scenario {
         let root = try YAMLNode.read(bytes, file: file)
@@ -36,7 +36,7 @@ private struct ScenarioReader {
             quiet: duration(entries["quiet"]) ?? .milliseconds(300))
     }
 
-    /// A step and its position in the file, for errors that are found later.
+    /// A step with its position in the file, for errors that are found after all steps were read.
     typealias PlacedStep = (step: ScenarioStep, position: YAMLPosition)
 
     private mutating func actor(_ node: YAMLNode) -> PlacedStep? {
@@ -121,7 +121,7 @@ private struct ScenarioReader {
         return start
     }
 
-    /// The expected pushes of one entry of the file. If the entry has a `count`, the push is expected this many times.
+    /// Reads one entry for expected pushes. If the entry has a `count`, the push is expected that many times.
     private mutating func pushes(_ node: YAMLNode) -> [ExpectedPush] {
         let entries = known(["token", "type", "count", "status", "service", "fields"], in: node, "a push")
         guard let token = required("token", entries, node), let type = required("type", entries, node) else {
@@ -163,7 +163,7 @@ private struct ScenarioReader {
         for (step, position) in steps where !names.insert(step.name).inserted {
             problems.report("two steps are called \(quoted(step.name))", at: position)
         }
-        // The steps for which other steps can wait, because they report that they have received a 200 or that they run.
+        // The steps for which `answered` can wait: they can receive a 200, or they run a PBX.
         let told = Set(
             steps.filter { step, _ in
                 step.actor != nil || step.program?.says != nil || step.program?.role == .pbx
@@ -250,7 +250,7 @@ extension ScenarioReader {
         return nil
     }
 
-    /// Reads a duration such as `300ms` or `2s`.
+    /// Reads a duration in seconds or milliseconds, such as `2s` or `300ms`.
     private mutating func duration(_ node: YAMLNode?) -> Duration? {
         guard let node else { return nil }
         if let text = node.text {

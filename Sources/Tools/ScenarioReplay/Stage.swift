@@ -1,38 +1,41 @@
 import Foundation
 import Settings
 
-/// The environment of a scenario: a daemon and its push sandbox, which are started here or were already running.
+/// The environment in which a scenario is played: a daemon and its push sandbox, which are started for the scenario or
+/// were already running.
 final class Stage {
-    /// The daemon's address, `host:port`.
+    /// The daemon's SIP address, as `host:port`.
     let target: String
-    /// The daemon's TLS address, and the file with the authority of its certificates; `nil` if they are unknown.
+    /// The daemon's TLS address (`secureTarget`), and the file of the authority that issued its certificate
+    /// (`authority`); `nil` if unknown.
     let secureTarget: String?
     let authority: String?
-    /// The daemon's address for WebSocket over TLS, where it uses the certificate of its TLS address.
+    /// The daemon's address for WebSocket over TLS; `nil` if unknown. The daemon uses the certificate of `secureTarget`
+    /// for it.
     let webTarget: String?
-    /// The address of the sandbox's controls; `nil` if unknown.
+    /// The address of the sandbox's control resources; `nil` if unknown.
     private(set) var sandbox: String?
-    /// The file in which the sandbox records pushes; `nil` if pushes cannot be observed.
+    /// The file in which the sandbox records pushes; `nil` if unknown, so that pushes cannot be checked.
     let record: URL?
     let domain: String
-    /// The callee of scenarios that name none. For a daemon that was already running, the name is new in each run,
-    /// because this daemon keeps its contacts.
+    /// The callee in scenarios that name none. If the daemon was already running, each run uses a new name, because the
+    /// daemon has kept the contacts of earlier runs.
     let user: String
-    /// The file with the tokens for which the sandbox ran its hook, one on each line; `nil` if there is no hook of
-    /// ours.
+    /// The file to which the sandbox's hook writes the token of each push, one on each line; `nil` if the sandbox was
+    /// not started here.
     let hooked: URL?
-    /// The configuration file for control commands; `nil` if no file is known.
+    /// The daemon's configuration file, for control commands; `nil` if unknown.
     let configuration: String?
-    /// The address of the HTTP API; `nil` if the API cannot be used.
+    /// The address of the daemon's HTTP API; `nil` if unknown.
     let api: String?
-    /// The API keys by their scopes. For a daemon that was already running, one key has all scopes.
+    /// The API keys that were made for the scenario, by their scopes.
     private var keys: [String: String] = [:]
     private let anyKey: String?
     private let sippushd: String
     private let folder: URL
     private var children: [Child] = []
 
-    /// Makes a stage with a daemon that is already running.
+    /// Creates the environment with a daemon that is already running.
     init(target: Target, programs: URL, folder: URL) {
         self.target = target.address
         record = target.record.map { URL(filePath: $0) }
@@ -49,16 +52,15 @@ final class Stage {
         self.folder = folder
     }
 
-    /// Starts a sandbox and a daemon for one scenario.
+    /// Creates the environment of one scenario: starts a sandbox and a daemon.
     ///
     /// - Parameters:
-    ///   - scenario: the scenario, whose settings are added to the configuration.
-    ///   - programs: the folder of `sippushd` and `push-sandbox`.
-    ///   - folder: an empty folder for all output.
+    ///   - scenario: the scenario, whose settings are added to the daemon's configuration.
+    ///   - programs: the folder that contains `sippushd` and `push-sandbox`.
+    ///   - folder: an empty folder for all files of the scenario.
     ///   - places: the address of each participant of the scenario.
-    ///   - ports: supplies the daemon's ports.
-    /// - Throws: ``ReplayError`` if daemon or sandbox does not start. If this function throws, neither of them is left
-    ///   running.
+    ///   - ports: assigns the daemon's ports.
+    /// - Throws: ``ReplayError`` if the daemon or the sandbox does not start. Then neither of them is left running.
     init(
         for scenario: Scenario, programs: URL, folder: URL, places: [String: Place], ports: inout LocalPorts
     ) throws(ReplayError) {
@@ -113,14 +115,15 @@ final class Stage {
         }
     }
 
-    /// Starts a control command of the daemon.
+    /// Starts a control command of the daemon as a child process.
     func command(_ words: [String], log: URL, input: String = "") throws(ReplayError) -> Child {
         guard let configuration else { throw ReplayError("control commands need --config") }
         let arguments = words + ["--config", configuration]
         return try Child(words.joined(separator: " "), sippushd, arguments, log: log, input: input)
     }
 
-    /// Starts curl with a request to the HTTP API. curl prints the status, and writes the body of the answer to a file.
+    /// Starts curl with a request to the HTTP API. curl prints the status of the answer, and writes its body to the
+    /// file `answer`.
     func request(_ request: APIRequest, _ name: String, log: URL, answer: URL) throws(ReplayError) -> Child {
         guard let api else { throw ReplayError("requests need --api") }
         var words = [
@@ -147,7 +150,7 @@ final class Stage {
         children = []
     }
 
-    /// The last output of the daemon and the sandbox, and their exit codes.
+    /// The last output of the daemon and of the sandbox, and the exit code of each that has ended.
     var lastWords: [String] {
         children.filter { !$0.lastWords.isEmpty }.map { child in
             child.exit.map { "      \(child.name) ended with \($0)\n" + child.lastWords } ?? child.lastWords
@@ -175,12 +178,12 @@ extension Stage {
 // MARK: Setting up
 
 extension Stage {
-    /// The ports on which the daemon listens.
+    /// The local ports on which the daemon listens.
     private struct Ports {
         let sip, secure, web, api: Int
     }
 
-    /// The values of `tls=` and `plain=` in the line that the sandbox prints at its start.
+    /// The values of `tls=` and `plain=` in the line that the sandbox prints when it starts.
     static func addresses(in output: String) -> [String: String] {
         var found: [String: String] = [:]
         for word in output.split(whereSeparator: \.isWhitespace) {

@@ -1,30 +1,30 @@
-/// A daemon that was already running before the scenario, and the known facts about it.
+/// A daemon that was already running before the replay, with the known facts about it.
 package struct Target: Hashable, Sendable {
-    /// The daemon's SIP address, `host:port`.
+    /// The daemon's SIP address, as `host:port`.
     package let address: String
-    /// The file in which the daemon's push sandbox records pushes.
+    /// The file in which the daemon's push sandbox records pushes; `nil` if unknown.
     package var record: String?
-    /// The daemon's configuration file, for control commands.
+    /// The daemon's configuration file, for control commands; `nil` if unknown.
     package var configuration: String?
-    /// The local port from which the daemon accepts its trusted PBX.
+    /// The local port of the PBX that the daemon trusts; `nil` if unknown.
     package var pbxPort: Int?
     package var domain = Target.usualDomain
-    /// The address of the daemon's HTTP API, `host:port`. The property `apiKey` must be a key with the scopes that the
-    /// scenarios need.
+    /// The address of the daemon's HTTP API, as `host:port`; `nil` if unknown. The key in `apiKey` must have all scopes
+    /// that the scenarios use.
     package var api: String?
     package var apiKey: String?
 
-    /// The SIP domain of the daemons that this program starts.
+    /// The SIP domain of the daemons that `scenario-replay` starts.
     package static let usualDomain = "example.net"
 }
 
-/// The options of `scenario-replay`.
+/// The command-line options of `scenario-replay`.
 package struct ReplayOptions: Hashable, Sendable {
-    /// The names of the scenarios to play; empty for all scenarios.
+    /// The names of the scenarios to play; empty if all scenarios are played.
     package var names: [String] = []
-    /// The folder that contains all scenarios.
+    /// The folder in which each scenario has a folder.
     package var scenarios = "sip-scenarios"
-    /// The folder of `sippushd` and `push-sandbox`; `nil` for the folder of this program itself.
+    /// The folder that contains `sippushd` and `push-sandbox`; `nil` for the folder of this program.
     package var programs: String?
     package var target: Target?
     package var isListOnly = false
@@ -35,9 +35,9 @@ package struct ReplayOptions: Hashable, Sendable {
                                 [--domain NAME] [--api HOST:PORT [--api-key KEY]]]
         """
 
-    /// Reads the arguments of the program.
+    /// Parses the arguments of the command line.
     ///
-    /// - Throws: ``ReplayError`` with a sentence and the usage.
+    /// - Throws: ``ReplayError`` with a sentence about the error and the usage.
     package init(_ words: [String]) throws(ReplayError) {
         var values: [String: String] = [:]
         var rest = words[...]

@@ -5,7 +5,7 @@ import PushSandbox
 import Reactor
 import Timekeeping
 
-/// The main program of the push sandbox.
+/// The main program of `push-sandbox`.
 @main
 struct PushSandboxProgram {
     private static let help = """
@@ -94,8 +94,8 @@ struct PushSandboxProgram {
             certificate: .file(files.certificate), key: .file(files.certificateKey), protocols: ["h2", "http/1.1"])
         let secure = try listening(on: options.listen) { try server.listen(tls: options.listen, context) }
         let plain = try listening(on: options.plain) { try server.listen(plain: options.plain) }
-        // The service account names the plain port as the token service. Therefore even a daemon whose FCM settings
-        // have no certificate authority can use the token service.
+        // The service account contains the plain port as the address of the token service. With the plain port, a
+        // daemon can use the token service even if its FCM settings contain no certificate authority.
         try files.writeServiceAccount(tokenEndpoint: "http://\(reachable(plain))/token")
         semantics.webPushOrigin = "https://\(reachable(secure))"
         let feedback = FeedbackServer(loop: loop, semantics: semantics)
@@ -114,7 +114,7 @@ struct PushSandboxProgram {
         withExtendedLifetime((signals, server, feedback)) {}
     }
 
-    /// Starts to listen. If that fails, the thrown error names the address.
+    /// Starts to listen on an address. If that fails, the error that is thrown contains the address.
     private static func listening(on endpoint: Endpoint, _ listen: () throws -> Endpoint) throws -> Endpoint {
         do {
             return try listen()
@@ -123,13 +123,13 @@ struct PushSandboxProgram {
         }
     }
 
-    /// The address at which clients on this machine reach a listener, even if it listens on all addresses.
+    /// The address by which clients on this machine reach a listener, even if the listener is bound to all addresses.
     private static func reachable(_ endpoint: Endpoint) -> Endpoint {
         endpoint.address.isUnspecified ? Endpoint(.loopbackV4, endpoint.port) : endpoint
     }
 }
 
-/// The options of the command line.
+/// The command-line options of `push-sandbox`.
 struct Options {
     var listen = Endpoint(.loopbackV4, 8443)
     var plain = Endpoint(.loopbackV4, 8080)

@@ -1,7 +1,7 @@
 import Foundation
 import PushSandbox
 
-/// Writes each push as a line of the sandbox's record.
+/// Writes each push to the sandbox's record, as one line of JSON.
 final class Recorder {
     private let output: FileHandle
 
@@ -18,7 +18,7 @@ final class Recorder {
         output = opened
     }
 
-    /// Writes a push to the record. Failures are ignored, because the sandbox must continue to answer even if the disk
-    /// is full or the reader has closed the pipe.
+    /// Writes a push to the record. A failure is ignored, because the sandbox must answer even if the disk is full or
+    /// the reader of a pipe is gone.
     func write(_ record: PushRecord) { try? output.write(contentsOf: record.json + [UInt8(ascii: "\n")]) }
 }

@@ -2,10 +2,10 @@ import Crypto
 import Foundation
 import JSON
 
-/// The sandbox's files with certificates and keys. Each file is created once and then kept.
+/// The sandbox's files with certificates and keys. Each file is created once, and kept for later runs.
 struct StateFiles {
     let certificate, certificateKey, apnsKey, accountKey: String
-    /// The file with an app's certificate and key, for Apple's feedback service.
+    /// The file with the certificate and key of an app, which a client of Apple's feedback service must show.
     let appCertificate: String
     private let account: String
 
@@ -22,7 +22,7 @@ struct StateFiles {
             try write(made.certificate, to: certificate)
             try write(made.key, to: certificateKey)
         }
-        // Any P-256 key can sign APNs tokens, so a new certificate is made only for its key.
+        // Every P-256 key can sign APNs tokens. The certificate is made only because the key is made together with it.
         if !exists(apnsKey) { try write(SelfSignedCertificate(hosts: ["apns"]).key, to: apnsKey) }
         if !exists(accountKey) { try write(GeneratedKey.rsa(), to: accountKey) }
         if !exists(appCertificate) {
@@ -31,7 +31,7 @@ struct StateFiles {
         }
     }
 
-    /// Writes a service account file in Google's format, in which this sandbox is the token service.
+    /// Writes a service account file in Google's format. The file names this sandbox as the token service.
     func writeServiceAccount(tokenEndpoint: String) throws {
         let key = try String(contentsOfFile: accountKey, encoding: .utf8)
         let fields: JSONValue = [
@@ -45,8 +45,8 @@ struct StateFiles {
     private func exists(_ path: String) -> Bool { FileManager.default.fileExists(atPath: path) }
 
     private func write(_ bytes: [UInt8], to path: String) throws {
-        // The contents are first written to a file with another name, which is then renamed. Therefore readers never
-        // see an incomplete file, and other users can never read a key in it.
+        // The content is first written to a second file, which is then renamed. Therefore readers never see an
+        // incomplete file, and other users can never read a key.
         let part = path + ".part"
         guard
             FileManager.default.createFile(atPath: part, contents: Data(bytes), attributes: [.posixPermissions: 0o600])

@@ -30,6 +30,8 @@ struct HTTP2Fixture {
                 let session = HTTPSession(on: loop, limits: limits)
                 var request = HTTPClientRequest(method: "POST", url: url + "/", body: Array("{}".utf8))
                 request.route.authorityFile = identity.certificateFile
+                // The timeout is longer than the test takes, unless the test changes it.
+                request.timeout = .seconds(300)
                 try await body(HTTP2Fixture(session: session, server: server, request: request))
                 loop.post { session.close() }
                 await server.close()
@@ -42,8 +44,6 @@ struct HTTP2Fixture {
         for path in paths {
             var request = request
             request.url += path
-            // The timeout is longer than the test takes, unless the test changes it.
-            request.timeout = .seconds(300)
             change(&request)
             session.loop.post { [session, outcomes, request] in session.send(request) { outcomes.put($0) } }
         }

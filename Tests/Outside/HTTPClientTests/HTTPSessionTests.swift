@@ -275,10 +275,13 @@ struct HTTPSessionTests {
         try await with(.silence, .silence) { session, server, url in
             let outcome = Mailbox<HTTPClientError.Code>()
             let loop = session.loop
-            loop.post {
+            var request = HTTPClientRequest(url: url)
+            // The timeout is longer than the test takes.
+            request.timeout = .seconds(300)
+            loop.post { [request] in
                 var other: HTTPSession? = HTTPSession(on: loop)
                 for each in [session, other] {
-                    each?.send(HTTPClientRequest(url: url)) { result in
+                    each?.send(request) { result in
                         if case .failure(let error) = result { outcome.put(error.code) }
                     }
                 }

@@ -51,9 +51,16 @@ actor StreamBench {
         for connection in accepted + connected { connection.close() }
     }
 
+    /// Time limits that are longer than a test takes.
+    static let limits: StreamConnection.Limits = {
+        var limits = StreamConnection.Limits()
+        limits.openTimeout = .seconds(300)
+        return limits
+    }()
+
     func listen(
         _ endpoint: Endpoint = Endpoint(.loopbackV4, 0), tls: TLSContext? = nil, limit: Int = 100,
-        limits: StreamConnection.Limits = .init(), balancers: [AddressBlock] = []
+        limits: StreamConnection.Limits = StreamBench.limits, balancers: [AddressBlock] = []
     ) throws -> Endpoint {
         let listener = try StreamListener(
             boundTo: endpoint, on: loop, tls: tls, limit: limit, connectionLimits: limits

@@ -77,8 +77,24 @@ final class DatabaseServer: @unchecked Sendable {
         guard process.terminationStatus == 0 else { throw Failed(text: text) }
     }
 
+    /// Stops the server, and returns when all its threads stand still. The threads of a process stop only after one of
+    /// them has taken the signal.
+    func stopped() async {
+        signal(SIGSTOP)
+        await withCheckedContinuation { waiter in
+            Thread.detachNewThread {
+                var info = unsafe siginfo_t()
+                _ = unsafe waitid(P_PID, id_t(self.process.processIdentifier), &info, WSTOPPED | WNOWAIT)
+                waiter.resume()
+            }
+        }
+    }
+
+    /// Continues the server after ``stopped()``.
+    func continues() { signal(SIGCONT) }
+
     /// Sends a signal to the server and all its processes.
-    func signal(_ number: Int32) {
+    private func signal(_ number: Int32) {
         for process in family { kill(process, number) }
     }
 

@@ -85,9 +85,9 @@ struct `Users in MariaDB` {
     private func dies(_ server: DatabaseServer) async throws {
         try await bench(server, patience: .seconds(1)) { bench async throws in
             #expect(try await bench.ask("bob").hasPrefix("MD5"))
-            server.signal(SIGSTOP)
+            await server.stopped()
             #expect(try await bench.ask("bob").hasPrefix("away: "))
-            server.signal(SIGCONT)
+            server.continues()
         }
         try await bench(server) { bench async throws in
             #expect(try await bench.ask("bob").hasPrefix("MD5"))

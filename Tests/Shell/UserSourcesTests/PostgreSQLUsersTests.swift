@@ -88,11 +88,11 @@ struct `Users in PostgreSQL` {
     private func dies(_ server: DatabaseServer) async throws {
         try await bench(server, patience: .milliseconds(300)) { bench async throws in
             #expect(try await bench.ask("bob").hasPrefix("MD5"))
-            server.signal(SIGSTOP)
+            await server.stopped()
             #expect(try await bench.ask("bob") == "away: it does not answer in time")
             // A new connection hangs as well.
             #expect(try await bench.ask("bob").hasPrefix("away: "))
-            server.signal(SIGCONT)
+            server.continues()
         }
         try await bench(server) { bench async throws in
             #expect(try await bench.ask("bob").hasPrefix("MD5"))

@@ -5,7 +5,8 @@ import SIPGrammar
 import SIPMessage
 import TestSupport
 
-/// Counts the heap allocations that the reader and the engine make for each step of a registration and of a call.
+/// Counts the heap allocations that the message reader and the engine make for each step of a registration and of a
+/// call.
 enum AllocationBenchmark {
     private static let phone = Endpoint(.loopbackV4, 40_000)
     private static let caller = Endpoint(.loopbackV4, 40_001)
@@ -22,7 +23,7 @@ enum AllocationBenchmark {
         }
     }
 
-    /// The mean number of allocations of each step over many users. The mean includes a few allocations for tables that
+    /// Returns the mean number of allocations of each step over many users, including a few allocations for tables that
     /// grow.
     static func counts(
         _ allocationCount: @escaping () -> UInt64
@@ -94,7 +95,7 @@ enum AllocationBenchmark {
     }
 }
 
-/// Finds the messages that the engine sends, among its actions.
+/// Finds the messages that the engine sends, among the engine's actions.
 private enum Sent {
     static func requests(in actions: [ProxyAction]) -> [SIPRequest] {
         messages(in: actions).compactMap { if case .request(let request) = $0 { request } else { nil } }

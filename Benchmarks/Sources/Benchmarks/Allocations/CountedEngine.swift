@@ -11,13 +11,14 @@ import Telemetry
 import TestSupport
 import Timekeeping
 
-/// An engine with a message reader, as in a shard. This wrapper counts the allocations of engine and reader.
+/// An engine with a message reader, as in a shard, whose heap allocations are counted.
 final class CountedEngine {
     private(set) var allocations: UInt64 = 0
     private let engine: ProxyEngine
     private let reader = MessageReader()
     private let count: () -> UInt64
-    /// The actions that the engine returned last. The array is kept, so that its memory is reused as in a shard.
+    /// The actions that the engine returned last. The array is kept between messages, so that its memory is reused as
+    /// in a shard.
     private var taken: [ProxyAction] = []
     private let now = Moment(instant: Instant(nanoseconds: 1_000_000_000), date: UnixTime(seconds: 1_790_000_000))
 
@@ -44,9 +45,9 @@ final class CountedEngine {
             settings: settings, identity: identity, functions: functions, log: .silent, startedAt: now.date)
     }
 
-    /// Lets the engine handle a message, its commits and its pushes, and returns the resulting actions.
+    /// Lets the engine handle a message and the results of its commits and pushes, and returns all actions.
     ///
-    /// Only the allocations of reader and engine are counted, not those of the shell, which would perform the actions.
+    /// Only allocations of the reader and the engine are counted, because no shell performs the actions here.
     func receive(_ bytes: [UInt8], from source: Endpoint) -> [ProxyAction] {
         let flow = Flow(transport: .udp, listener: 0, connection: 0, remote: source)
         let actions = counted {
@@ -83,7 +84,7 @@ final class CountedEngine {
         return taken.map { $0 }
     }
 
-    /// The number of allocations that the reader and the engine made while the body ran.
+    /// Returns the number of allocations that the reader and the engine made while the body ran.
     func allocations(of body: () throws(BenchmarkError) -> Void) throws(BenchmarkError) -> UInt64 {
         let before = allocations
         try body()

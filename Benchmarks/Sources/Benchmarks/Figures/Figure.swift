@@ -16,13 +16,13 @@ package struct Figure: Hashable, Sendable, Encodable {
         median = rounds.median
     }
 
-    /// The median as text, such as `12.3`. After several rounds, the text also contains the range: `12.3 (11.8–14.0)`.
+    /// The median as text, such as `12.3`, or after several rounds with the range, such as `12.3 (11.8–14.0)`.
     package var text: String {
         guard rounds.count > 1, let least = rounds.min(), let most = rounds.max() else { return Self.text(median) }
         return "\(Self.text(median)) (\(Self.text(least))–\(Self.text(most)))"
     }
 
-    /// Writes a number with its significant digits: `21,300`, `16.2`, `0.184`.
+    /// Writes a number with its significant digits, such as `21,300`, `16.2` or `0.184`.
     package static func text(_ value: Double) -> String {
         let magnitude = value.magnitude
         let digits = magnitude >= 100 || value == value.rounded() ? 0 : magnitude < 1 ? 3 : magnitude < 10 ? 2 : 1

@@ -1,6 +1,6 @@
 import Foundation
 
-/// The machine on which the numbers were measured. Numbers of different machines cannot be compared.
+/// The machine on which the benchmarks ran. Results from different machines cannot be compared.
 package struct Machine: Sendable, Encodable {
     package let cores: Int
     package let processor: String
@@ -13,7 +13,7 @@ package struct Machine: Sendable, Encodable {
         processor = Self.processor(of: (try? String(contentsOfFile: "/proc/cpuinfo", encoding: .utf8)) ?? "")
     }
 
-    /// The processor model in the text of `/proc/cpuinfo`.
+    /// Finds the processor model in the text of `/proc/cpuinfo`.
     static func processor(of information: String) -> String {
         let line = information.split(separator: "\n").first { $0.hasPrefix("model name") }
         return line?.split(separator: ":", maxSplits: 1).last?.trimmingCharacters(in: .whitespaces) ?? "unknown"

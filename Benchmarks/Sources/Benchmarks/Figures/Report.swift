@@ -1,10 +1,10 @@
 import Foundation
 
-/// The results of a run: a table for people, or lines of JSON for programs.
+/// The results of the benchmarks: a table for people, or lines of JSON for programs.
 package struct Report: Sendable {
     package let machine: Machine
     package private(set) var figures: [Figure] = []
-    /// Sentences about measurements that failed.
+    /// Sentences about measurements that failed or exceeded a limit.
     package private(set) var complaints: [String] = []
 
     package init(machine: Machine) { self.machine = machine }
@@ -17,7 +17,7 @@ package struct Report: Sendable {
         add(benchmark, name, unit, [value])
     }
 
-    /// Adds the median and the 99th percentile, in milliseconds.
+    /// Adds the median and the 99th percentile of the durations, in milliseconds.
     package mutating func add(_ benchmark: String, _ name: String, _ samples: Samples) {
         add(benchmark, name + ", p50", "ms", samples.percentile(50).milliseconds)
         add(benchmark, name + ", p99", "ms", samples.percentile(99).milliseconds)
@@ -40,7 +40,8 @@ package struct Report: Sendable {
         return text + (complaints.isEmpty ? "" : "\n")
     }
 
-    /// The report as lines of JSON: one line for the machine, one for each quantity, one for each complaint.
+    /// Returns the report as lines of JSON: one line for the machine, one for each quantity, and one for each
+    /// complaint.
     package func jsonLines() throws -> String {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]

@@ -12,8 +12,8 @@ package struct Samples: Sendable {
 
     package var count: Int { values.count }
 
-    /// The smallest duration that at least `percent` per cent of the durations do not exceed; zero if there are no
-    /// durations.
+    /// Returns the smallest duration that at least `percent` per cent of the durations do not exceed; zero if there are
+    /// no durations.
     package func percentile(_ percent: Double) -> Duration {
         guard !values.isEmpty else { return .zero }
         let rank = Int((percent / 100 * Double(values.count)).rounded(.up))

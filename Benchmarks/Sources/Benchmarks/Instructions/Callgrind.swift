@@ -1,14 +1,14 @@
 import Foundation
 
-/// Runs the daemon under valgrind's callgrind, which counts each instruction that the process itself executes. Unlike a
-/// time, the number of instructions hardly depends on the machine and its load.
+/// Runs the daemon under valgrind's callgrind, which counts each instruction that the process executes in user space.
+/// Unlike a time, the number of instructions hardly depends on the machine and its load.
 struct Callgrind {
     static let program = "/usr/bin/valgrind"
     private static let control = "/usr/bin/vgdb"
 
     private let folder: URL
 
-    /// Copies the daemon without its debug information, which valgrind cannot read.
+    /// Copies the daemon without its debug information, because valgrind cannot read this information.
     init(daemon: String, in folder: URL) throws(BenchmarkError) {
         guard FileManager.default.isExecutableFile(atPath: Self.program) else {
             throw BenchmarkError("instructions are counted by valgrind, which is not installed")
@@ -28,12 +28,12 @@ struct Callgrind {
 
     private var dump: URL { folder.appending(path: "count") }
 
-    /// Starts counting. Warm up the daemon before this call, because the daemon is faster without counting.
+    /// Starts counting instructions. The daemon must be warm before, because it is faster without counting.
     func start(_ process: Int32) throws(BenchmarkError) {
         try tell(process, "instrumentation", "on")
     }
 
-    /// The number of instructions since the last call of this function, or since the start.
+    /// Returns the number of instructions since the last call of this function, or since the start.
     func instructions(of process: Int32) throws(BenchmarkError) -> Double {
         let before = try dumps()
         try tell(process, "dump")

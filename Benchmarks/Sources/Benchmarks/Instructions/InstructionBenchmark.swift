@@ -1,20 +1,20 @@
 import Foundation
 
-/// Counts how many instructions the daemon executes in user space for each step of a registration and of a call.
+/// Counts the instructions that the daemon executes in user space for each step of a registration and of a call.
 ///
 /// The steps follow each other without pauses. The daemon is many times slower under callgrind, so it handles several
-/// steps in one turn of the loop, as it does under load.
+/// steps in one turn of the loop, as under load.
 enum InstructionBenchmark {
     private static let users = 400
     private static let calls = 200
-    /// The number of steps that may be in progress at the same time.
+    /// The maximum number of steps that are in progress at the same time.
     private static let window = 16
-    /// The number of calls per second, and of wake-ups per second.
+    /// The number of calls and of wake-ups per second.
     private static let rate = 40.0
-    /// The pause after a step, until its transactions and calls have ended for good (RFC 3261 section 17, 64 times T1).
-    /// The instructions in this pause count for the step.
+    /// The pause after a step, in which all its transactions and calls end (RFC 3261 section 17, 64 times T1).
+    /// Instructions in this pause count for the step.
     private static let aftermath: Duration = .seconds(35)
-    /// The pause until refreshed contacts are on the disk. The instructions in this pause count for no call.
+    /// The pause until refreshed contacts are on the disk. Instructions in this pause count for no call.
     private static let untilWritten: Duration = .seconds(20)
 
     static func run(_ options: BenchmarkOptions, into report: inout Report) throws(BenchmarkError) {

@@ -1,8 +1,8 @@
-/// Finds the few values that the load needs in an answer. The message is not parsed, so that the load needs little
+/// Finds the few values that the load needs in an answer, without parsing the message, so that the load needs little
 /// processor time.
 package enum ByteSearch {
-    /// The number in base 10 or 16 that follows the first `mark` in the bytes; `nil` if `mark` is missing or no digit
-    /// follows it.
+    /// Returns the number in base 10 or 16 that follows the first `mark` in the bytes; `nil` if `mark` is missing or no
+    /// digit follows it.
     package static func number(after mark: [UInt8], base: UInt64 = 10, in bytes: Span<UInt8>) -> UInt64? {
         guard var index = end(of: mark, in: bytes) else { return nil }
         var number: UInt64?
@@ -30,7 +30,7 @@ package enum ByteSearch {
     }
 }
 
-/// The kind of a datagram from the daemon, found without parsing it.
+/// The kind of a datagram from the daemon, determined without parsing the datagram.
 package enum Arrival: Hashable, Sendable {
     case request
     /// A response, with its status and the number in the branch of its topmost Via.
@@ -42,7 +42,7 @@ package enum Arrival: Hashable, Sendable {
             self = bytes.count > 0 ? .request : .unknown
             return
         }
-        // A digit follows the version only in a status line, so this datagram is a response.
+        // A digit follows the SIP version only in a status line, so this datagram is a response.
         guard let branch = ByteSearch.number(after: Self.cookie, base: 16, in: bytes) else {
             self = .unknown
             return

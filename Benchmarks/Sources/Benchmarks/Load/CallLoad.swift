@@ -6,10 +6,11 @@ import SIPMessage
 import TestSupport
 import Timekeeping
 
-/// Calls to sleeping phones, one for each user. Each call consists of INVITE, push, REGISTER and ACK, and of BYE on
-/// request.
+/// Calls to sleeping phones, one call for each user. Each call consists of INVITE, push, REGISTER and ACK, and
+/// optionally of BYE.
 ///
-/// ``hold(_:rate:)`` and ``wake(_:rate:)`` are separate, so that many calls wait at the same time.
+/// ``hold(_:rate:)`` begins calls and ``wake(_:rate:)`` wakes their phones, so that many calls can wait at the same
+/// time.
 final class CallLoad {
     private(set) var calls: [CallProgress]
     /// The times from the INVITE to the push at the gateway, and from the REGISTER to the INVITE at the phone.
@@ -21,10 +22,10 @@ final class CallLoad {
     private var overCount = 0
     private(set) var completed = 0
 
-    /// Whether the user's app has a slow provider. The load does not wait for the pushes of such users.
+    /// Whether the user's app has a slow provider. The load does not wait for the pushes of users with a slow provider.
     private let isSlow: (Int) -> Bool
     private let loop: EventLoop
-    /// The destination of the INVITEs.
+    /// The address to which INVITEs are sent.
     var target: Endpoint
     private let phones: PhoneSockets
     private let client: RegisterClient
@@ -33,14 +34,15 @@ final class CallLoad {
     private let reader = MessageReader()
     private let wait: LoopWait
     private var timer: LoopTimer?
-    /// The users with messages that may have to be retransmitted. A look at all calls would delay the measured calls.
+    /// The users whose messages may have to be retransmitted, ordered by time, because looking at all calls would delay
+    /// the measured calls.
     private var due = DeadlineQueue<Int>()
 
     private static let mark = Array("Call-ID: \(MessageTexts.callIDMark)".utf8)
     private static let retransmission: Duration = .milliseconds(500)
     private static let tries = 7
     private static let cseqOfWaking = 900_000
-    /// The time limit of a step, which is longer than all retransmissions take (64 times T1, RFC 3261 section
+    /// The maximum duration of a step, which is longer than all retransmissions take (64 times T1, RFC 3261 section
     /// 17.1.1.2).
     private static let patience: Duration = .seconds(35)
 
@@ -71,9 +73,9 @@ final class CallLoad {
 
     // MARK: Steps
 
-    /// Calls these users at this rate, and waits until all calls are held.
+    /// Sends INVITEs to these users at this rate, and waits until the daemon holds all calls.
     ///
-    /// - Returns: the number of calls that are held.
+    /// - Returns: the number of held calls.
     func hold(_ users: Range<Int>, rate: Double) throws(BenchmarkError) -> Int {
         beginStep(users)
         sentAgain = 0
@@ -88,7 +90,8 @@ final class CallLoad {
         return users.count { calls[$0].pushed != nil && !calls[$0].isOver }
     }
 
-    /// Lets the phones of these users register at this rate, and waits until all their held calls have ended.
+    /// Lets the phones of these users register at this rate, and waits until all their held calls were answered or have
+    /// failed.
     func wake(_ users: Range<Int>, rate: Double) throws(BenchmarkError) {
         beginStep(users)
         client.forgetCounts()

@@ -2,14 +2,14 @@ import Bytes
 import SIPGrammar
 package import Timekeeping
 
-/// The progress of one call, as caller, phone and push gateway have seen it.
+/// The progress of one call, as the caller, the phone and the push gateway have seen it.
 package struct CallProgress: Sendable {
     package var invited: Instant?
     package var hasTrying = false
     package var pushed: Instant?
     package var pushes = 0
     package var woken: Instant?
-    /// The status of the final answer to the woken phone's REGISTER; 0 if there was no answer.
+    /// The status of the final response to the woken phone's REGISTER; 0 if there was no response.
     package var registerStatus: Int?
     package var delivered: Instant?
     /// The status of the caller's final response.
@@ -20,7 +20,8 @@ package struct CallProgress: Sendable {
     /// Whether the caller's BYE was answered.
     package internal(set) var hasEnded = false
 
-    /// When the next retransmission of the caller's INVITE or the phone's 200 is due, and how often it was sent.
+    /// The time of the next retransmission of the caller's INVITE or the phone's 200, and the number of transmissions
+    /// so far.
     var next = Instant.distantFuture
     var tries = 0
     /// The phone's 200, which is retransmitted until the ACK arrives.
@@ -28,7 +29,7 @@ package struct CallProgress: Sendable {
 
     package init() {}
 
-    /// Whether the call has its final result, so that no more messages are expected.
+    /// Whether the call was answered or has failed, so that no more messages are expected.
     package var isOver: Bool { isAcknowledged || (finalStatus ?? 0) >= 300 }
 
     /// The progress of a lost call, in words.

@@ -4,11 +4,11 @@ import Foundation
 import Reactor
 import Timekeeping
 
-/// Phones that connect to the daemon by TCP or TLS, each with a connection of its own. The load runs on its own thread,
-/// so that measured calls do not wait for it. The load does one thing at a time: it either opens connections or sends
-/// REGISTERs on them.
+/// Phones that connect to the daemon by TCP or TLS, each with its own connection. The load either opens connections or
+/// sends REGISTERs on them. It runs on its own thread, so that measured calls do not wait for the load.
 ///
-/// - The type is `@unchecked Sendable`, because everything except the thread's own methods runs on its loop.
+/// - The class is `@unchecked Sendable`, because everything except the methods for the measuring thread runs on its
+///   loop.
 final class ConnectionLoad: @unchecked Sendable {
     struct Result: Sendable {
         var count = 0
@@ -23,18 +23,18 @@ final class ConnectionLoad: @unchecked Sendable {
 
     private let loop: EventLoop
     private let target: Endpoint
-    /// The TLS context; `nil` for plain TCP.
+    /// The TLS context of the phones; `nil` for plain TCP.
     private let context: TLSContext?
     private let registers: MessageTemplate
 
     /// The phones whose connections remain open. A phone's index in this array is its user number.
     private var kept: [Phone] = []
-    /// The connections that are being opened.
+    /// The phones whose connections are being opened.
     private var opening: [ObjectIdentifier: Phone] = [:]
     private var keeps = false
     private var closing: LoopTimer?
     private var resumes = false
-    /// The most recent TLS session with the daemon. Later connections may use the ticket of this session.
+    /// The most recent TLS session with the daemon, whose ticket later connections may use.
     private var earlier: TLSSession?
 
     private var waiting = 0
@@ -44,7 +44,7 @@ final class ConnectionLoad: @unchecked Sendable {
     private var result = Result()
     private let finished = Locked(Result?.none)
 
-    /// A phone with its connection, and the answer that it waits for.
+    /// A phone with its connection, and the answer for which the phone waits.
     private final class Phone {
         var stream: StreamConnection?
         var since = Instant.distantPast
@@ -57,13 +57,13 @@ final class ConnectionLoad: @unchecked Sendable {
     private static let success = Array("SIP/2.0 200 ".utf8)
     private static let patience: Duration = .seconds(60)
 
-    /// Prepares the load.
+    /// Prepares the load and starts its thread.
     ///
     /// - Parameters:
     ///   - daemon: the daemon to which the phones connect.
-    ///   - isSecure: whether to use TLS.
-    ///   - givesWay: whether the kernel prefers the daemon and the measured calls to this thread.
-    /// - Throws: ``BenchmarkError`` if the daemon has no such address.
+    ///   - isSecure: whether the phones use TLS.
+    ///   - givesWay: whether the kernel prefers the daemon and the measured calls to this load's thread.
+    /// - Throws: ``BenchmarkError`` if the daemon does not listen for TCP and TLS.
     init(at daemon: ServerProcess, isSecure: Bool, givesWay: Bool = false) throws(BenchmarkError) {
         guard let streams = daemon.streams else { throw BenchmarkError("the daemon takes no connections") }
         _ = ProcessDescriptors.raiseLimit()
@@ -81,21 +81,21 @@ final class ConnectionLoad: @unchecked Sendable {
     // MARK: Called by the measuring thread
 
     /// Opens connections, and waits until all are open. A connection counts as open when its first keep-alive is
-    /// answered. By then, the TLS ticket of the connection has arrived too.
+    /// answered, because its TLS ticket has then arrived too.
     ///
     /// - Parameters:
     ///   - count: the number of connections.
-    ///   - window: the number of connections that may be opening at the same time.
-    ///   - keeps: whether the connections stay open; otherwise each connection is closed as soon as it was opened.
-    ///   - resumes: whether the connections use the ticket of an earlier connection.
-    /// - Returns: the measurements.
+    ///   - window: the maximum number of connections that are being opened at the same time.
+    ///   - keeps: whether the connections stay open; otherwise each connection is closed as soon as it is open.
+    ///   - resumes: whether the connections use the TLS ticket of an earlier connection.
+    /// - Returns: the number of connections, their durations, and the time for all of them.
     /// - Throws: ``BenchmarkError`` if one of the connections failed.
     func open(_ count: Int, window: Int, keeps: Bool = false, resumes: Bool = false) throws(BenchmarkError) -> Result {
         startOpening(count, window: window, keeps: keeps, resumes: resumes)
         return try finish()
     }
 
-    /// Starts to open connections. ``finish()`` waits until the connections are open.
+    /// Starts to open connections; ``finish()`` waits until they are open.
     func startOpening(_ count: Int, window: Int, keeps: Bool = false, resumes: Bool = false) {
         begin(count) { [self] in
             self.keeps = keeps
@@ -104,7 +104,7 @@ final class ConnectionLoad: @unchecked Sendable {
         }
     }
 
-    /// Sends REGISTERs on the open connections in turn. At most `window` REGISTERs may be unanswered at the same time.
+    /// Sends REGISTERs on the open connections in turn. At most `window` REGISTERs are unanswered at the same time.
     func register(_ count: Int, window: Int) throws(BenchmarkError) -> Result {
         begin(count) { [self] in
             for _ in 0..<min(count, window, kept.count) { sendRegister() }
@@ -132,10 +132,10 @@ final class ConnectionLoad: @unchecked Sendable {
         _ = try finish()
     }
 
-    /// Closes the connections after a pause. ``finish()`` waits until the connections are closed.
+    /// Starts to close the connections after a pause; ``finish()`` waits until they are closed.
     func startClosing(after pause: Duration) {
         begin(1) { [self] in
-            // Without memory for a timer, no benchmark can run.
+            // If there is no memory for a timer, the benchmark cannot run anyway, so the error is ignored.
             closing = try? loop.schedule(at: loop.now + pause) { [unowned self] in
                 for phone in kept { phone.stream?.close() }
                 kept = []
@@ -145,7 +145,7 @@ final class ConnectionLoad: @unchecked Sendable {
         }
     }
 
-    /// Ends the load's thread. Call this function before the object is released.
+    /// Ends the load's thread; called before the object is released.
     func close() {
         loop.stop()
         loop.join()
@@ -237,7 +237,7 @@ final class ConnectionLoad: @unchecked Sendable {
     }
 
     private func endIfDone() {
-        // After a failed connection, the round ends early.
+        // A failed connection ends the round early.
         guard underWay == 0, waiting == 0 || result.failures > 0 else { return }
         result.time = loop.now - began
         let result = result

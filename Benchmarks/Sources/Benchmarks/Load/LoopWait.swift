@@ -8,7 +8,7 @@ final class LoopWait {
 
     init(on loop: EventLoop) { self.loop = loop }
 
-    /// Waits for a condition, which is evaluated at each ``check()``. Returns whether the condition became true in
+    /// Runs the loop until the condition is true at a ``check()``, and returns whether the condition became true in
     /// time.
     func wait(atMost bound: Duration, until condition: @escaping () -> Bool) throws(BenchmarkError) -> Bool {
         guard !condition() else { return true }
@@ -23,7 +23,7 @@ final class LoopWait {
         return condition()
     }
 
-    /// Evaluates the condition. Call this function after each change on which the condition depends.
+    /// Evaluates the condition; called after each change on which the condition depends.
     func check() {
         if let condition, condition() { end() }
     }

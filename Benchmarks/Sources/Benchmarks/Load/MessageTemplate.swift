@@ -1,7 +1,8 @@
-/// A message whose changing parts have a fixed width, so that thousands of messages per second can be made from it.
+/// A message template whose placeholders have a fixed width, so that thousands of messages per second can be made from
+/// it.
 ///
-/// In its text the user's number replaces `%uuuuuu` and the CSeq replaces `%cccc`, both in decimal. The Via branch
-/// replaces `%bbbb` in hexadecimal digits. Each value is as wide as the placeholder that it replaces.
+/// In the template's text, `%uuuuuu` stands for the user's number, `%cccc` for the CSeq, both in decimal, and `%bbbb`
+/// for the Via branch in hexadecimal. Each value is as wide as its placeholder.
 package struct MessageTemplate: Sendable {
     private let text: [UInt8]
     private let marks: [Mark]
@@ -34,7 +35,7 @@ package struct MessageTemplate: Sendable {
     private static let branch = UInt8(ascii: "b")
     private static let letters = [user, cseq, branch]
 
-    /// Makes a message. If a number is too long for its placeholder, its first digits are dropped.
+    /// Makes a message from the template. If a number is too long for its placeholder, its first digits are dropped.
     package func message(user: Int, cseq: Int = 1, branch: UInt64) -> [UInt8] {
         var message = text
         for mark in marks {

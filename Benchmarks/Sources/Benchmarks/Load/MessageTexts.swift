@@ -1,7 +1,6 @@
 package import Addressing
 
-/// The messages that the load sends. These messages have the length and the number of fields of a real softphone's
-/// messages.
+/// The messages that the load sends, which have the length and the number of fields of a real softphone's messages.
 package enum MessageTexts {
     package static let domain = "bench.example"
 
@@ -37,7 +36,7 @@ package enum MessageTexts {
     /// The text that precedes the user's number in push tokens.
     package static let tokenMark = "_AOR"
 
-    /// The INVITE of a call. Each user has one call, which the user's number identifies.
+    /// Returns the INVITE of a call. Each user has one call, and the user's number is in its Call-ID.
     package static func invite(from caller: Endpoint) -> MessageTemplate {
         MessageTemplate(
             lines([

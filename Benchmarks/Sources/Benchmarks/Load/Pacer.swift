@@ -31,8 +31,8 @@ final class Pacer {
         timer?.arm(at: begin)
     }
 
-    /// The maximum number of actions in one turn of the loop. A larger number of actions would keep the loop from
-    /// handling arrivals. A pacer that is late continues in its next turn.
+    /// The maximum number of actions in one turn of the loop, because more actions would keep the loop from receiving
+    /// messages. A late pacer continues in the next turn.
     private static let burst = 128
 
     private func turn() {

@@ -1,9 +1,8 @@
 import Addressing
 import Reactor
 
-/// The sockets of the phones, and which socket each user's phone has. A phone that is woken needs a socket of its own,
-/// because a sign of life on a flow releases the calls of all phones that registered on it. All other phones share a
-/// few sockets.
+/// The sockets of the phones. A phone that is woken needs its own socket, because a sign of life on a flow releases the
+/// calls of all phones that registered on the flow. All other phones share a few sockets.
 final class PhoneSockets {
     private let sockets: [UDPSocket]
     private let registers: [MessageTemplate]
@@ -11,18 +10,18 @@ final class PhoneSockets {
     private let isSlow: (Int) -> Bool
     private let daemon: Endpoint
 
-    /// The number of users whose phones have sockets of their own. The user with a number below `alone` has the socket
-    /// with this number. The sockets that several phones share have higher numbers.
+    /// The number of users whose phones have their own sockets. The socket of a user below `alone` has the user's
+    /// number, and shared sockets have higher numbers.
     let alone: Int
 
     private static let shared = 4
     /// The queue limit of a socket with only one phone, which rarely has many datagrams to send.
     private static let ownQueue = 16
-    /// The number of descriptors that are reserved for purposes other than phones.
+    /// The number of file descriptors that are reserved for purposes other than phones.
     private static let reserve = 2000
 
     /// Opens the sockets. `received` is called with each datagram and the number of its socket. Users for whom `isSlow`
-    /// is true have the app with the slow provider. The first `alone` users have sockets of their own, if the system
+    /// is true have the app with the slow provider. The first `alone` users have their own sockets, if the system
     /// allows so many.
     init(
         daemon: Endpoint, alone wished: Int, isSlow: @escaping (Int) -> Bool, on loop: EventLoop,
@@ -52,13 +51,13 @@ final class PhoneSockets {
         }
     }
 
-    /// The REGISTER of a user's phone.
+    /// Returns the REGISTER of a user's phone.
     func register(of user: Int) -> MessageTemplate {
         isSlow(user) ? slowRegisters[number(of: user)] : registers[number(of: user)]
     }
 
-    /// The number of the user's socket. Users with adjacent numbers share a socket, so that one system call sends their
-    /// messages together.
+    /// Returns the number of the user's socket. Users with adjacent numbers share a socket, so that one system call
+    /// sends their messages together.
     func number(of user: Int) -> Int { user < alone ? user : alone + user / 32 % Self.shared }
 
     func local(_ number: Int) -> Endpoint { sockets[number].local }

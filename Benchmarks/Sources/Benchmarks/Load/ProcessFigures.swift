@@ -1,8 +1,8 @@
 import Foundation
 
-/// The kernel's numbers about a process.
+/// The processor time and the resident memory of a process, as the kernel reports them.
 package struct ProcessFigures: Sendable {
-    /// The user and system time of all threads so far, in steps of 10 ms.
+    /// The user and system time of all threads of the process so far, in steps of 10 ms.
     package let cpu: Duration
     package let residentBytes: Int
 
@@ -15,10 +15,10 @@ package struct ProcessFigures: Sendable {
         self = figures
     }
 
-    /// Reads the files `stat` and `status` of proc(5).
+    /// Reads the texts of the files `stat` and `status` (proc(5)).
     package init?(stat: String, status: String, ticksPerSecond: Int) {
-        // The program's name is in parentheses and can contain any character. Fields are counted from the closing
-        // parenthesis, which ends field 2.
+        // The program's name is in parentheses and can contain any character, so the fields are counted from the
+        // closing parenthesis, which ends field 2.
         guard let parenthesis = stat.lastIndex(of: ")") else { return nil }
         let fields = stat[parenthesis...].split(separator: " ")
         guard fields.count > 13, let user = Int(fields[12]), let system = Int(fields[13]) else { return nil }

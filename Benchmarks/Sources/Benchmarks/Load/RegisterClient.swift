@@ -3,7 +3,7 @@ import Timekeeping
 
 /// Sends, retransmits and counts the REGISTER transactions of the phones.
 final class RegisterClient {
-    /// Gets the status of the final answer to each user's REGISTER; 0 if there was no answer.
+    /// Receives the status of the final response to each user's REGISTER; 0 if there was no response.
     var finished: (_ user: Int, _ status: Int) -> Void = { _, _ in }
 
     private(set) var accepted = 0
@@ -19,8 +19,8 @@ final class RegisterClient {
     private var timer: LoopTimer?
     private var lastGeneration: UInt64 = 0
 
-    /// One REGISTER transaction. Its Via branch contains the slot's index and generation, by which late answers to
-    /// earlier transactions are recognised.
+    /// One REGISTER transaction. The Via branch of a transaction contains the slot's index and generation, so that a
+    /// late response to an earlier transaction is recognised.
     private struct Slot {
         var user = 0
         var cseq = 0
@@ -53,7 +53,7 @@ final class RegisterClient {
         latencies = Samples()
     }
 
-    /// Registers a user's phone. `cseq` must be greater than in the user's last REGISTER.
+    /// Sends a REGISTER of a user's phone. `cseq` must be greater than in the user's last REGISTER.
     func register(_ user: Int, cseq: Int) {
         let now = loop.now
         if free.isEmpty {

@@ -2,7 +2,8 @@ import Addressing
 import Reactor
 import Timekeeping
 
-/// REGISTERs of many users with a fixed number of unanswered ones: a closed loop that is as fast as the daemon answers.
+/// Sends the REGISTERs of many users with a fixed number of unanswered REGISTERs, as fast as the daemon answers (a
+/// closed loop).
 final class RegisterLoad {
     let client: RegisterClient
     private let loop: EventLoop
@@ -11,7 +12,7 @@ final class RegisterLoad {
     private var cseq = 0
     private var finishedCount = 0
 
-    /// The maximum time without any answer, which is longer than all retransmissions of a REGISTER take.
+    /// The maximum time without any response, which is longer than all retransmissions of a REGISTER take.
     private static let patience: Duration = .seconds(40)
 
     init(_ client: RegisterClient, on loop: EventLoop) {
@@ -20,7 +21,7 @@ final class RegisterLoad {
         wait = LoopWait(on: loop)
     }
 
-    /// Registers each user once.
+    /// Sends one REGISTER for each user, and waits for all responses.
     ///
     /// - Returns: the duration of the whole run.
     func run(_ users: Range<Int>, cseq: Int, window: Int) throws(BenchmarkError) -> Duration {
@@ -33,7 +34,7 @@ final class RegisterLoad {
         let begin = loop.now
         var end = begin
         for _ in 0..<min(window, users.count) { next() }
-        // The time limit applies only to silence, because a large load may take long.
+        // The time limit applies only to silence of the daemon, because a large load may take long.
         var seen = -1
         while finishedCount < users.count {
             guard seen < finishedCount else { throw BenchmarkError("the daemon does not answer REGISTER any more") }

@@ -4,9 +4,9 @@ import Reactor
 /// The simplest program that can turn an INVITE into a push. The relay reads only the callee's number, stores nothing,
 /// and sends the push immediately.
 ///
-/// The relay is a process that replaces the daemon. The comparison shows which part of a measured time the daemon
-/// needs, and which part machine, kernel and load need. The relay answers each INVITE with 100, sends pushes over a few
-/// connections that stay open, and runs until it is killed.
+/// The relay runs in a process in place of the daemon. A comparison with the relay shows which part of a measured time
+/// the daemon needs, and which part the machine, the kernel and the load need. The relay answers each INVITE with 100,
+/// sends pushes over a few connections that stay open, and runs until it is killed.
 package enum Relay {
     /// The first argument of this program that starts the relay. The next argument is the port of the push gateway.
     package static let command = "relay"
@@ -47,7 +47,7 @@ package enum Relay {
         }
     }
 
-    /// Builds the 100 for an INVITE, which is the INVITE with another first line.
+    /// Builds the 100 for an INVITE from the INVITE's header fields and another first line.
     private static func trying(_ invite: Span<UInt8>) -> [UInt8] {
         var answer = Array("SIP/2.0 100 Trying".utf8)
         var isBehindFirstLine = false

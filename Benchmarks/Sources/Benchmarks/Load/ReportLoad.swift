@@ -3,10 +3,11 @@ import Foundation
 import Reactor
 import Timekeeping
 
-/// Token reports on connections that stay open. Each connection sends its next report after the answer to the last one
-/// (a closed loop). The load runs on its own thread, so that measured calls do not wait for it.
+/// Sends token reports on connections that stay open. Each connection sends its next report after the answer to its
+/// last report (a closed loop). The load runs on its own thread, so that measured calls do not wait for the load.
 ///
-/// - The type is `@unchecked Sendable`, because everything except the thread's own methods runs on its loop.
+/// - The class is `@unchecked Sendable`, because everything except the methods for the measuring thread runs on its
+///   loop.
 final class ReportLoad: @unchecked Sendable {
     struct Result: Sendable {
         var count = 0
@@ -24,11 +25,11 @@ final class ReportLoad: @unchecked Sendable {
     private var lastUser = 0
     private var result = Result()
 
-    /// A connection, and the time at which its report was sent.
+    /// A connection, and the time at which its unanswered report was sent.
     private final class Connection {
         var stream: StreamConnection?
         var sent = Instant.distantPast
-        /// The part of the answer that has arrived, because an answer may arrive in pieces.
+        /// The received part of the answer, because an answer may arrive in pieces.
         var answer: [UInt8] = []
     }
 
@@ -57,9 +58,9 @@ final class ReportLoad: @unchecked Sendable {
         }
     }
 
-    /// Stops the load.
+    /// Stops sending token reports.
     ///
-    /// - Returns: the reports that were answered so far. Reports that are still unanswered are dropped.
+    /// - Returns: the figures of the reports that were answered so far; unanswered reports are dropped.
     func stop() throws(BenchmarkError) -> Result {
         let done = Locked(Result?.none)
         loop.post { self.end { result in done.withLock { $0 = result } } }

@@ -4,7 +4,7 @@ import Foundation
 import Reactor
 import Timekeeping
 
-/// The program under load, which runs as a process in a folder of its own.
+/// The program under load, which runs as a process in its own folder.
 final class ServerProcess {
     /// The address at which the program accepts SIP over UDP.
     let endpoint: Endpoint
@@ -24,9 +24,9 @@ final class ServerProcess {
     ///
     /// - Parameters:
     ///   - daemon: the path of `sippushd`.
-    ///   - tool: the tool that counts the daemon's instructions.
+    ///   - tool: the tool that counts the daemon's instructions; `nil` to count nothing.
     ///   - servesAPI: whether the daemon also serves its HTTP API.
-    ///   - servesStreams: whether the daemon also accepts connections.
+    ///   - servesStreams: whether the daemon also accepts TCP and TLS connections.
     ///   - caller: the trusted address from which INVITEs come.
     ///   - pushPort: the port of the push gateway.
     ///   - slowPort: the port of the slow app's push gateway.
@@ -46,14 +46,14 @@ final class ServerProcess {
             }, arguments: { ["serve", "--config", $0, "--log-format", "text"] }, servesAPI: servesAPI, on: loop)
     }
 
-    /// Starts the ``Relay``, which is part of this program.
+    /// Starts the ``Relay``, which is part of the benchmark program.
     convenience init(relay program: String, pushPort: UInt16, on loop: EventLoop) throws(BenchmarkError) {
         try self.init(
             program: program, settings: { _ in "" }, arguments: { _ in [Relay.command, String(pushPort)] }, on: loop)
     }
 
-    /// Starts a program. `settings` makes the text of the program's settings from the path of its folder. `arguments`
-    /// makes the program's arguments from the path of the settings file.
+    /// Starts a program under load. `settings` makes the text of the program's settings from the path of its folder.
+    /// `arguments` makes the program's arguments from the path of the settings file.
     private init(
         program: String, under tool: Callgrind? = nil, settings: (String) throws -> String,
         arguments: (String) -> [String], servesAPI: Bool = false, on loop: EventLoop
@@ -76,7 +76,7 @@ final class ServerProcess {
             process.arguments = (tool?.arguments(for: program) ?? []) + arguments(file.path)
             process.standardInput = FileHandle.nullDevice
             process.standardOutput = FileHandle.nullDevice
-            // The output is written to a file, so that nobody has to read it while the load runs.
+            // The output is written to a file, so that no thread has to read a pipe while the load runs.
             process.standardError = try words.openForWriting()
             let words = words
             process.terminationHandler = { _ in loop.post { words.ended() } }
@@ -111,7 +111,7 @@ final class ServerProcess {
     }
 
     deinit {
-        // The process still runs if an error ended the benchmark but not the daemon.
+        // If an error ended the benchmark, the process may still run.
         if process.isRunning { kill(process.processIdentifier, SIGKILL) }
         if !keepsFolder { try? FileManager.default.removeItem(at: folder) }
     }
@@ -120,7 +120,8 @@ final class ServerProcess {
 
     func figures() throws(BenchmarkError) -> ProcessFigures { try ProcessFigures(of: process.processIdentifier) }
 
-    /// Keeps the folder with the program's output, to find the cause of a failure, and returns the folder's path.
+    /// Keeps the folder with the program's output, in which the cause of a failure may be found, and returns the
+    /// folder's path.
     func keepFolder() -> String {
         keepsFolder = true
         return folder.path
@@ -134,7 +135,7 @@ final class ServerProcess {
         throw BenchmarkError("the program under load does not end on SIGTERM")
     }
 
-    /// Adds an API key to the store before the daemon opens it.
+    /// Adds an API key to the store before the daemon opens the store.
     private static func makeKey(_ program: String, _ file: URL) throws -> String {
         let process = Process()
         let pipe = Pipe()
@@ -148,8 +149,8 @@ final class ServerProcess {
         return String(decoding: output, as: UTF8.self).trimmingCharacters(in: .whitespacesAndNewlines)
     }
 
-    /// The settings that enable the API. The text begins with a key of `push`, because the settings before this text
-    /// end inside `push`.
+    /// The settings that enable the HTTP API. The text begins with a key of `push`, because the settings before this
+    /// text end inside `push`.
     private static func apiSettings(pushPort: UInt16) -> String {
         """
           acrobits:
@@ -163,8 +164,8 @@ final class ServerProcess {
         """
     }
 
-    /// The settings that enable connections. All phones have one address, so the limits per source are off, and idle
-    /// connections stay open.
+    /// The settings that enable TCP and TLS. All phones have the same address, so the limits per source are off. The
+    /// settings keep idle connections open.
     private static func streamSettings(folder: String) throws -> String {
         let identity = try SelfSignedCertificate(hosts: ["127.0.0.1"])
         try Data(identity.certificate).write(to: URL(filePath: folder + "/tls.pem"))
@@ -180,8 +181,8 @@ final class ServerProcess {
         folder: String, caller: Endpoint, pushPort: UInt16, slowPort: UInt16, servesStreams: Bool
     ) -> String {
         let listeners = ["udp"] + (servesStreams ? ["tcp", "tls"] : [])
-        // All phones have one address, so the limit of REGISTERs per source is off. With connections, `streamSettings`
-        // turns it off.
+        // All phones have the same address, so the limit of REGISTERs per source is off; for TCP and TLS,
+        // `streamSettings` turns the limit off.
         let limits = servesStreams ? "" : "limits: {registers-per-source: 0}"
         return """
             domains: [\(MessageTexts.domain)]
@@ -209,12 +210,12 @@ final class ServerProcess {
     }
 }
 
-/// The program's output on standard error, which is in a file.
+/// The program's output on standard error, which is written to a file.
 ///
-/// - The type is `@unchecked Sendable`, because only the loop's thread uses it.
+/// - The class is `@unchecked Sendable`, because only the loop's thread uses it.
 private final class LastWords: @unchecked Sendable {
     var changed: () -> Void = {}
-    /// The address of each listener by its transport.
+    /// The address of each SIP listener, by its transport.
     private(set) var listeners: [String: Endpoint] = [:]
     private(set) var api: Endpoint?
     private(set) var hasEnded = false
@@ -250,8 +251,8 @@ private final class LastWords: @unchecked Sendable {
 
     private func look() {
         let text = text
-        // The log quotes a list of several addresses, but not a single address. The list is complete when its line is
-        // complete.
+        // The log quotes a list of several addresses, but not a single address. The list of addresses is complete when
+        // its line is complete.
         let starts = ["listener=udp:", "listener=\"udp:"]
         if listeners.isEmpty, let range = starts.lazy.compactMap({ text.firstRange(of: $0) }).first,
             let end = text[range.upperBound...].firstIndex(of: "\n")
@@ -262,7 +263,7 @@ private final class LastWords: @unchecked Sendable {
                 listeners[String(parts[0])] = endpoint
             }
         }
-        // The daemon logs the address of the API before the addresses of SIP.
+        // The daemon logs the address of the HTTP API before the addresses of SIP.
         if api == nil, let line = text.firstRange(of: "the API accepts requests") {
             let rest = text[line.upperBound...]
             if let range = rest.firstRange(of: "listener="),

@@ -3,10 +3,9 @@ import Collections
 import Reactor
 import Timekeeping
 
-/// Calls at a steady rate to phones that are awake and answer immediately: INVITE, 200, ACK. The rate of the calls does
-/// not depend on the results.
+/// Calls at a steady rate to phones that are awake and answer immediately: INVITE, 200, ACK.
 ///
-/// A caller retransmits an unanswered INVITE every half second, and gives up when its time limit is over.
+/// The caller retransmits an unanswered INVITE every half second, and gives up when its time limit is over.
 final class SteadyCalls {
     /// The number of calls that got a 200 since ``begin()``.
     private(set) var taken = 0
@@ -92,7 +91,7 @@ final class SteadyCalls {
         }
     }
 
-    /// The called phone answers the call. The answer has the header fields of the request in the same order.
+    /// Lets the called phone answer the call. The answer has the header fields of the request in the same order.
     private func called(_ bytes: Span<UInt8>) {
         let text = String(decoding: bytes.indices.map { bytes[$0] }, as: UTF8.self)
         guard text.hasPrefix("INVITE ") else { return }

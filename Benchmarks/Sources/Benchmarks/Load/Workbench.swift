@@ -1,7 +1,7 @@
 import Addressing
 import Reactor
 
-/// A new daemon with everything that it needs: phones, a caller, a push gateway.
+/// A new daemon with everything that its load needs: phones, a caller and push gateways.
 final class Workbench {
     let daemon: ServerProcess
     let loop: EventLoop
@@ -16,9 +16,9 @@ final class Workbench {
     /// The time that the slow app's provider takes to answer a push.
     static let slowness: Duration = .seconds(5)
 
-    /// Starts the daemon. `callCount` is the maximum number of calls, which are for the users from 0 on. Slow users
-    /// have the app with the slow provider. If `wakesPhones` is true, each phone has a socket of its own, so that only
-    /// its own REGISTER wakes it.
+    /// Starts the daemon. `callCount` is the maximum number of calls, which are for the users from number 0 on. Users
+    /// for whom `isSlow` is true have the app with the slow provider. If `wakesPhones` is true, each phone has its own
+    /// socket, so that only its own REGISTER wakes it.
     init(
         _ options: BenchmarkOptions, calls callCount: Int = 0, wakesPhones: Bool = true, servesAPI: Bool = false,
         servesStreams: Bool = false,
@@ -57,11 +57,11 @@ final class Workbench {
         hooks.calls = calls
     }
 
-    /// The users whose phones have sockets of their own, so that only their own REGISTER wakes them.
+    /// The users whose phones have their own sockets, so that only their own REGISTER wakes them.
     var alone: Range<Int> { 0..<phones.alone }
 
-    /// Asks the kernel to run this thread as soon as an event arrives, although other threads keep the processors busy.
-    /// Otherwise the thread would measure events too late.
+    /// Asks the kernel to run this thread as soon as an event arrives, even if other threads keep the processors busy.
+    /// A thread that runs later would measure events too late.
     func goesFirst() { loop.goFirst() }
 
     /// Runs the loop for some time without sending anything.
@@ -74,7 +74,7 @@ final class Workbench {
         try ServerProcess(relay: options.program, pushPort: sink.port, on: loop)
     }
 
-    /// Starts a second daemon with the same settings. The second daemon receives reports and connections, but no calls.
+    /// Starts a second daemon with the same settings, which receives reports and connections, but no calls.
     func startTwin(_ options: BenchmarkOptions) throws(BenchmarkError) -> ServerProcess {
         try ServerProcess(
             daemon: options.daemon, servesAPI: true, servesStreams: true, caller: caller.local, pushPort: sink.port,
@@ -89,7 +89,8 @@ final class Workbench {
         slowSink.close()
     }
 
-    /// The objects that receive messages and pushes. The objects are set later, because the sockets exist before them.
+    /// The objects that receive messages and pushes. The hooks are set after the sockets are created, because their
+    /// objects need the sockets.
     private final class Hooks {
         weak var client: RegisterClient?
         weak var calls: CallLoad?

@@ -3,7 +3,7 @@
 
 #include <stdint.h>
 
-/* How often the calling thread has asked the heap for memory since it began, reallocations included. */
+/* The number of heap allocations of the calling thread since it began, including reallocations. */
 uint64_t allocation_count(void);
 
 #endif

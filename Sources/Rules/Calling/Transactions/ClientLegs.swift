@@ -5,14 +5,14 @@ package import Routing
 package import SIPGrammar
 package import SIPTransactions
 
-/// The owners of the proxy's client transactions: for each transaction, what its responses are for.
+/// The owner of each client transaction of the proxy, for which the responses are meant.
 package struct ClientLegs: ~Copyable {
     package enum Owner {
-        /// A request of a branch to a next hop.
+        /// A branch, whose request was sent to a next hop.
         case branch(BranchLeg)
-        /// An INVITE that a phone gets after the end of its call.
+        /// An INVITE that is sent to a phone after the end of its call.
         case farewell(Farewell)
-        /// An INVITE that was answered after the caller's end.
+        /// An INVITE that was answered when no caller was left.
         case answered(AnsweredINVITE)
         /// An OPTIONS that this proxy sends itself.
         case question(Question)
@@ -22,7 +22,7 @@ package struct ClientLegs: ~Copyable {
 
     package subscript(client: ClientTransactionID) -> Owner? { owners[client] }
 
-    /// The branch that the transaction serves, if any. For a call that was already removed, the result is `nil`.
+    /// The branch to which the transaction belongs; `nil` if the transaction belongs to no branch or is over.
     package func branch(_ client: ClientTransactionID) -> BranchLeg? {
         guard case .branch(let leg)? = owners[client] else { return nil }
         return leg
@@ -30,16 +30,14 @@ package struct ClientLegs: ~Copyable {
 
     package mutating func start(_ client: ClientTransactionID, _ leg: BranchLeg) { owners[client] = .branch(leg) }
 
-    /// Removes a transaction of a branch: it is over, or its response is not needed any more.
-    ///
-    /// - Returns: the branch that the transaction served.
+    /// Removes and returns the branch of a transaction that is over, or whose response is not needed any more.
     @discardableResult
     package mutating func end(_ client: ClientTransactionID) -> BranchLeg? {
         guard case .branch(let leg)? = owners.take(client) else { return nil }
         return leg
     }
 
-    /// Notes that a provisional response has arrived in the transaction.
+    /// Notes that a provisional response has arrived in the transaction of a branch.
     package mutating func arrived(_ client: ClientTransactionID, isRinging: Bool = false) {
         guard case .branch(var leg)? = owners[client] else { return }
         leg.hasArrived = true
@@ -58,9 +56,7 @@ package struct ClientLegs: ~Copyable {
         return question
     }
 
-    /// Removes a transaction of an OPTIONS that this proxy sent.
-    ///
-    /// - Returns: the question; `nil` if the transaction serves none, or the question has ended before.
+    /// Removes and returns the OPTIONS of this proxy that a transaction has sent; `nil` if there is none.
     package mutating func endQuestion(_ client: ClientTransactionID) -> Question? {
         guard let question = question(client) else { return nil }
         owners[client] = nil
@@ -79,9 +75,7 @@ package struct ClientLegs: ~Copyable {
         owners[client] = .farewell(farewell)
     }
 
-    /// Removes a transaction of an INVITE that was sent after the end of its call.
-    ///
-    /// - Returns: the farewell; `nil` if the transaction serves none, or the farewell has ended before.
+    /// Removes and returns the INVITE that a transaction has sent after the end of its call; `nil` if there is none.
     package mutating func endFarewell(_ client: ClientTransactionID) -> Farewell? {
         guard case .farewell(let farewell)? = owners[client] else { return nil }
         owners[client] = nil
@@ -89,15 +83,15 @@ package struct ClientLegs: ~Copyable {
     }
 }
 
-/// A request in progress to a next hop, for a branch of a call.
+/// A request of a call's branch that is in progress at a next hop.
 package struct BranchLeg {
     package let call: ProxiedRequest
     package let branch: Int
-    /// Further addresses to try when this hop does not respond; `nil` if none is known.
+    /// Further addresses to try if the next hop does not respond; `nil` if none is known.
     package private(set) var detour: Detour?
-    /// Whether a provisional response has come. The next hop then has the request, even if the connection ends now.
+    /// Whether a provisional response has come, so that the next hop has the request even if the connection ends now.
     package fileprivate(set) var hasArrived = false
-    /// Whether a provisional response above 100 has come: the next hop is working on the request.
+    /// Whether a provisional response above 100 has come, so that the next hop is working on the request.
     package fileprivate(set) var hasRung = false
 
     package init(_ call: ProxiedRequest, branch: Int, detour: Detour?) {
@@ -106,13 +100,13 @@ package struct BranchLeg {
         self.detour = detour
     }
 
-    /// Leaves only the addresses of other servers to try, because this server does not respond.
+    /// Keeps only the addresses of other servers for further tries, because the present server does not respond.
     package mutating func turnsToOtherServers() { detour = detour?.toOthers(than: call.fork.branches[branch].flow) }
 
-    /// Whether the branch has a newer transaction, so that only a 2xx of this transaction still counts.
+    /// Whether the branch has a newer transaction, so that only a 2xx still counts in this transaction.
     package func isFormer(_ client: ClientTransactionID) -> Bool { call.fork.branches[branch].former.contains(client) }
 
-    /// Further addresses of one next hop (RFC 3263 section 4.3). The type is a class to save memory, since most hops
+    /// Further addresses of one next hop (RFC 3263 section 4.3). The type is a class to save memory, because most hops
     /// have only one address.
     package final class Detour {
         package let hops: [ResolvedHop]
@@ -126,8 +120,8 @@ package struct BranchLeg {
             self.device = device
         }
 
-        /// The addresses of servers other than the one at the end of the flow; `nil` if none is known. For a phone
-        /// there are none, because all its addresses lead to the same phone.
+        /// The addresses of servers other than the one at the end of the flow; `nil` if none is known, or if the hop is
+        /// a phone.
         package func toOthers(than flow: Flow?) -> Detour? {
             guard device == nil, let flow else { return nil }
             let others = hops.filter { !$0.isSameServer(as: flow) }
@@ -136,11 +130,11 @@ package struct BranchLeg {
     }
 }
 
-/// An INVITE, followed by its CANCEL, that a phone gets after the end of its call. The phone's list of missed calls may
-/// wait for the response.
+/// An INVITE with its CANCEL that a phone gets after the end of its call. The phone's list of missed calls may wait for
+/// the response to the INVITE.
 package final class Farewell {
     package let userCall: UserCall
-    /// Whether the phone's response removes the call from the phone's list of missed calls.
+    /// Whether a response of the phone removes the call from the phone's list of missed calls.
     package let isQuestion: Bool
     package let device: DeviceID
     package let flow: Flow
@@ -160,7 +154,8 @@ package final class Farewell {
     }
 }
 
-/// An INVITE whose 2xx came after the caller's end. Each repeated 2xx needs another ACK (RFC 3261 section 13.2.2.4).
+/// An INVITE that was answered when no caller was left; each repeated 2xx needs another ACK (RFC 3261 section
+/// 13.2.2.4).
 package final class AnsweredINVITE {
     package let invite: IncomingRequest
     package let callee: AddressOfRecord
@@ -168,15 +163,15 @@ package final class AnsweredINVITE {
     package let listener: Listener
     private var tags: Set<ByteString> = []
 
-    /// The maximum number of dialogs of one INVITE that get a BYE, far above the number of phones that answer one
-    /// INVITE.
+    /// The maximum number of dialogs of one INVITE that get a BYE, which is far above the number of phones that answer
+    /// one INVITE.
     private static let mostDialogs = 16
 
     package init(_ invite: IncomingRequest, to callee: AddressOfRecord, on flow: Flow, from listener: Listener) {
         (self.invite, self.callee, self.flow, self.listener) = (invite, callee, flow, listener)
     }
 
-    /// Notes the To tag of a 2xx. Returns true if the tag is new, because each tag makes a dialog.
+    /// Notes the To tag of a 2xx, and returns true if the tag is new, because each tag makes a dialog.
     package func isNew(_ tag: ByteString) -> Bool {
         tags.count < Self.mostDialogs && tags.insert(tag.compacted()).inserted
     }

@@ -7,11 +7,11 @@ import Timekeeping
 /// The pending DNS look-ups, each with its purpose.
 package struct Lookups {
     package enum Purpose {
-        /// The look-up finds the address of the next hop for a branch of a call.
+        /// The look-up finds the addresses of the next hop for a branch of a call.
         case branch(Int, of: ProxiedRequest, Request, NextHop)
         /// The look-up finds the address of a caller of an earlier run, to whom the daemon opens a connection.
         case caller(ProxiedRequest)
-        /// The look-up finds the upstream's addresses for the check of its health.
+        /// The look-up finds the upstream's addresses for the check of the upstream's health.
         case upstream
         /// The look-up finds the addresses of the daemon's own advertised host name, to which the daemon sends OPTIONS.
         case ownName
@@ -29,7 +29,7 @@ package struct Lookups {
 
     package init() {}
 
-    /// Registers a look-up and returns its ticket.
+    /// Registers a new look-up, and returns the ticket that identifies it.
     package mutating func begin(for purpose: Purpose) -> ResolutionTicket {
         last &+= 1
         let ticket = ResolutionTicket(last)
@@ -37,12 +37,10 @@ package struct Lookups {
         return ticket
     }
 
-    /// Removes a look-up whose result has come.
-    ///
-    /// - Returns: the purpose of the look-up; `nil` if no result is needed any more.
+    /// Removes a look-up whose result has come, and returns its purpose; `nil` if nobody needs the result any more.
     package mutating func take(_ ticket: ResolutionTicket) -> Purpose? { pending.removeValue(forKey: ticket) }
 
-    /// Drops the pending look-ups of the earlier upstream, because the settings name another upstream.
+    /// Drops the pending look-ups for the check of the upstream, because the settings name another upstream.
     package mutating func upstreamChanged() {
         pending = pending.filter { if case .upstream = $0.value { false } else { true } }
     }

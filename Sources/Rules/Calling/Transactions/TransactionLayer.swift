@@ -4,7 +4,8 @@ package import SIPGrammar
 package import SIPTransactions
 package import Timekeeping
 
-/// The SIP transactions, with their owners, their results that were not handled yet, and the tags of responses.
+/// The SIP transactions, with their owners, their results that the engine has not handled yet, and the tags of
+/// responses.
 package struct TransactionLayer: ~Copyable {
     package var transactions: TransactionTable
     /// The owners of client transactions.
@@ -34,11 +35,8 @@ package struct TransactionLayer: ~Copyable {
         transactions.deadlineReached(now: now, into: &unsettled.outputs)
     }
 
-    /// Changes the transactions, and collects the results.
-    ///
-    /// - Parameters:
-    ///   - body: the change.
-    ///   - send: gets the messages to send, in their order. All other results wait until the engine handles them.
+    /// Changes the transactions with `body`, and passes the messages to send to `send`, in order. All other results of
+    /// the transactions wait until the engine handles them.
     package mutating func change(
         _ body: (inout TransactionTable, inout [TransactionOutput]) -> Void, sending send: ([UInt8], Flow) -> Void
     ) {

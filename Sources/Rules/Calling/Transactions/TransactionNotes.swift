@@ -1,10 +1,9 @@
 package import SIPTransactions
 
-/// Stores at most one note for each transaction. A note is found by the transaction's slot, without hashing.
+/// Stores at most one note for each transaction, found by the transaction's slot without hashing.
 ///
-/// A new transaction may get the slot of an ended transaction whose end the engine has not handled yet. For example,
-/// two transactions end at the same moment, and the engine starts a new one after the first end. The old note moves to
-/// ``displaced`` until the engine takes it.
+/// A new transaction may get the slot of an ended transaction whose end the engine has not handled yet. For this case,
+/// the note of the ended transaction moves to ``displaced`` until the engine takes the note.
 package struct TransactionNotes<ID: TransactionID, Note> {
     private var notes: [(id: ID, note: Note)?] = []
     private var displaced: [ID: Note] = [:]

@@ -1,12 +1,12 @@
 import Collections
 package import SIPTransactions
 
-/// The results of transactions and forks, in order, that the engine has not handled yet.
+/// The results of transactions and forks that the engine has not handled yet, in order.
 package struct Unsettled {
     var outputs: [TransactionOutput] = []
     /// The index of the first output that was not handled yet.
     private var next = 0
-    /// The outputs of the last change. The array is reused, so that its memory is reused.
+    /// The outputs of the last change of the transactions; the array is kept to reuse its memory.
     var latest: [TransactionOutput] = []
     private var deliveries: [EndedDelivery] = []
 
@@ -23,7 +23,7 @@ package struct Unsettled {
         return exchange(&outputs[next], with: .strayResponse)
     }
 
-    /// Notes that the delivery of a message to a phone has ended.
+    /// Notes that an attempt to deliver a message to a phone has ended.
     package mutating func append(_ delivery: EndedDelivery) { deliveries.append(delivery) }
 
     package mutating func takeDeliveries() -> [EndedDelivery] {

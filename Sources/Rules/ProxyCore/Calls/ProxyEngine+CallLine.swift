@@ -11,17 +11,17 @@ import SIPTransactions
 import Telemetry
 import Timekeeping
 
-/// The log line that is written once for each call, at its end.
+/// The log line about a call that has ended or was refused.
 struct CallLine {
     var call: RefusedCall
     var source: Endpoint
     var code: CallCode
     var status: UInt16
-    /// Why the call ended, in words.
+    /// Why the call ended or was refused, in words.
     var reason: String
-    /// The phone that answered.
+    /// The phone that answered the call; `nil` if no phone answered.
     var device: DeviceID?
-    /// The number of phones that the call was for.
+    /// The number of phones to which the call was offered.
     var count = 0
     var duration: Duration = .zero
 
@@ -38,13 +38,13 @@ struct CallLine {
     }
 }
 
-/// Writes one log line at the end of each call.
+/// Writes one log line about each call that ended or was refused.
 extension ProxyEngine {
-    /// Writes the log line of a call when its caller has the final response. A second call of this method does nothing.
+    /// Writes the log line of a call that has got its final response, at most once for each call.
     func tellEnd(of call: ProxiedRequest, now: Moment) {
         guard call.userCall != nil || call.outgoing != nil, !call.marks.contains(.told) else { return }
         call.saw(.told)
-        // Most calls are answered, and have no log line at the default settings.
+        // At the default settings, an answered call gets no log line, so this method returns early for most calls.
         let isGood = call.fork.isAnswered && call.fork.wasAnswered
         guard !isGood || settings.callLogging == .all || log.isEnabled(.info) else { return }
         let code = code(of: call)
@@ -155,7 +155,6 @@ extension ProxyEngine {
 }
 
 extension ProxiedRequest {
-    /// Whether the call was for at least one device. A forwarded call to a user without contacts has no branch with a
-    /// device.
+    /// Whether the call was offered to at least one device; false if it was only forwarded to another URI.
     var hasDevices: Bool { fork.branches.contains { $0.device != nil } }
 }

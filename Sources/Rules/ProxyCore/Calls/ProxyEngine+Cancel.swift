@@ -10,13 +10,13 @@ import SIPTransactions
 import Telemetry
 import Timekeeping
 
-/// CANCEL requests from callers.
+/// Handles CANCEL requests from callers.
 extension ProxyEngine {
     /// Answers a CANCEL with 200, and cancels the branches of its INVITE (RFC 3261 section 16.10).
     func cancelReceived(_ incoming: IncomingRequest, of invite: ServerTransactionID?, now: Moment) {
         let invite = invite.flatMap { isOfCaller(incoming, of: $0, now: now) ? $0 : nil }
-        // A CANCEL cannot be challenged for a password (RFC 3261 section 22.1). If the sender is not trusted, a CANCEL
-        // that matches no INVITE gets no transaction.
+        // An untrusted sender's CANCEL without a matching INVITE gets no transaction, because a CANCEL cannot be
+        // challenged (RFC 3261 section 22.1).
         guard
             let incoming = invite != nil || incoming.isTrusted
                 ? startTransaction(incoming, cancelling: invite, now: now) : incoming
@@ -36,8 +36,9 @@ extension ProxyEngine {
 
     /// Whether the CANCEL came from the sender of the INVITE (T22.5).
     ///
-    /// A matching branch parameter is no proof, since everybody who got the INVITE knows it. The source addresses may
-    /// differ: a phone may have moved, and a PBX may have several addresses.
+    /// A matching branch parameter in Via proves nothing, because everybody who got the INVITE knows the parameter. A
+    /// CANCEL may come from another address than its INVITE, because a phone may have moved or a PBX may have several
+    /// addresses.
     private func isOfCaller(_ cancel: IncomingRequest, of invite: ServerTransactionID, now: Moment) -> Bool {
         guard let call = calls.call(of: invite) else { return true }
         if cancel.flow.remote.address == call.source.remote.address { return true }
@@ -48,11 +49,10 @@ extension ProxyEngine {
         }
     }
 
-    /// Forwards a CANCEL that matches no INVITE here, as other requests are forwarded (RFC 3261 section 16.10). The
-    /// sender must be known without a password (section 22.1).
+    /// Forwards a CANCEL that matches no INVITE of this daemon, like any other request (RFC 3261 section 16.10).
     ///
-    /// The CANCEL is sent to the other side of a dialog, from a trusted peer to our user, or from a registered phone to
-    /// the upstream. Any other CANCEL is answered with 481.
+    /// The sender must be known without a password, because a CANCEL cannot be challenged (RFC 3261 section 22.1). A
+    /// CANCEL for which the daemon finds no destination is answered with 481.
     func strayCancelReceived(_ incoming: IncomingRequest, now: Moment) {
         guard isFit(incoming, isForUs: false, now: now) else { return }
         switch route(of: incoming.request) {

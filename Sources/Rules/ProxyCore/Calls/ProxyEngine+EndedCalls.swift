@@ -14,15 +14,15 @@ import Telemetry
 import Timekeeping
 import Waking
 
-/// Keeps calls that have ended, for phones that got a push and have not registered yet.
+/// Remembers ended calls for phones that got a push for them and have not registered yet.
 extension ProxyEngine {
-    /// How the app of the given token is notified that a call is over, according to the settings.
+    /// How the app that owns this push token is notified of a call's end, according to the setting `after-end`.
     func afterEnd(of token: PushToken) -> AfterEnd {
         ledger.dispatcher.directory.afterEnd(of: token)
     }
 
-    /// Keeps a call that has ended for one minute, if phones that got a push for it have not registered yet. The limit
-    /// of held bytes also covers these calls.
+    /// Keeps an ended call for one minute, for phones that got a push and have not registered, and for phones whose
+    /// CANCEL was lost. The bytes of kept calls count toward `limits.held-bytes`.
     func rememberEnded(_ call: ProxiedRequest, now: Moment) {
         guard let userCall = call.userCall, !call.request.isEmpty,
             calls.bytes + call.request.count <= settings.limits.heldBytes
@@ -65,7 +65,7 @@ extension ProxyEngine {
         if let end = calls.ended.nextEnd { _ = output.timers.schedule(.endedCallDue, at: end) }
     }
 
-    /// Forgets ended calls, the oldest first, until a new request of the given size has room.
+    /// Forgets ended calls, the oldest first, until a new request of `size` bytes has room.
     func makeRoom(for size: Int) {
         while calls.bytes + size > settings.limits.heldBytes, !calls.ended.isEmpty { dropOldestEnded() }
     }
@@ -74,10 +74,11 @@ extension ProxyEngine {
         if let ended = calls.ended.dropOldest() { wakes.noLongerWaits(ended) }
     }
 
-    /// Ends the wait for a phone that has not registered. The phone has no INVITE, so a CANCEL cannot notify it. An end
-    /// push is sent to Acrobits' apps, which show the call as soon as the push arrives, and to apps with the setting
-    /// `after-end: push`. The end push waits until the provider has accepted the call's push, because the phone may not
-    /// show the call before that.
+    /// Ends a call's wait for a phone, and sends the phone a push about the call's end if its app takes such pushes
+    /// (`after-end: push`).
+    ///
+    /// A phone that has not received the INVITE cannot be notified by a CANCEL. The push about the end is sent only
+    /// after the provider has accepted the push about the call, because the phone may not show the call before that.
     func stoppedWaiting(_ index: Int, of call: ProxiedRequest, now: Moment) {
         let branch = call.fork.branches[index]
         let end = branch.wasWoken || branch.push != nil ? end(of: call, for: branch, now: now) : nil
@@ -87,7 +88,7 @@ extension ProxyEngine {
         }
     }
 
-    /// The content of the push that tells a phone the end of a call; `nil` if the phone's app takes no such push.
+    /// The content of the push that tells a phone that a call has ended; `nil` if the phone gets no such push.
     func end(of call: ProxiedRequest, for branch: ForkBranch, now: Moment) -> EndedCallNotice? {
         guard branch.end != .succeeded, let userCall = call.userCall, let device = branch.device,
             let token = registrar.bindings.pushToken(of: device), afterEnd(of: token) == .push
@@ -98,15 +99,15 @@ extension ProxyEngine {
         case .cancelled(.declinedElsewhere): outcome = .declinedElsewhere
         case .cancelled, .gaveUp, .failed, .silent, .succeeded, nil: break
         }
-        // A phone that registers without a token took the call. This phone may be the woken phone itself, so no end
-        // push is sent.
+        // No push is sent if a phone that registered without push token took the call: it may be the pushed phone,
+        // whose token came over HTTP.
         guard outcome == .missed || wasTakenByKnownDevice(call.fork) else { return nil }
         guard let incoming = revive(call) else { return nil }
         let caller = CallerIdentity(incoming.request, format: settings.call.callerIDFormat)
         return EndedCallNotice(IncomingCall(userCall, from: caller), outcome)
     }
 
-    /// Sends the phone an end push, if the phone still has a push token.
+    /// Sends the phone a push about the end of a call, if the phone still has a push token.
     func tell(_ end: EndedCallNotice, to device: DeviceID, of aor: AddressOfRecord, now: Moment) {
         guard let target = registrar.bindings.forkTarget(device, now: now.instant), let token = target.pushToken else {
             return
@@ -119,7 +120,7 @@ extension ProxyEngine {
         ledger.send(push, now: now, into: &output.actions)
     }
 
-    /// Whether the phone that answered the call, or declined it for all phones, registers with a push token.
+    /// Whether the call was answered, or declined for all phones, by a phone that registers with a push token.
     func wasTakenByKnownDevice(_ fork: Fork) -> Bool {
         fork.branches.allSatisfy { branch in
             switch branch.end {
@@ -135,17 +136,18 @@ extension ProxyEngine {
 /// Notifies phones that got a push for a call and register only after the call's end.
 extension ProxyEngine {
 
-    /// Whether a call stays in the list of missed calls, if the phone got the INVITE only after the call's end. The
-    /// settings of the token's app decide this.
+    /// Whether a call stays in the list of missed calls if its INVITE reaches the phone only after the call's end, as
+    /// set for the token's app.
     private func afterLateInvite(to token: PushToken) -> AfterLateInvite {
         ledger.dispatcher.directory.afterLateInvite(to: token, settings.missedCalls.afterLateInvite)
     }
 
     // MARK: The phone is back
 
-    /// Sends the phone an INVITE and a CANCEL for each ended call for which it was woken. The CANCEL follows the INVITE
-    /// as soon as RFC 3261 section 9.1 allows. The list of missed calls is sent immediately (R22), or waits for the
-    /// phone's response to the INVITE.
+    /// Sends the phone an INVITE and a CANCEL for each ended call for which the phone got a push.
+    ///
+    /// The CANCEL follows the INVITE as soon as RFC 3261 section 9.1 allows. The push with the list of missed calls is
+    /// sent immediately (R22), or waits for the phone's response to the INVITE.
     func sayFarewells(of calls: ShortList<EndedCall>, to device: DeviceID, now: Moment) {
         var isListDue: AddressOfRecord?
         for ended in calls where ended.until > now.instant {
@@ -208,8 +210,8 @@ extension ProxyEngine {
         }
     }
 
-    /// Handles the phone's response to an INVITE that was sent after the call's end, or the failure of that INVITE. If
-    /// a list of missed calls waited for this response, the list is sent now.
+    /// Ends an INVITE that was sent after its call's end, and sends the list of missed calls that waited for the
+    /// response.
     func farewellEnded(_ client: ClientTransactionID, now: Moment) {
         guard let farewell = sip.legs.endFarewell(client), wakes.answered(farewell.device, farewell: client) else {
             return
@@ -218,11 +220,10 @@ extension ProxyEngine {
     }
 }
 
-/// Ends a dialog with ACK and BYE if a phone has answered after the caller's end (RFC 3261 sections 13.2.2.4 and
+/// Ends a dialog with ACK and BYE if a phone has answered when no caller was left (RFC 3261 sections 13.2.2.4 and
 /// 12.2.1.1).
 extension ProxyEngine {
-    /// Ends the dialog with a phone, or with the destination of a forward, that has answered a call that an operator
-    /// ended.
+    /// Sends ACK and BYE to a phone or forward destination that answered after an operator had ended the call.
     func hangUp(
         _ branch: Int, of call: ProxiedRequest, by client: ClientTransactionID?, _ answer: SIPResponse, now: Moment
     ) {
@@ -234,8 +235,9 @@ extension ProxyEngine {
         hangUp(answered, answer, now: now)
     }
 
-    /// Answers a 2xx that came before the CANCEL was effective. No caller is left, so the daemon sends ACK and BYE
-    /// itself. A repeated 2xx gets only an ACK, because the ACK before it was lost.
+    /// Sends ACK and BYE for a 2xx that came before the CANCEL was effective, because no caller is left.
+    ///
+    /// A repeated 2xx gets only an ACK, because the earlier ACK was lost.
     func hangUp(_ answered: AnsweredINVITE, _ answer: SIPResponse, now: Moment) {
         guard let ack = sip.transactions.makeClientTransaction() else { return }
         act(.send(request(.ack, in: answered, answer, as: ack), on: answered.flow))
@@ -250,7 +252,7 @@ extension ProxyEngine {
         withTransactions { $0.start(bye, request: outgoing, on: answered.flow, now: now.instant, into: &$1) }
     }
 
-    /// Writes a request of the caller in the dialog that the 2xx made (RFC 3261 section 12.2.1.1).
+    /// Writes an ACK or BYE in the name of the caller, for the dialog that the 2xx made (RFC 3261 section 12.2.1.1).
     func request(
         _ method: Method, in answered: AnsweredINVITE, _ answer: SIPResponse, as client: ClientTransactionID
     ) -> [UInt8] {
@@ -279,8 +281,8 @@ extension ProxyEngine {
         return out
     }
 
-    /// The Record-Route values that the edges between this proxy and the phone have added: all values before the
-    /// proxy's own.
+    /// The Record-Route values of the edges between this proxy and the phone, which are all values before the proxy's
+    /// own.
     static func routesToPhone(_ answer: SIPResponse, _ identity: LocalIdentity) -> [ByteString] {
         Array(
             answer.frame.values(of: .recordRoute).prefix { value in
@@ -288,7 +290,7 @@ extension ProxyEngine {
             })
     }
 
-    /// The URI in the answer's Contact.
+    /// The URI in the Contact of a response.
     static func remoteTarget(of answer: SIPResponse) -> ByteString? {
         guard let contact = answer.frame.firstValue(of: .contact) else { return nil }
         guard let start = contact.firstIndex(of: UInt8(ascii: "<")) else {

@@ -13,14 +13,14 @@ import Telemetry
 import Timekeeping
 import Waking
 
-/// Carries out the orders that forks return.
+/// Carries out the orders that a call's ``Fork`` returns.
 extension ProxyEngine {
     func branchFailed(_ branch: Int, of call: ProxiedRequest, with status: Status, now: Moment) {
         update(call, now: now) { $0.failed(branch, with: status, response: nil) }
     }
 
-    /// Applies an event to a fork, carries out the orders that the fork returns, and reports the changes to ledger and
-    /// journal.
+    /// Applies an event to a call's fork, carries out the orders that the fork returns, and writes the changes to the
+    /// push ledger and the journal.
     func update(_ call: ProxiedRequest, now: Moment, _ event: (inout Fork) -> [Fork.Order]) {
         guard !call.isForgotten else { return }
         for order in event(&call.fork) { carryOut(order, for: call, now: now) }
@@ -49,7 +49,7 @@ extension ProxyEngine {
         case .respondInstead(of: let response, let status):
             respond(server, status, insteadOf: response, of: call, now: now)
         case .giveUp:
-            // The transaction of a request other than INVITE sends no 408, and only ends (RFC 4320 section 4.2).
+            // For a request other than INVITE, the transaction sends no 408 and only ends (RFC 4320 section 4.2).
             respond(server, .requestTimeout, [], now: now)
         case .cancel(let client, let reason):
             let reasons = reason.fields(callerReasons: call.callerReasons)
@@ -60,7 +60,7 @@ extension ProxyEngine {
         }
     }
 
-    /// Sends the caller a final response that this proxy chose.
+    /// Sends the caller a final response that this proxy itself creates.
     func respond(
         _ server: ServerTransactionID, _ status: Status, insteadOf response: SIPResponse?, of call: ProxiedRequest,
         now: Moment
@@ -72,8 +72,8 @@ extension ProxyEngine {
             ? noWakeAnswer(of: call)
             : ownAnswer(
                 status, to: incoming.request, insteadOf: response, wasWoken: call.dialogRequest?.hasWoken == true)
-        // A fork never forwards the 503 of a branch (RFC 3261 section 16.7). So this 503 is the proxy's own, because
-        // the upstream does not answer.
+        // A 503 to a phone's call is always the proxy's own, because a fork never forwards the 503 of a branch (RFC
+        // 3261 section 16.7).
         let fields = status == .serviceUnavailable && call.outgoing != nil ? own + upstreamIsAway : own
         let bytes = incoming.response(status, toTag: sip.tags.next(), fields: fields)
         respond(server, status, bytes, of: call, now: now)
@@ -87,14 +87,14 @@ extension ProxyEngine {
         respond(server, status, bytes, now: now)
     }
 
-    /// The treatment of a call to a user for which no phone wakes.
+    /// The plan for a call if no phone wakes: a final response, a redirect or a forward.
     func noWakePlan(of call: ProxiedRequest) -> NoWakePlan {
         guard let userCall = call.userCall else { return .answer(.temporarilyUnavailable) }
         return noWakePlan(for: userCall.aor, isTrusted: call.isTrusted) { revive(call)?.request }
     }
 
-    /// The treatment of an INVITE to this user for which no phone wakes. `request` returns the INVITE; most calls do
-    /// not need it.
+    /// The plan for an INVITE to this user if no phone wakes: a final response, a redirect or a forward. The closure
+    /// `request` parses the INVITE, which most plans do not need.
     func noWakePlan(
         for aor: AddressOfRecord, isTrusted: Bool, _ request: () -> SIPRequest?
     ) -> NoWakePlan {
@@ -109,20 +109,20 @@ extension ProxyEngine {
         return NoWakePlan(noWake, for: aor, circumstances)
     }
 
-    /// The final response to a call for which no phone woke, and the header fields to add.
+    /// The final response to a call for which no phone woke, and the header fields to add to the response.
     func noWakeAnswer(of call: ProxiedRequest) -> (Status, [AddedField]) {
         let plan = noWakePlan(of: call)
         if case .redirect = plan { call.saw(.redirected) }
         return (plan.status, plan.fields)
     }
 
-    /// Notes in the device's wake record that a call has stopped waiting for the device.
+    /// Notes that a call waited in vain for the device of this branch, so that later calls may wait less long for the
+    /// device.
     func missed(_ branch: Int, of call: ProxiedRequest, now: Moment) {
         if let device = call.fork.branches[branch].device { wakes.records.missed(device, now: now.instant) }
     }
 
-    /// The bytes of a response as the caller gets it; `nil` if the response has too few Vias and the request's bytes
-    /// were dropped.
+    /// The bytes of a response without this proxy's Via; `nil` if no Via of the caller is known.
     func upstream(
         _ response: SIPResponse, of call: ProxiedRequest, adding fields: [AddedField] = []
     ) -> [UInt8]? {
@@ -137,7 +137,7 @@ extension ProxyEngine {
             + response.frame.values(of: .proxyAuthenticate).map { AddedField("Proxy-Authenticate", $0) }
     }
 
-    /// Drops the pushes of ended branches. The devices of these branches no longer list the call as waiting.
+    /// Drops the pushes of a call's ended branches, and removes the call from the waiting lists of their devices.
     func releaseEnded(_ call: ProxiedRequest, now: Moment) {
         guard call.userCall != nil || call.dialogRequest != nil else { return }
         for index in call.fork.branches.indices where call.fork.branches[index].isEnded {
@@ -146,7 +146,7 @@ extension ProxyEngine {
         unlistEnded(call)
     }
 
-    /// Removes the call from the lists of waiting calls of the devices whose branches have ended.
+    /// Removes the call from the waiting list of each device whose branches have ended.
     private func unlistEnded(_ call: ProxiedRequest) {
         for index in call.fork.branches.indices {
             guard call.fork.branches[index].isEnded, call.fork.branches[index].isListed else { continue }
@@ -159,7 +159,7 @@ extension ProxyEngine {
         }
     }
 
-    /// Frees the memory that a call needs only until its final response.
+    /// Finishes a call after its final response: stops its timers, writes its log line, and frees memory.
     func finish(_ call: ProxiedRequest, now: Moment) {
         output.timers.cancel(call.stopsWaiting())
         outgoingEnded(call)
@@ -171,16 +171,11 @@ extension ProxyEngine {
 
 /// Writes the journal of active calls, so that waiting and ringing calls survive a restart of the daemon.
 ///
-/// Each entry is written before the messages and pushes that follow from it: a call before its push, an INVITE before
-/// it is sent to the phone, and the end before the caller is notified. A call stays in the journal until its caller has
-/// acknowledged the final response. For calls with a 2xx, see ``AnsweredCalls``.
+/// A change of a call is written to the journal before the messages and pushes that follow from the change are sent. A
+/// call stays in the journal until its caller has acknowledged the final response; for a 2xx, see ``AnsweredCalls``.
 extension ProxyEngine {
-    /// Writes a new call into the journal, when its devices get the INVITE or a push.
-    ///
-    /// - Parameters:
-    ///   - call: the call, which may be over already.
-    ///   - place: the index of the call's first action, where the entry is inserted.
-    ///   - now: both clocks.
+    /// Writes a new call into the journal. The journal entry is inserted at the index `place` in the engine's actions,
+    /// before the call's first message or push.
     func journalBegun(_ call: ProxiedRequest, at place: Int, now: Moment) {
         guard call.journalling != .off else { return }
         let request = call.request.unpacked(functions.packing)
@@ -192,7 +187,7 @@ extension ProxyEngine {
         for index in call.fork.branches.indices { call.fork.wasWritten(index) }
     }
 
-    /// Writes into the journal that a branch sends an INVITE.
+    /// Writes into the journal that the INVITE of a branch is sent.
     func journalSent(_ branch: Int, of call: ProxiedRequest, _ edits: RequestEdits, on flow: Flow) {
         guard call.journalling != .off else { return }
         let sent = StoredCall.SentINVITE(
@@ -200,11 +195,8 @@ extension ProxyEngine {
         note(branch, of: call, sent)
     }
 
-    /// Writes the branches of the call that have changed into the journal.
-    ///
-    /// - Parameters:
-    ///   - call: the call; ignored if the journal does not keep it.
-    ///   - place: the index among the actions where the entries are inserted; the end if `nil`.
+    /// Writes the changed branches of a call into the journal, if the journal keeps the call. The journal entries are
+    /// inserted at the index `place` in the engine's actions, or at the end if `place` is `nil`.
     func journal(_ call: ProxiedRequest, at place: Int? = nil) {
         guard call.journalling != .off else { return }
         for index in call.fork.branches.indices where call.fork.branches[index].hasNews {
@@ -227,7 +219,7 @@ extension ProxyEngine {
         act(.journal(.final(call: call.id.rawValue, bytes)))
     }
 
-    /// Writes into the journal that the caller gets a 2xx of a phone.
+    /// Notes that the caller gets a phone's 2xx, so that the journal drops the call some seconds later.
     func journalAnswer(_ response: SIPResponse, of call: ProxiedRequest, now: Moment) {
         guard call.journalling != .off else { return }
         let dialog = AnsweredCalls.dialogKey(response.callID, response.to.tag, response.cseq.number)
@@ -242,7 +234,7 @@ extension ProxyEngine {
             AnsweredCalls.dialogKey(request.callID, request.to.tag, request.cseq.number), now: now.instant)
     }
 
-    /// Keeps a call that was answered in an earlier run in the journal.
+    /// Keeps a resumed call in the journal for some seconds, because the call was answered in an earlier run.
     func keepAnswered(_ call: ProxiedRequest, now: Moment) {
         calls.answered.resume(call, now: now.instant)
         armJournal()
@@ -258,8 +250,8 @@ extension ProxyEngine {
         armJournal()
     }
 
-    /// Removes a refused call from the journal: the caller has acknowledged the final response, or the transaction has
-    /// ended without an ACK.
+    /// Removes a refused call from the journal, because its caller has sent the ACK or its transaction has ended
+    /// without an ACK.
     func journalOver(_ server: ServerTransactionID) {
         if let call = calls.call(of: server), call.journalling == .open { journalOver(call) }
     }
@@ -270,10 +262,12 @@ extension ProxyEngine {
     }
 }
 
-/// Sets the timers of a call: for its wait for a device, and for the first response to its INVITE.
+/// Sets the timers of a call: one for its wait for phones, and one for the first response to its INVITE.
 extension ProxyEngine {
-    /// Starts the timer that ends a call's wait for devices. The ring timeout is counted from the INVITE, whose Expires
-    /// may shorten it. If a phone is lost after the ring timeout, the call still waits ten seconds for it.
+    /// Starts the timer that ends a call's wait for phones: `call.ring-timeout` after the INVITE arrived, or earlier if
+    /// the INVITE has an Expires.
+    ///
+    /// A call that loses a phone after the ring timeout still waits ten seconds for that phone.
     func armHold(of call: ProxiedRequest, now: Moment) {
         guard call.deadline == .none, let userCall = call.userCall else { return }
         let end = userCall.holdUntil > now.instant ? userCall.holdUntil : now.instant + Self.returnTime
@@ -287,7 +281,7 @@ extension ProxyEngine {
         return min(settings.call.ringTimeout, .seconds(Int64(expires)))
     }
 
-    /// How long the engine waits for a first response. After this time, the flow counts as dead, or the phone as
+    /// How long the engine waits for the first response to a request before the flow counts as dead, or the phone as
     /// asleep.
     static let patience: Duration = .seconds(3)
 
@@ -296,9 +290,9 @@ extension ProxyEngine {
     }
 }
 
-/// Observes calls that phones make through the upstream.
+/// Counts and records calls that phones make through the upstream.
 extension ProxyEngine {
-    /// The Warning and Retry-After in the 503 that a phone gets while the upstream does not answer.
+    /// The Warning and Retry-After fields of the 503 that a phone gets while the upstream does not answer.
     var upstreamIsAway: [AddedField] {
         [
             .warning(399, by: identity.domains.first ?? ByteString("sippushd"), "The upstream does not answer"),
@@ -306,7 +300,8 @@ extension ProxyEngine {
         ]
     }
 
-    /// Begins a phone's call to the upstream. `earlier` is the begin of the call, if it began in an earlier run.
+    /// Begins to measure and record a phone's call to the upstream. The parameter `earlier` is the start of the call if
+    /// an earlier run of the daemon began it.
     func outgoingBegan(
         _ call: ProxiedRequest, _ incoming: IncomingRequest, _ next: RouteSet.Next, since earlier: UnixTime? = nil,
         now: Moment
@@ -324,7 +319,7 @@ extension ProxyEngine {
         output.counters.observe(.upstreamAnswer, now.instant - outgoing.since)
     }
 
-    /// Counts an outgoing call whose caller has got the final response.
+    /// Counts the result of an outgoing call, once, when its caller has got the final response.
     func outgoingEnded(_ call: ProxiedRequest) {
         guard let outgoing = call.outgoing, !outgoing.isCounted else { return }
         outgoing.counted()

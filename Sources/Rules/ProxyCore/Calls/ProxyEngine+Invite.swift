@@ -16,20 +16,21 @@ import Timekeeping
 
 /// Offers an INVITE to one of our users: each device of the user gets the INVITE or a push.
 extension ProxyEngine {
-    /// Offers an INVITE to the devices of a user: ordinary contacts get the INVITE, and sleeping devices get a push
-    /// while the INVITE is held (R11-R18). If `targets` is empty, the call is forwarded, see
-    /// ``offerToNobody(_:of:caller:now:)``.
+    /// Offers an INVITE to the devices of a user: awake devices get the INVITE, and sleeping devices get a push while
+    /// the INVITE waits (R11-R18).
+    ///
+    /// If `targets` is empty, the call is forwarded to another URI, as ``offerToNobody(_:of:caller:now:)`` has decided.
     func offer(
         _ incoming: IncomingRequest, to aor: AddressOfRecord, _ targets: [ForkTarget], caller sender: Caller,
         now: Moment
     ) {
         let request = incoming.request
-        // The key copies its texts, so that a stored call does not keep the whole message in memory.
+        // The key copies its strings, so that a stored call does not keep the whole message in memory.
         let key = UserCallKey(aor: aor, callID: request.callID, fromTag: request.from.tag ?? .empty)
         let aor = key.aor
         guard !calls.isOffered(key) else {
-            // The same INVITE arrived twice, because a proxy forked it (RFC 3261 section 8.2.2.2). The devices are
-            // being called already.
+            // A proxy forked this INVITE, and another copy is already being offered to the devices (RFC 3261 section
+            // 8.2.2.2).
             refuse(incoming, .loopDetected, because: .loop, now: now)
             return
         }
@@ -100,14 +101,14 @@ extension ProxyEngine {
             if userCall.mayPush { ask(target, now: now) }
         } else {
             sendToDevice(incoming, for: branch, of: call, to: target, now: now)
-            // If the device has several flows, `sendToDevice` has already armed this timer.
+            // For a device with several flows, `sendToDevice` has already started the timer for a missing response.
             if treatment == .ringAndWake, !registrar.bindings.hasFurtherFlows(target.binding) {
                 armSilence(of: call, now: now)
             }
         }
     }
 
-    /// The reason why a device gets no push, and the provider of its token.
+    /// Why a device gets no push, with the provider of its token, as the timeline records it.
     private func omission(
         of target: ForkTarget, _ treatment: Treatment
     ) -> (TimelineRecord.Omission, app: String) {
@@ -124,14 +125,15 @@ extension ProxyEngine {
     private enum Treatment {
         /// The device gets the INVITE immediately.
         case ring
-        /// The device gets a push, and the INVITE is held.
+        /// The device gets a push, and the INVITE waits until the device registers.
         case wake
         /// The device gets the INVITE and a push, because either may reach the phone first.
         case ringAndWake
     }
 
-    /// Decides how a device is called. A push contact gets a push, unless its phone registered within
-    /// `skip-push-within` (reading A9).
+    /// Decides whether a device gets the INVITE, a push, or both (reading A9 in docs/ECSS-10.md).
+    ///
+    /// A device that can be reached gets no push within `call.skip-push-within` of its last REGISTER.
     private func treatment(of target: ForkTarget, now: Moment) -> Treatment {
         guard target.canBeWoken else { return .ring }
         guard hop(to: target).isOpen, !target.hasFailed else { return .wake }
@@ -140,14 +142,13 @@ extension ProxyEngine {
     }
 }
 
-/// Checks the limits on held requests, and on callers who wake phones (T11).
+/// Checks the limits on waiting requests, and on callers who wake phones (T11).
 extension ProxyEngine {
-    /// Whether a request may be held until its final response, by the total limits and by the shares of its caller and
-    /// callee (T11.3).
+    /// Whether the limits leave room for another request: in total, for its caller, and for its callee (T11.3). If the
+    /// result is false, this method has answered the request.
     ///
-    /// If the request has no room, this method has answered it. If the caller's held requests exceed a limit, the
-    /// response is 503. If the callee has too many held requests, the response to an INVITE is 486, and to any other
-    /// request 480: a PBX that got 503 would no longer send calls to this proxy.
+    /// A request beyond its caller's limit gets 503. A request beyond its callee's limit gets 486 or 480, because after
+    /// a 503 a PBX would send no more calls to this proxy.
     func admits(_ incoming: IncomingRequest, from caller: Caller, to callee: AddressOfRecord?, now: Moment)
         -> Bool
     {
@@ -168,8 +169,10 @@ extension ProxyEngine {
         return false
     }
 
-    /// Whether the sender's share has room for a request that starts no call, such as a request inside a dialog. If the
-    /// result is false, this method has answered the request. Trusted peers and BYE always have room (T32.3).
+    /// Whether the sender's limit leaves room for a request that starts no call, such as a request inside a dialog. If
+    /// the result is false, this method has answered the request.
+    ///
+    /// A BYE and all requests of a trusted peer always have room (T32.3).
     func admitsBesides(_ incoming: IncomingRequest, from caller: Caller, now: Moment) -> Bool {
         guard incoming.request.method != .bye, !caller.isTrusted else { return true }
         let size = incoming.request.frame.bytes.count
@@ -181,13 +184,13 @@ extension ProxyEngine {
         return false
     }
 
-    /// The caller to whom a request without a password counts: the caller that a trusted peer names, or else the
+    /// The caller whose limits apply to a request without a password: the caller that a trusted peer names, or else the
     /// sender's address.
     func caller(of request: SIPRequest, on flow: Flow, isTrusted: Bool) -> Caller {
         isTrusted ? Caller(namedIn: request, by: flow.remote.address) : Caller(flow.remote.address)
     }
 
-    /// Whether this caller may wake phones now (T11.2). Trusted peers have no limit on pushes here: a PBX limits its
+    /// Whether this caller may wake phones now (T11.2). A trusted peer may always wake phones, because a PBX limits its
     /// own callers.
     func admitsPushes(of caller: Caller, from incoming: IncomingRequest, now: Moment) -> Bool {
         guard settings.call.pushesPerCaller > 0, !caller.isTrusted else { return true }
@@ -204,7 +207,7 @@ extension ProxyEngine {
     }
 
     /// Begins to proxy a request: keeps the request, and gives it a server transaction. If no transaction is free, this
-    /// method has answered the request and returns `nil`.
+    /// method answers the request and returns `nil`.
     func startProxying(
         _ incoming: IncomingRequest, to devices: [DeviceID?], parties: HeldShares.Parties = .nobody,
         now: Moment
@@ -219,9 +222,9 @@ extension ProxyEngine {
     }
 }
 
-/// Parses a call's kept request again.
+/// Restores the parsed request of a call from the bytes that the call has kept.
 extension ProxyEngine {
-    /// The call's request. The latest calls keep their parsed request; for other calls, the bytes are parsed again.
+    /// The request of a call, parsed again unless the call is recent and still has its parsed request.
     func revive(_ call: ProxiedRequest) -> IncomingRequest? {
         guard let request = call.recent ?? reread(call.request) else { return nil }
         let incoming = IncomingRequest(request, on: call.source, isTrusted: call.isTrusted).proved(by: call.sender)

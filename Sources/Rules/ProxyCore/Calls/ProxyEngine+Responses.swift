@@ -34,9 +34,9 @@ extension ProxyEngine {
         if let outgoing = leg.call.outgoing { noteRinging(outgoing, now: now) }
         noteReturned(leg, received.status, now: now)
         let response = stripped(received, of: leg)
-        // The topmost Via is this proxy's own, so a response must have a second one (RFC 3261 section 16.7 item 3). But
-        // some phones answer a cancelled INVITE with the Via of the proxy's CANCEL only. This final response counts,
-        // and the caller gets it with the Vias of the INVITE.
+        // A provisional response without a Via for the caller is ignored (RFC 3261 section 16.7 item 3). A final
+        // response without a Via for the caller counts, because some phones answer a cancelled INVITE with only the Via
+        // of this proxy's CANCEL.
         guard response.viaCount > 1 || response.status.isFinal else { return }
         noteForwardHeard(leg, response.status, now: now)
         let isFormer = leg.isFormer(client)
@@ -65,7 +65,8 @@ extension ProxyEngine {
         }
     }
 
-    /// Counts and logs a challenge from a peer that no phone can answer (T9.17).
+    /// Counts and logs a 401 or 407 from a peer that no phone can answer, because its realm is this daemon's own
+    /// (T9.17).
     private func noteUnanswerable(_ response: SIPResponse, of leg: BranchLeg, now: Moment) {
         output.counters.count(.challengeUnanswerable)
         guard let suppressed = access.refusals.challengedUnanswerably(now: now.instant) else { return }
@@ -86,7 +87,7 @@ extension ProxyEngine {
             ])
     }
 
-    /// Remembers which phone has answered a call, so that a later INVITE with Replaces finds the phone.
+    /// Remembers the phones of an answered call, so that a later INVITE with Replaces finds them.
     private func noteDialog(_ response: SIPResponse, _ leg: BranchLeg) {
         if let device = leg.call.fork.branches[leg.branch].addressee, let tag = response.to.tag {
             dialogs.devices.note(device, callID: response.callID, tag: tag)
@@ -109,12 +110,12 @@ extension ProxyEngine {
         return response.without(Self.privateIdentity)
     }
 
-    /// Removes P-Asserted-Identity, which `Privacy: id` keeps inside the trust domain (RFC 3325 section 7).
+    /// The filter for responses with `Privacy: id`, from which it removes P-Asserted-Identity (RFC 3325 section 7).
     private static let privateIdentity = HeaderFilter([.pAssertedIdentity], names: [])
 
     // MARK: No response
 
-    /// Handles a request to a next hop that did not respond, or could not be reached.
+    /// Handles the failure of a request: the next hop did not respond, or could not be reached.
     func legFailed(_ client: ClientTransactionID, with status: Status, now: Moment) {
         switch sip.legs[client] {
         case .branch(let leg)?: legFailed(client, leg, with: status, now: now)
@@ -150,7 +151,7 @@ extension ProxyEngine {
 
     func questionAnswered(_ question: Question, _ response: SIPResponse, of client: ClientTransactionID, now: Moment) {
         switch question {
-        // The held calls are released by `noteLife`, because this response is a sign of life on its flow.
+        // A phone's response is a sign of life on its flow, so `noteLife` releases the calls that wait for the phone.
         case .phone: if response.status.isFinal { output.counters.count(.phoneAnswered) }
         case .upstream(let place):
             if response.status.isFinal { _ = sip.legs.endQuestion(client) }
@@ -161,7 +162,8 @@ extension ProxyEngine {
         }
     }
 
-    /// Handles an OPTIONS from this proxy that got no response in time, or whose connection could not be opened.
+    /// Handles the failure of an OPTIONS from this proxy: no response came in time, or the connection could not be
+    /// opened.
     func questionFailed(_ client: ClientTransactionID, wasSent: Bool, now: Moment) {
         switch sip.legs.endQuestion(client) {
         case .upstream(let place)?: upstreamIsSilent(at: place, wasSent: wasSent, now: now)

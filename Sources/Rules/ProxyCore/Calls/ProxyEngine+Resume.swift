@@ -14,10 +14,11 @@ import Telemetry
 package import Timekeeping
 import Waking
 
-/// Continues calls of an earlier run, with their server transactions, branches, waits and pushes.
+/// Continues calls of an earlier run of the daemon: their transactions, branches, waits and pushes.
 extension ProxyEngine {
-    /// Continues a call that the journal has from an earlier run. The shell calls this method after it has restored the
-    /// bindings and before ``restored(now:)``. A call that cannot continue becomes a missed call.
+    /// Continues a call from the journal of an earlier run, or makes it a missed call if it cannot continue.
+    ///
+    /// Call this method after all bindings are restored, and before ``restored(now:)``.
     package func restore(_ stored: StoredCall, now: Moment) {
         let request = functions.reread(stored.request)
         if let request, request.method == .invite {
@@ -32,7 +33,7 @@ extension ProxyEngine {
         guard let listener = identity.listener(stored.source.listener),
             listener.transport == stored.source.transport
         else { return false }
-        // The caller's connection ended with the earlier run.
+        // The caller's flow counts as closed, because its connection ended with the earlier run.
         let incoming = IncomingRequest(request, on: stored.source.closed, isTrusted: stored.isTrusted)
             .proved(by: stored.sender)
         guard
@@ -72,8 +73,10 @@ extension ProxyEngine {
         return caller(of: request, on: stored.source, isTrusted: stored.isTrusted)
     }
 
-    /// The flow for responses until the caller connects again. For a trusted peer, the daemon opens a connection to the
-    /// address in the Via. For a phone it opens none, because the phone's Via may name any port.
+    /// The flow for a resumed call's responses until the caller connects again.
+    ///
+    /// To a trusted peer, the daemon opens a TCP connection to the port in the peer's Via. To a phone, the daemon opens
+    /// no connection, because a phone's Via may name any port.
     private func wayBack(to incoming: IncomingRequest) -> Flow {
         guard incoming.flow.transport == .tcp, incoming.isTrusted else { return incoming.responseFlow }
         let endpoint = Endpoint(incoming.flow.remote.address, incoming.request.via.port ?? 5060)
@@ -81,8 +84,8 @@ extension ProxyEngine {
         return Flow(transport: .tcp, listener: incoming.flow.listener, connection: 0, remote: endpoint)
     }
 
-    /// The binding of the phone that made the call. If this phone connects again, it gets the responses on its new
-    /// flow.
+    /// The id of the phone that made a resumed call, so that the phone gets the responses on its new flow when it
+    /// connects again.
     private func phone(of incoming: IncomingRequest) -> DeviceID? {
         guard !incoming.isTrusted, let user = identity.callingUser(of: incoming) else { return nil }
         return registrar.bindings.device(of: user) { $0.remote == incoming.flow.remote }
@@ -106,7 +109,7 @@ extension ProxyEngine {
             outgoingBegan(call, incoming, next, since: stored.receivedAt, now: now)
         }
         if !stored.final.isEmpty {
-            // The caller may not have received the final response.
+            // The final response is sent again, because the caller may not have received it.
             withTransactions {
                 $0.respond(server, status: stored.final.status, bytes: stored.final.array, now: now.instant, into: &$1)
             }
@@ -122,7 +125,7 @@ extension ProxyEngine {
         update(call, now: now) { $0.resumed() }
     }
 
-    /// Lists a resumed call under the devices that it waits for, and resumes its timeline records.
+    /// Lists a resumed call as waiting for its devices, and continues its timeline records.
     private func resume(_ userCall: UserCall, of call: ProxiedRequest, _ stored: StoredCall, now: Moment) {
         for index in call.fork.branches.indices where !call.fork.branches[index].isEnded {
             list(index, of: call)
@@ -130,8 +133,10 @@ extension ProxyEngine {
         }
     }
 
-    /// Adds a resumed call to the missed calls of its devices until it is answered, because the store has no row for an
-    /// active call. For an answered or refused call, the store already has the result.
+    /// Lists a resumed call as a missed call of its devices until it is answered, because the store has no row for an
+    /// active call.
+    ///
+    /// An answered or refused call is skipped, because the store already has its result.
     private func restoreMissedCall(_ stored: StoredCall, _ request: SIPRequest, now: Moment) {
         guard let userCall = stored.userCall, stored.final.isEmpty,
             !Fork(resuming: stored).isAnsweredOrForwarded
@@ -148,7 +153,7 @@ extension ProxyEngine {
     private func noteResumed(
         _ index: Int, of call: ProxiedRequest, _ stored: StoredCall.Branch, _ userCall: UserCall, now: Moment
     ) {
-        // A branch whose push is sent again gets a new timeline record instead.
+        // A branch whose push is sent again gets a new timeline record, so its old record is not continued.
         guard let device = stored.device, !mayPushAgain(stored, userCall) else { return }
         ledger.resumed(
             index, of: call, userCall, device, stored.code,
@@ -156,8 +161,8 @@ extension ProxyEngine {
             now: now)
     }
 
-    /// Whether a push of the earlier run is sent again, with the same code, because it may not have reached the
-    /// provider.
+    /// Whether the push of a resumed branch is sent again, with the same code, because the earlier run may not have
+    /// sent it.
     private func mayPushAgain(_ stored: StoredCall.Branch, _ userCall: UserCall) -> Bool {
         stored.stage == .waiting && stored.code != nil && !stored.wasWoken && userCall.mayPush
     }
@@ -170,18 +175,18 @@ extension ProxyEngine {
         takeUpFormer(stored, index, of: call, incoming, now: now)
         switch (stored.stage, stored.sent) {
         case (.ended, let sent?) where stored.end == .succeeded:
-            // The phone may repeat its 2xx.
+            // The transaction is resumed, because the phone may repeat its 2xx.
             take(up: sent, index, of: call, incoming, .answered, now: now)
         case (.ended, _): break
         case (.called, let sent?) where isWayOpen(sent.flow, of: call):
             take(up: sent, index, of: call, incoming, .sendingAgain, now: now)
             if call.dialogRequest != nil || call.userCall != nil { armSilence(of: call, now: now) }
         case (.called, let sent?) where goesToUpstreamByTLS(sent.flow, of: call):
-            // The server's certificate must contain the upstream's name, so this name is looked up.
+            // The upstream's name is looked up again, because the certificate of the server must contain this name.
             if let upstream = settings.upstream { lookUp(upstream, toSend: .again(sent), for: index, of: call) }
         case _ where call.fork.isClosing: branchFailed(index, of: call, with: .requestTerminated, now: now)
         case (_, let sent?):
-            // The phone may have received the INVITE, and may answer on its next connection.
+            // The transaction is resumed, because the phone may have the INVITE and may answer on its next connection.
             take(up: sent, index, of: call, incoming, .silent, now: now)
             wait(index, of: call, stored, incoming, now: now)
         case (_, nil):
@@ -190,7 +195,8 @@ extension ProxyEngine {
         }
     }
 
-    /// Resumes INVITEs that the earlier run sent on former flows of the phone. Only a 2xx to such an INVITE counts.
+    /// Resumes the transactions of INVITEs that the earlier run sent on the phone's former flows, because a late 2xx
+    /// still counts.
     private func takeUpFormer(
         _ stored: StoredCall.Branch, _ index: Int, of call: ProxiedRequest, _ incoming: IncomingRequest, now: Moment
     ) {
@@ -203,8 +209,8 @@ extension ProxyEngine {
         }
     }
 
-    /// Whether a flow of the earlier run can still be used. All connections of that run are closed. A UDP flow needs no
-    /// connection, and a flow with the connection number 0 opens a new one.
+    /// Whether the daemon can use a flow of the earlier run again: over UDP, or on a new connection (connection number
+    /// 0).
     private func isWayOpen(_ flow: Flow, of call: ProxiedRequest) -> Bool {
         !flow.transport.isReliable || flow.transport == .tcp && flow.connection == 0
             || goesToUpstreamByTLS(flow, of: call) && settings.upstream?.numeric != nil
@@ -215,7 +221,8 @@ extension ProxyEngine {
             && settings.upstream != nil
     }
 
-    /// Sends the INVITE to the upstream after a new look-up, because the earlier run sent the INVITE over TLS.
+    /// Sends a resumed INVITE again over TLS, with the server name of the new look-up, to the upstream's address of the
+    /// earlier run.
     func sendAgain(
         _ sent: StoredCall.SentINVITE, _ index: Int, of call: ProxiedRequest, _ incoming: IncomingRequest,
         to hops: [ResolvedHop], now: Moment
@@ -229,8 +236,11 @@ extension ProxyEngine {
         take(up: sent, index, of: call, incoming, .sendingAgain, now: now)
     }
 
-    /// Sends the INVITE again exactly as it was sent before. A phone that already has this INVITE repeats its last
-    /// response. A phone that never received the first INVITE treats the repeated one as new.
+    /// Resumes the client transaction of an INVITE from the earlier run; with `.sendingAgain`, the same INVITE is sent
+    /// again.
+    ///
+    /// A phone that already has the repeated INVITE repeats its last response, and any other phone treats the INVITE as
+    /// new.
     private func take(
         up sent: StoredCall.SentINVITE, _ index: Int, of call: ProxiedRequest, _ incoming: IncomingRequest,
         _ resumption: TransactionTable.Resumption, now: Moment
@@ -283,7 +293,7 @@ extension ProxyEngine {
         return incoming.request.forwarded(edits)
     }
 
-    /// The ``ForkTarget/routeHash`` of the way on which the earlier run sent the INVITE.
+    /// The ``ForkTarget/routeHash`` of the Path or flow on which the earlier run sent the INVITE.
     private func routeHash(of sent: StoredCall.SentINVITE, to branch: ForkBranch, now: Moment) -> Int {
         let target = branch.addressee.flatMap { registrar.bindings.forkTarget($0, now: now.instant) }
         if let target, !target.path.isEmpty, target.path == sent.routes { return target.routeHash }
@@ -321,7 +331,8 @@ extension ProxyEngine {
 
     // MARK: Calls to the upstream and in dialogs
 
-    /// The INVITE with its dialog, for an INVITE inside a dialog; `nil` if no push can wake its phone.
+    /// The dialog and phone of a resumed re-INVITE; `nil` if the INVITE is outside a dialog, or no push can wake its
+    /// phone.
     private func dialogRequest(_ incoming: IncomingRequest, _ stored: StoredCall, now: Moment) -> DialogRequest? {
         guard case .dialog(let pass, let next) = route(of: incoming.request),
             let request = dialogRequest(
@@ -332,7 +343,7 @@ extension ProxyEngine {
         return request
     }
 
-    /// Sends a resumed INVITE to the upstream or inside its dialog, on the same route as a new INVITE.
+    /// Sends a resumed INVITE to the upstream or inside its dialog, routed like a new INVITE.
     private func goOn(_ call: ProxiedRequest, _ stored: StoredCall.Branch, _ incoming: IncomingRequest, now: Moment) {
         switch (route(of: incoming.request), call.dialogRequest) {
         case (.dialog, let request?):
@@ -356,7 +367,7 @@ extension ProxyEngine {
 }
 
 extension ByteString {
-    /// The status code in the bytes of a response that the daemon has written.
+    /// The status code of a response that the daemon has written, read from the response's bytes.
     fileprivate var status: Status {
         count > 12 ? Status(code: self[8..<11].decimal(as: UInt16.self) ?? 500) : .serverError
     }

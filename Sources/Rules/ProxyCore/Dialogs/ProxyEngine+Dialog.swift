@@ -14,8 +14,8 @@ import Telemetry
 package import Timekeeping
 import Waking
 
-/// Handles requests inside dialogs that began through this proxy. Each request is sent only from one side of its dialog
-/// to the other (T20).
+/// Handles requests inside dialogs that began through this proxy: a request goes only from one side of its dialog to
+/// the other (T20).
 extension ProxyEngine {
     func dialogRequestReceived(_ incoming: IncomingRequest, _ pass: DialogPass, _ next: RouteSet.Next, now: Moment) {
         guard isAlive(pass, now: now) else {
@@ -24,8 +24,8 @@ extension ProxyEngine {
         }
         guard admits(incoming, pass, now: now) else { return }
         if let breach = breach(of: incoming, pass) {
-            // The sender has proved its identity, so a server transaction begins. Without this transaction, the ACK of
-            // the refusal would be sent to the other side.
+            // The refusal needs a server transaction to receive the ACK, which would otherwise be sent to the other
+            // side of the dialog.
             guard let incoming = startTransaction(incoming, now: now) else { return }
             return refuse(incoming, by: breach, now: now)
         }
@@ -48,8 +48,7 @@ extension ProxyEngine {
         forward(incoming, from: caller, next, on: hop, pass, now: now)
     }
 
-    /// The caller to whose share of the limits a request inside a dialog counts: the user on the side that sent the
-    /// request.
+    /// The caller whose limits apply to a request inside a dialog: the user on the sending side.
     func caller(of incoming: IncomingRequest, _ pass: DialogPass) -> Caller {
         if case .phone(let device) = pass.sender.party, let aor = registrar.bindings.binding(device)?.aor {
             return Caller(user: aor)
@@ -57,15 +56,15 @@ extension ProxyEngine {
         return caller(of: incoming.request, on: incoming.flow, isTrusted: incoming.isTrusted || pass.isFromPeer)
     }
 
-    /// Why a phone may not send this request inside its dialog; `nil` if it may.
+    /// The rule that a phone's request inside a dialog breaks; `nil` if the phone may send the request.
     private func breach(of incoming: IncomingRequest, _ pass: DialogPass) -> RequestRules.Breach? {
         guard !pass.isFromPeer else { return nil }
         if !keepsItsName(incoming, pass) { return .otherName }
         return incoming.isTrusted ? nil : RequestRules.insideDialogs(incoming.request)
     }
 
-    /// Routes an ACK for a 2xx like other requests, but without a transaction (RFC 3261 sections 16.10 and 17). Where
-    /// another request would be refused, the ACK is dropped.
+    /// Forwards the ACK of a 2xx without a transaction, and drops it where another request would be refused (RFC 3261
+    /// sections 16.10 and 17).
     func ackReceived(_ incoming: IncomingRequest, now: Moment) {
         let request = incoming.request
         guard request.maxForwards != 0,
@@ -76,7 +75,7 @@ extension ProxyEngine {
             let listener = identity.listener(flow.listener),
             let number = sip.transactions.makeClientTransaction()
         else { return }
-        // The transaction id makes the Via unique. No transaction begins with this id.
+        // The transaction id is used only to make the Via unique, because an ACK has no client transaction.
         defer { sip.transactions.discard(number) }
         var edits = RequestEdits(
             requestURI: withoutGRUU(next, pass, now: now).requestURI.text,
@@ -118,12 +117,13 @@ extension ProxyEngine {
     }
 }
 
-/// Wakes phones that fall asleep inside a dialog (RFC 8599 section 6). A request for a sleeping phone sends a push, and
-/// waits until the phone registers.
+/// Wakes phones that fall asleep inside a dialog (RFC 8599 section 6): a request waits until a push has made its phone
+/// register.
 ///
-/// The proxy's own dialog token names the phone, so the phone need not write `pn-purr` into its Contact.
+/// A phone need not write `pn-purr` into its Contact, because the dialog token in this proxy's Record-Route names the
+/// phone.
 extension ProxyEngine {
-    /// The request with its dialog, if it is for a phone that a push can wake; otherwise `nil`.
+    /// The request's dialog and phone, if a push can wake that phone; otherwise `nil`.
     func dialogRequest(
         _ incoming: IncomingRequest, _ pass: DialogPass, _ next: RouteSet.Next, from caller: Caller
     ) -> DialogRequest? {
@@ -135,7 +135,7 @@ extension ProxyEngine {
             isBye: incoming.request.method == .bye)
     }
 
-    /// Sends a request to the phone on the other side of its dialog, or wakes the phone.
+    /// Sends a request to the phone on the other side of its dialog, and wakes the phone if it sleeps.
     func sendInDialog(_ incoming: IncomingRequest, _ request: DialogRequest, now: Moment) {
         if let refusal = refusal(of: request) {
             output.counters.count(.shareUsedUp)
@@ -151,8 +151,9 @@ extension ProxyEngine {
         send(incoming, request, of: call, now: now)
     }
 
-    /// The status to refuse a request with, if too many requests wait for its phone; otherwise `nil`. Without this
-    /// limit, a peer in a dialog could fill the memory and leave no room for others (T27.2, T32.3). A BYE always has
+    /// The status that refuses a request because too many requests wait for its phone; `nil` if the request has room.
+    ///
+    /// Without a limit on waiting requests, one peer in a dialog could fill the memory (T27.2, T32.3). A BYE always has
     /// room, but only one BYE of each side of a dialog may wait.
     private func refusal(of request: DialogRequest) -> Status? {
         var taken = FairShare.Taken(all: 0, untrusted: 0, own: 0)
@@ -172,14 +173,8 @@ extension ProxyEngine {
         return share.refusal(beside: taken, isTrusted: request.caller.isTrusted) == nil ? nil : .serviceUnavailable
     }
 
-    /// Sends the request on the phone's flow, or lets it wait for the phone.
-    ///
-    /// - Parameters:
-    ///   - incoming: the request to send.
-    ///   - request: the dialog, phone and caller of the request.
-    ///   - call: the call to which the request belongs.
-    ///   - code: the code of a push that an earlier run may have sent for the request.
-    ///   - now: both clocks.
+    /// Sends a request inside a dialog on its phone's flow, or lets the request wait for the phone. The parameter
+    /// `code` is the code of a push that an earlier run may have sent for the request.
     func send(
         _ incoming: IncomingRequest, _ request: DialogRequest, of call: ProxiedRequest, again code: PushCode? = nil,
         now: Moment
@@ -203,7 +198,7 @@ extension ProxyEngine {
         transmit(incoming, edits, for: 0, of: call, on: flow, device: nil, alternatives: [], now: now)
     }
 
-    /// Sends the request on the present flow of its phone, which has registered.
+    /// Sends a request that waited inside its dialog, on the flow with which its phone has registered.
     func deliver(_ request: DialogRequest, of call: ProxiedRequest, to target: ForkTarget, now: Moment) {
         let flow = target.path.isEmpty ? target.flow : dialogHop(request.pass, request.next, now: now)
         guard let flow, let incoming = revive(call) else {
@@ -217,10 +212,10 @@ extension ProxyEngine {
 
     // MARK: Waiting
 
-    /// Handles the end of the connection on which a request inside a dialog was sent.
+    /// Handles the end of a connection: a request inside a dialog is sent on its phone's new flow, or waits for the
+    /// phone.
     ///
-    /// - Returns: true if the request now waits for its phone. False if the request is not inside a dialog, no longer
-    ///   waits for an answer, or is for a phone that cannot be woken.
+    /// - Returns: false if the request is outside a dialog, has already ended, or has a phone that cannot be woken.
     func dialogFlowClosed(_ client: ClientTransactionID, _ leg: BranchLeg, now: Moment) -> Bool {
         guard let request = leg.call.dialogRequest, leg.call.fork.acceptsBranches,
             leg.call.fork.branches[leg.branch].isUnderWay(by: client),
@@ -236,7 +231,8 @@ extension ProxyEngine {
         return true
     }
 
-    /// Lets the request wait for a phone that has no flow. The wait ends when the sender's transaction ends (RFC 4320).
+    /// Lets a request inside a dialog wait until its phone registers, and no longer than its sender's transaction lasts
+    /// (RFC 4320).
     private func waitInDialog(
         _ call: ProxiedRequest, _ request: DialogRequest, again code: PushCode? = nil, now: Moment
     ) {
@@ -254,15 +250,15 @@ extension ProxyEngine {
         wakeInDialog(target, call, request, again: code, now: now)
     }
 
-    /// Sends one silent push for a request, if the limit for notifications allows it. `old` is the code of a push that
-    /// an earlier run may have sent.
+    /// Sends one silent push that wakes a phone for a request inside a dialog, if the limit on notifications allows it.
+    /// The parameter `old` is the code of a push that an earlier run may have sent for the request.
     func wakeInDialog(
         _ target: ForkTarget, _ call: ProxiedRequest, _ request: DialogRequest, again old: PushCode? = nil, now: Moment
     ) {
         guard !request.hasWoken, let token = target.pushToken, let aor = registrar.bindings.binding(target.binding)?.aor
         else { return }
         request.wokePhone()
-        // One push is enough for several requests: a phone that registers gets all requests that wait.
+        // One push is enough for several waiting requests, because a phone that registers gets all of them.
         let others = wakes.calls(of: request.device)
         guard !others.contains(where: { $0 !== call && $0.dialogRequest?.hasWoken == true }) else { return }
         guard old != nil || mayNotify(target.id, for: request.caller, now: now) else {

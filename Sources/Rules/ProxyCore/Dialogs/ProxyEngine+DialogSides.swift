@@ -10,12 +10,13 @@ import SIPGrammar
 import SIPTransactions
 import Timekeeping
 
-/// Identifies the two sides of a dialog, and checks that a request comes from the side that its tag names (T20.2,
+/// Identifies the two sides of a dialog, and checks that a request comes from the side that its From tag names (T20.2,
 /// T20.4).
 extension ProxyEngine {
     // MARK: When the dialog is made
 
-    /// Makes the sealed dialog token for our Record-Route.
+    /// Makes the sealed token for this proxy's Record-Route, by which the proxy recognises later requests of the
+    /// dialog.
     func dialogToken(_ incoming: IncomingRequest, to flow: Flow, device: DeviceID?, now: Moment) -> [UInt8] {
         let callee = device.map { DialogSide(.phone($0), on: flow) } ?? DialogSide(.upstream, on: flow)
         let caller = callersSide(incoming)
@@ -36,14 +37,13 @@ extension ProxyEngine {
         return DialogSide(.caller(incoming.sender.map { hash(of: $0) } ?? 0), on: incoming.flow)
     }
 
-    /// The binding of the phone that makes the call. If the phone moves during the call, its new flow is found by this
-    /// binding.
+    /// The id of the calling phone, by which the phone's new flow is found if the phone moves during the call.
     func callersBinding(_ incoming: IncomingRequest) -> DeviceID? {
         identity.callingUser(of: incoming).flatMap { aor in registrar.bindings.device(of: aor) { $0 == incoming.flow } }
     }
 
-    /// A 48-bit hash of an AOR, which stands for the user in a dialog token. The hash is cryptographic and the token is
-    /// sealed, so nobody can choose a user name with the hash of another user.
+    /// A 48-bit hash of an AOR, which stands for the user in a dialog token. Nobody can choose a user name with another
+    /// user's hash, because the hash is cryptographic and the token is sealed.
     private func hash(of aor: AddressOfRecord) -> UInt64 {
         var text = aor.user.array
         text.append("@")
@@ -54,8 +54,8 @@ extension ProxyEngine {
 
     // MARK: When it is used
 
-    /// Whether a request inside a dialog may pass. If the result is false, this method has answered the request: with
-    /// 407 if a password can prove the sender, otherwise with 403.
+    /// Whether a request inside a dialog comes from the side of the dialog that its From tag names. If the result is
+    /// false, this method has answered the request: with 407 if a password can prove the sender, otherwise with 403.
     func admits(_ incoming: IncomingRequest, _ pass: DialogPass, now: Moment) -> Bool {
         if isAtHome(incoming.flow, pass, now: now) { return true }
         guard settings.authenticates, let owner = owner(of: pass.sender, asking: incoming) else {
@@ -84,7 +84,7 @@ extension ProxyEngine {
         return false
     }
 
-    /// Whether a request came on a flow that is known to belong to its side of the dialog.
+    /// Whether the flow is known to belong to the side of the dialog that sent the request.
     func isAtHome(_ flow: Flow, _ pass: DialogPass, now: Moment) -> Bool {
         let side = pass.sender
         switch side.party {
@@ -94,9 +94,11 @@ extension ProxyEngine {
             if isSame(flow, side.flow) || isProved(flow, pass) { return true }
             guard let present = registrar.bindings.flow(of: id) else { return false }
             if isSame(flow, present) { return true }
-            // A trusted edge vouches for the phone behind it, from whatever port the edge sends.
+            // A request from a phone behind a trusted edge may come from any trusted address, because an edge vouches
+            // for its phones.
             if isTrusted(present) { return isTrusted(flow) }
-            // If the user of this side is registered on another flow, the user has shown the password on that flow.
+            // A request may come on any flow that the phone's user has registered, because the user has shown the
+            // password on that flow.
             guard let binding = registrar.bindings.binding(id) else { return false }
             return registrar.bindings.bindings(for: binding.aor, now: now.instant).contains { isSame(flow, $0.flow) }
         case .caller: return isSame(flow, side.flow) || isProved(flow, pass)
@@ -107,8 +109,8 @@ extension ProxyEngine {
         dialogs.provedPlaces[pass].map { isSame(flow, $0) } ?? false
     }
 
-    /// Whether two flows are the same: over UDP, the same remote endpoint; otherwise, the same open connection. The
-    /// daemon never reuses a connection number.
+    /// Whether two flows are the same: the same remote endpoint over UDP, or the same open connection otherwise. Equal
+    /// connection numbers mean the same connection, because the daemon never reuses a number.
     func isSame(_ flow: Flow, _ other: Flow) -> Bool {
         guard flow.transport == other.transport, flow.remote == other.remote else { return false }
         return !flow.transport.isReliable || (flow.isConnection && flow.connection == other.connection)
@@ -116,8 +118,8 @@ extension ProxyEngine {
 
     // MARK: The name in From
 
-    /// Whether From has the sender's name from the beginning of the dialog (T20.7), or names the user that the sender
-    /// has registered.
+    /// Whether From has the sender's name from the start of the dialog, or names the user that the sender has
+    /// registered (T20.7).
     ///
     /// A BYE, PRACK, ACK or CANCEL passes with any From, because a phone does not show the From of these requests.
     func keepsItsName(_ incoming: IncomingRequest, _ pass: DialogPass) -> Bool {
@@ -127,7 +129,7 @@ extension ProxyEngine {
         guard !pass.isFromCaller, case .phone(let id) = pass.sender.party,
             let home = identity.home(of: request.from.uri)
         else { return false }
-        // The INVITE called the callee by another name, but the callee writes its own name into From (RFC 4916).
+        // A callee may write its own name into From, even if the INVITE called it by another name (RFC 4916).
         return registrar.bindings.binding(id)?.aor == AddressOfRecord(request.from.uri, home: home)
     }
 
@@ -138,8 +140,8 @@ extension ProxyEngine {
         }
     }
 
-    /// The index in From at which the forwarded value begins. The value is 0 for the whole From. If the callee has
-    /// changed its display name since the dialog began, the index is after that name, which is cut off (T20.7).
+    /// The index in From at which the forwarded value begins: 0, or the index after a display name that the callee has
+    /// changed since the dialog began (T20.7).
     func fromStart(of request: SIPRequest) -> Int {
         guard request.to.tag != nil, request.from.displayName != nil, Self.showsName(request.method),
             case .dialog(let pass, _) = route(of: request), !pass.isFromCaller, !pass.isFromPeer,
@@ -150,7 +152,7 @@ extension ProxyEngine {
 
     // MARK: The trusted side
 
-    /// Whether the flow's remote endpoint is trusted or is the upstream.
+    /// Whether the flow's remote endpoint is a trusted peer or the upstream.
     func isPeer(_ flow: Flow) -> Bool {
         isTrusted(flow) || network.upstream.isSource(flow.remote, settings)
     }
@@ -183,7 +185,7 @@ extension ProxyEngine {
 
 /// Finds the flow on which a request inside a dialog is sent.
 extension ProxyEngine {
-    /// The flow to the receiver of a request inside a dialog; `nil` if no such flow exists now.
+    /// The flow to the receiver of a request inside a dialog; `nil` if the receiver cannot be reached now.
     func dialogHop(_ pass: DialogPass, _ next: RouteSet.Next, now: Moment) -> Flow? {
         guard let flow = dialogFlow(pass, next, now: now), flow.transport.isSecure || !next.isSecure else { return nil }
         return flow
@@ -197,17 +199,19 @@ extension ProxyEngine {
                 return isTrusted(flow) ? place(next, insteadOf: flow, pass, now: now) : flow
             }
             let present = registrar.bindings.flow(of: binding)
-            // The binding's present flow shows whether the connection of the dialog has ended in the meantime.
+            // The connection on which the dialog began is not used if the phone's binding shows that the connection has
+            // closed.
             let first = present == side.flow.closed ? nil : side.flow
             guard let flow = [present, first].lazy.compactMap({ $0 }).first(where: { leadsToPhone($0) }) else {
                 return returnFlow(to: binding, now: now)
             }
-            // For a phone behind a trusted edge, the edge's Contact or Record-Route says where the phone is.
+            // A request to a phone behind a trusted edge is sent to the address in the edge's Contact or Record-Route.
             return isTrusted(flow) ? place(next, insteadOf: flow, pass, now: now) : flow
         case .caller: return leadsToPhone(side.flow) ? side.flow : nil
         case .peer, .upstream:
             if let place = place(next, insteadOf: side.flow, pass, now: now), !place.isClosed { return named(place) }
-            // The connection of this side ended with an earlier run of the program.
+            // No flow to this side of the dialog is left after a restart, so a new connection to the upstream is
+            // opened.
             guard let (transport, endpoint) = settings.upstream?.numeric,
                 let listener = identity.listener(for: transport, to: endpoint.address, preferring: nil)
             else { return nil }
@@ -215,8 +219,8 @@ extension ProxyEngine {
         }
     }
 
-    /// The flow on which to reach a phone that has several flows: the flow on which the dialog was made while it
-    /// exists, otherwise the best flow that leads to the phone.
+    /// The flow to a phone that has several flows: the flow on which the dialog began, or else the best flow that is
+    /// usable.
     func bestFlow(of binding: DeviceID, for first: Flow, now: Moment) -> Flow? {
         let flows = registrar.bindings.flows(of: binding, now: now.instant).compactMap {
             registrar.bindings.flow(of: $0)
@@ -224,8 +228,8 @@ extension ProxyEngine {
         return flows.contains(first) ? first : flows.first { leadsToPhone($0) }
     }
 
-    /// Adds the upstream's host name to a flow that leads to the upstream. The host name is needed to check the
-    /// upstream's certificate, and a dialog token has only the address.
+    /// Adds the upstream's host name to a TLS flow to the upstream, because a dialog token has only the address and the
+    /// certificate check needs the name.
     func named(_ flow: Flow) -> Flow {
         guard flow.transport == .tls, !flow.isConnection, network.upstream.places.contains(flow.remote) else {
             return flow
@@ -235,8 +239,7 @@ extension ProxyEngine {
             server: network.upstream.server)
     }
 
-    /// The flow on which the proxy calls back a registered phone without pushes, after the phone's connection has ended
-    /// (T9.2).
+    /// The flow for a new connection to a phone without push token, after the phone's own connection has ended (T9.2).
     func returnFlow(to binding: DeviceID, now: Moment) -> Flow? {
         guard let target = registrar.bindings.forkTarget(binding, now: now.instant),
             case .connection(let place) = hop(to: target),
@@ -246,21 +249,19 @@ extension ProxyEngine {
         return Flow(transport: place.transport, listener: listener.number, connection: 0, remote: place.endpoint)
     }
 
-    /// Whether the proxy may send on this flow to a phone. The proxy never opens a connection to the source address of
-    /// a phone, because nobody listens there.
+    /// Whether the proxy may send on this flow to a phone: over UDP, or on an open connection. The proxy never opens a
+    /// connection to a phone's source address, because nobody listens there.
     func leadsToPhone(_ flow: Flow) -> Bool { !flow.transport.isReliable || flow.isConnection }
 
-    /// The flow to the address that a peer names in Contact or Record-Route for its requests inside the dialog. The
-    /// proxy uses this address only if it is trusted and is not this proxy. Otherwise, and for host names, the proxy
-    /// uses the address from which the dialog came.
+    /// The flow to the address that a peer names in Contact or Record-Route, if that address is numeric and trusted;
+    /// otherwise `flow`, on which the dialog began.
     ///
-    /// The transport is the one in the peer's URI. If the URI names no transport, a peer that came over a connection is
-    /// reached over a connection.
+    /// If the peer's URI names no transport, a peer that came over TCP is reached over TCP.
     func place(_ next: RouteSet.Next, insteadOf flow: Flow, _ pass: DialogPass, now: Moment) -> Flow? {
         guard let hop = NextHop(next.target)?.staying(on: flow.transport), let (named, endpoint) = hop.numeric else {
             return flow
         }
-        // An ACK cannot be retried by its sender. Therefore UDP is preferred if a TCP connection failed lately.
+        // UDP is used if TCP to this address failed lately, because the sender of an ACK cannot retry it.
         let isRefused = named == .tcp && network.lookups.withoutTCP.contains(endpoint, now: now.instant)
         let transport = isRefused && hop.transport == .tcp ? .udp : named
         guard isTrusted(endpoint), transport != flow.transport || endpoint != flow.remote,
@@ -271,8 +272,8 @@ extension ProxyEngine {
         return Flow(transport: transport, listener: listener.number, connection: 0, remote: endpoint)
     }
 
-    /// Whether a large request to a peer may be sent over TCP: yes, unless the peer asked for UDP. A phone is reached
-    /// only on its own flow, so the value is false for phones.
+    /// Whether a request that is too large for UDP may be sent over TCP: never to phones, and to peers unless the
+    /// peer's URI or the settings name a transport.
     func mayUseTCP(_ pass: DialogPass, _ next: RouteSet.Next) -> Bool {
         switch pass.receiver.party {
         case .phone, .caller: false
@@ -280,8 +281,8 @@ extension ProxyEngine {
         }
     }
 
-    /// The UDP hop to try when a TCP connection to a peer fails (RFC 3261 section 18.1.1). UDP is tried if the dialog
-    /// began over UDP, or if the peer's URI names no transport.
+    /// The UDP hop to try if a TCP connection to a peer fails (RFC 3261 section 18.1.1): only if the dialog began over
+    /// UDP, or the peer's URI names no transport.
     func insteadOfConnection(_ hop: Flow, _ pass: DialogPass, _ next: RouteSet.Next) -> [ResolvedHop] {
         let side = pass.receiver
         guard hop.transport == .tcp, !hop.isConnection, side.party == .peer || side.party == .upstream else {
@@ -292,8 +293,8 @@ extension ProxyEngine {
         return [ResolvedHop(transport: .udp, endpoint: hop.remote, isFixed: true)]
     }
 
-    /// Whether a phone's Route or Request-URI may name this port of a trusted host. Only SIP's ports and the ports in
-    /// the settings are allowed (T9.4).
+    /// Whether a phone's Route or Request-URI may name this port of a trusted host: only 5060, 5061 and the ports of
+    /// configured peers (T9.4).
     func isKnownPort(_ endpoint: Endpoint) -> Bool {
         if endpoint.port == 5060 || endpoint.port == 5061 { return true }
         if let (_, upstream) = settings.upstream?.numeric, upstream == endpoint { return true }
@@ -301,16 +302,17 @@ extension ProxyEngine {
     }
 }
 
-/// Reads our token in the Route of a request inside a dialog.
+/// Reads this proxy's dialog token in the Route of a request.
 extension ProxyEngine {
-    /// Whether the Route of a request has our dialog token, a forged token or none, and where the request goes next.
+    /// Whether the Route of a request has this proxy's dialog token, a forged token or none, and where the request goes
+    /// next.
     func route(of request: SIPRequest) -> RouteSet.Kind {
         RouteSet.preprocess(request, identity: identity) { pass($0, of: request) }
     }
 
-    /// Opens the token for the request that brings it; `nil` if the token is not ours, or was made for another call.
+    /// Opens the dialog token of a request; `nil` if the token is not this proxy's, or was made for another call.
     func pass(_ text: ByteString, of request: SIPRequest) -> DialogPass? {
-        // Outside a dialog, the token has no effect, no matter who sends the token (T20.3).
+        // The token in a request without a To tag has no effect, no matter who sends the request (T20.3).
         guard let toTag = request.to.tag, !toTag.isEmpty else { return nil }
         let fromTag = request.from.tag ?? .empty
         if let opened = functions.seal.open(text, request.callID, fromTag) {
@@ -329,7 +331,7 @@ extension ProxyEngine {
         now.date <= dialogs.renewals.end(of: pass.digest, made: pass.token.made, lifetime: settings.call.dialogLifetime)
     }
 
-    /// Extends the life of a dialog: a request in the second half of its life gives the dialog a full new life.
+    /// Restarts the lifetime of a dialog if less than half of the lifetime is left.
     func renew(_ pass: DialogPass, now: Moment) {
         let lifetime = settings.call.dialogLifetime
         let end = dialogs.renewals.end(of: pass.digest, made: pass.token.made, lifetime: lifetime)

@@ -14,19 +14,19 @@ package import Timekeeping
 extension ProxyEngine {
     // MARK: Measurements
 
-    /// Notes how long a message waited between its arrival at the machine and its reading.
+    /// Notes how long a message waited in the kernel before the daemon read it.
     package func looked(after wait: Duration, now: Instant) { access.admission.looked(after: wait, now: now) }
 
     /// Notes that the kernel dropped messages because the daemon did not read them in time.
     package func messagesLost(now: Instant) { access.admission.lost(now: now) }
 
-    /// Notes how long the store took to persist changes after their commit was ordered.
+    /// Notes how long the store took to commit changes to disk.
     package func stored(after wait: Duration, now: Instant) { access.admission.stored(after: wait, now: now) }
 
     // MARK: Decisions
 
-    /// Decides whether an HTTP request is refused because of the load. Returns the Retry-After in seconds, or `nil` if
-    /// the request is served.
+    /// The Retry-After in seconds for an HTTP request that is refused because of overload; `nil` if the request is
+    /// served.
     package func refusesService(now: Instant) -> Int? {
         guard access.admission.isUnderPressure else { return nil }
         let lot = UInt32(truncatingIfNeeded: functions.random())
@@ -35,8 +35,8 @@ extension ProxyEngine {
         return Self.retryTime(lot)
     }
 
-    /// Refuses a request without a transaction, if the load demands it. If the result is true, this method has refused
-    /// the request. The caller of this method checks ``isUnderPressure`` first.
+    /// Refuses a request statelessly if an overload demands it, and returns whether the request was refused. Call this
+    /// method only if ``isUnderPressure`` is true.
     func isRefusedForLoad(_ incoming: IncomingRequest, now: Moment) -> Bool {
         let request = incoming.request
         guard let kind = kind(of: request) else { return false }
@@ -52,8 +52,7 @@ extension ProxyEngine {
         return true
     }
 
-    /// Whether the load is so high that any kind of work is refused. If false, the shell parses messages without a
-    /// check.
+    /// Whether the daemon now refuses some requests because of overload.
     package var isUnderPressure: Bool { access.admission.isUnderPressure }
 
     /// The response that refuses an unparsed REGISTER from UDP; `nil` if the REGISTER is admitted and must be parsed.
@@ -71,8 +70,8 @@ extension ProxyEngine {
         return glance.refusal(in: bytes, retryAfter: Self.retryTime(high), tag: high, source: source)
     }
 
-    /// The number that decides whether a request is refused: a hash of its Call-ID and the time. A REGISTER is checked
-    /// before and after it is parsed, and has the same number in both checks.
+    /// A hash of the Call-ID and the time, which decides whether a request is refused during an overload. A REGISTER
+    /// gets the same hash before and after it is parsed, so that both checks decide alike.
     private static func lot(of callID: ByteString, now: Instant) -> UInt64 {
         var hasher = Hasher()
         callID.hash(into: &hasher)
@@ -80,7 +79,7 @@ extension ProxyEngine {
         return UInt64(bitPattern: Int64(hasher.finalize()))
     }
 
-    /// The kind of work that a request causes; `nil` for a request that is never refused because of the load.
+    /// The kind of work that a request causes; `nil` for a request that is never refused because of overload.
     private func kind(of request: SIPRequest) -> Admission.Kind? {
         switch request.method {
         case .invite: request.to.tag == nil ? .newCall : nil
@@ -91,7 +90,8 @@ extension ProxyEngine {
 
     private func kind(ofRegisterFor uri: SIPURI) -> Admission.Kind? {
         guard let home = identity.home(of: uri), let aor = AddressOfRecord(uri, home: home) else { return .newDevice }
-        // A call waits for a phone of this user, and the REGISTER may come from this phone.
+        // A REGISTER is not refused while a call to its user waits, because it may come from the phone that the call
+        // waits for.
         if calls.shares[callee: aor.shareNumber].calls > 0 { return nil }
         return registrar.bindings.isKnown(aor) ? .refresh : .newDevice
     }
@@ -108,7 +108,7 @@ extension ProxyEngine {
         log.warning("the daemon is overloaded and refuses new requests", [.duration: .duration(access.admission.limit)])
     }
 
-    /// Logs the end of an overload, when no request is refused any more.
+    /// Logs the end of an overload if it has ended; otherwise checks again after two seconds.
     func reliefDue(now: Instant) {
         switch access.admission.mayBeRelieved(at: output.counters[.rejectedOverload], now: now) {
         case .notBegun: break
@@ -120,7 +120,7 @@ extension ProxyEngine {
         }
     }
 
-    /// The minimum time between the log lines for the start and the end of an overload, so that a short overload does
-    /// not fill the log.
+    /// The shortest time between the log lines about the start and the end of an overload, so that short overloads do
+    /// not flood the log.
     private static let shortestOverload: Duration = .seconds(2)
 }

@@ -14,14 +14,15 @@ import Telemetry
 import Timekeeping
 import Waking
 
-/// Delivers requests outside dialogs, other than INVITE, to our users' phones, awake or asleep (RFC 8599 section
-/// 5.6.2).
+/// Delivers MESSAGE and other requests outside dialogs, except INVITE, to our users' phones, and wakes sleeping phones
+/// (RFC 8599 section 5.6.2).
 ///
 /// A phone that can be reached gets its messages immediately, one after the other. A phone that sleeps or does not
-/// answer is woken by one push for all its messages, and gets them in order when it registers. The sender gets the
-/// phone's response, or 480 before its transaction times out (RFC 4320), or 202 when the message is stored.
+/// answer is woken by one push for all its messages, and gets them in order when it registers. The sender of a message
+/// gets the phone's response, or 480 before its transaction times out (RFC 4320), or 202 when the message is stored.
 extension ProxyEngine {
-    /// Handles a request for one of our users.
+    /// Handles a MESSAGE or similar request for one of our users: sends it to the user's awake phones, and keeps it for
+    /// the sleeping ones.
     func messageReceived(
         _ incoming: IncomingRequest, to aor: AddressOfRecord, _ targets: [ForkTarget], caller: Caller, now: Moment
     ) {
@@ -70,15 +71,15 @@ extension ProxyEngine {
         }
     }
 
-    /// Whether a phone with a UDP contact may be unreachable, because it registered some time ago and has sent nothing
-    /// lately. If the result is true, a push wakes the phone while the proxy also tries to send the request.
+    /// Whether a phone on UDP may be unreachable, because it registered some time ago and has sent nothing lately. A
+    /// phone that may be unreachable gets the request and a push at the same time.
     private func mayBeGone(_ target: ForkTarget, now: Moment) -> Bool {
         target.canBeWoken && !target.flow.transport.isReliable && target.path.isEmpty && !isTrusted(target.flow)
             && now.date - target.registeredAt >= settings.call.skipPushWithin && !network.flows.isLive(target, now: now)
     }
 
-    /// The sender to whose limits a request counts (T25.2), in the form that the store uses. For a PBX, it is the
-    /// caller that the PBX names.
+    /// The sender whose limits apply to a message (T25.2): the caller that a PBX names, the authenticated user, or the
+    /// source address.
     private static func account(of incoming: IncomingRequest) -> ByteString {
         if incoming.isTrusted { return CallerIdentity(incoming.request, format: .uri).number }
         if let user = incoming.sender { return ByteString("\(user)") }
@@ -102,8 +103,8 @@ extension ProxyEngine {
 
     // MARK: Waiting
 
-    /// Handles the timer of a message: its phones are silent, its sender must get a response, or its row in the store
-    /// has expired.
+    /// Handles the timer of a message: its phones have not answered, its sender must get a response, or the stored
+    /// message has expired.
     func messageDue(_ id: UInt64, now: Moment) {
         guard let message = messages[id] else { return }
         _ = message.stopsWaiting()
@@ -115,10 +116,11 @@ extension ProxyEngine {
         }
     }
 
-    /// Handles phones that got a message and have not answered: they count as asleep. A phone that got the message a
-    /// moment ago, on another of its flows, has more time to answer.
+    /// Handles phones that have not answered a message: they count as asleep. A phone that was tried on another of its
+    /// flows a moment ago has more time to answer.
     private func phonesAreSilent(_ message: HeldMessage, now: Moment) {
-        // A woken phone needs time to register, so tries on the phone's other flows must end before that time begins.
+        // The tries on a phone's other flows end ten seconds before the message's deadline, so that a woken phone has
+        // time to register.
         let spare = message.holdUntil - now.instant - Self.wakingTakes
         var next: Instant?
         for recipient in message.recipients {
@@ -142,7 +144,7 @@ extension ProxyEngine {
 
     private static let wakingTakes: Duration = .seconds(10)
 
-    /// Ends a message that no phone has accepted in time.
+    /// Gives up a message that no phone has accepted in time: the sender gets a phone's refusal, or 480.
     func giveUp(_ message: HeldMessage, now: Moment) {
         let devices = message.recipients.map(\.device)
         if message.server != nil { output.counters.count(.messageGivenUp) }
@@ -153,7 +155,8 @@ extension ProxyEngine {
 
     // MARK: The store
 
-    /// Handles the result of a commit: the store has persisted a message, or has failed to persist it.
+    /// Handles the result of a message's commit: the sender gets 202 if the message is on disk, and 503 if the commit
+    /// failed.
     func messageCommitted(_ ticket: CommitTicket, succeeded: Bool, now: Moment) {
         guard let message = messages.committed(ticket, succeeded: succeeded) else { return }
         guard messages[message.id] != nil else { return answerRefusal(of: message, now: now) }
@@ -172,8 +175,8 @@ extension ProxyEngine {
         arm(message, at: now.instant + (message.expiresAt - now.date))
     }
 
-    /// Lets messages in the store wait again after a start. If the push for a phone may have been lost with the earlier
-    /// run, the phone is woken.
+    /// Restores the stored messages after a restart, so that they wait for their phones again. A phone gets a new push
+    /// for a message younger than one minute, because the restart may have lost the first push.
     func restoreMessages(now: Moment) {
         for row in messages.takeStored() {
             guard row.expiresAt > now.date, let request = functions.reread(row.request) else {
@@ -200,7 +203,7 @@ extension ProxyEngine {
         }
     }
 
-    /// The caller to whose share a stored message of an earlier run counts.
+    /// The caller whose limits apply to a stored message of an earlier run.
     private func caller(of row: StoredMessage, _ request: SIPRequest) -> Caller {
         guard !isTrusted(row.source), let user = AddressOfRecord(uriText: ByteString("sip:\(row.sender)")),
             row.sender.contains(UInt8(ascii: "@"))
@@ -225,8 +228,8 @@ extension ProxyEngine {
         sendToDevice(incoming, for: 0, of: call, to: target, now: now)
     }
 
-    /// Handles the end of a delivery, as the order of its fork says: the delivery succeeded, was refused, or must be
-    /// retried later.
+    /// Handles the end of an attempt to deliver a message: the phone accepted or refused it, or must get it again
+    /// later.
     func deliveryEnded(_ ended: EndedDelivery, now: Moment) {
         let (delivery, call, order) = (ended.delivery, ended.call, ended.order)
         guard let message = messages[delivery.message], let recipient = message.recipient(delivery.device),
@@ -278,13 +281,14 @@ extension ProxyEngine {
 
     private func refused(_ message: HeldMessage, _ response: SIPResponse, by device: DeviceID, now: Moment) {
         messages.refused(message, by: response)
-        // A 6xx of one phone declines for all phones of its user (RFC 3261 section 16.7).
+        // A 6xx from one phone refuses the message for all phones of the user (RFC 3261 section 16.7).
         if response.status.statusClass == 6, message.keeping == .passing { answerRefusal(of: message, now: now) }
         close(message, for: device, now: now)
         sendNext(to: device, of: message.aor, now: now)
     }
 
-    /// Handles a failed delivery to a phone that sleeps although it seemed awake, or that was removed.
+    /// Handles a failed delivery: the phone counts as asleep and gets the message later, or never if it was removed or
+    /// has failed too often.
     private func cameBack(_ message: HeldMessage, from device: DeviceID, isSilent: Bool, now: Moment) {
         let isEnough = messages.came(back: message, from: device)
         guard !isEnough, let target = registrar.bindings.forkTarget(device, now: now.instant), target.canBeWoken
@@ -308,8 +312,7 @@ extension ProxyEngine {
 
     // MARK: Devices that come and go
 
-    /// Sends a device the messages that wait for it. The device has registered, or has shown life on its registered
-    /// flow.
+    /// Sends a device its waiting messages, because the device has registered or has shown life on its registered flow.
     func messagesReturn(to device: DeviceID, of aor: AddressOfRecord, now: Moment) {
         guard let target = registrar.bindings.forkTarget(device, now: now.instant), hop(to: target).isOpen else {
             return
@@ -317,8 +320,8 @@ extension ProxyEngine {
         let wasAsleep = wakes.messagesGo(to: device)
         var changes = messages.returned(device, of: aor, isPush: target.canBeWoken)
         if !target.canBeWoken, registrar.bindings.hasReportedDevice(aor) {
-            // A reported device may be the same phone: its push token came over HTTP, and the phone registers without a
-            // token.
+            // A phone that registers without push token takes over the messages for a device that an app reported over
+            // HTTP, because both may be the same phone.
             changes += messages.takenOver(by: device, of: aor) { reported in
                 registrar.bindings.forkTarget(reported, now: now.instant)?.isReachable == false
             }
@@ -333,7 +336,7 @@ extension ProxyEngine {
         sendNext(to: device, of: aor, now: now)
     }
 
-    /// Handles the removal of a device. A message for only this device is refused, or kept for the next device that
+    /// Handles the removal of a device: a message for this device alone is refused, or kept for the next device that
     /// registers.
     func messagesLose(_ device: DeviceID, of aor: AddressOfRecord, now: Moment) {
         for message in messages.queue(of: aor) { lose(message, device, now: now) }

@@ -14,8 +14,7 @@ import Telemetry
 import Timekeeping
 import Waking
 
-/// Handles a message that waits: its timer, the push for its phones, its row in the store, the response to its sender,
-/// and its end.
+/// Handles messages that wait for phones: their timers, pushes, storage, responses to the senders, and their end.
 extension ProxyEngine {
     /// Wakes the phones of a message, and stores the message or lets it wait until a phone registers.
     func waitForPhones(_ message: HeldMessage, now: Moment) {
@@ -35,13 +34,13 @@ extension ProxyEngine {
         message.waits(until: output.timers.schedule(.messageDue(message.id), at: instant))
     }
 
-    /// Notes that the device did not accept a message, so that it gets no message before it registers again.
+    /// Notes that the device sleeps, so that it gets no message before it registers or shows life.
     func fellAsleep(_ device: DeviceID, of aor: AddressOfRecord) {
         wakes.fellAsleep(device)
         messages.fellAsleep(device, of: aor)
     }
 
-    /// Notes that the device no longer counts as asleep, if no message waits for it any more.
+    /// Notes that the device no longer counts as asleep, if no further message waits for the device.
     func letGo(_ device: DeviceID, of aor: AddressOfRecord) {
         if !wakes.isEmpty, !messages.hasMessage(for: device, of: aor) { wakes.messagesGo(to: device) }
     }
@@ -70,7 +69,7 @@ extension ProxyEngine {
         notify(words, ledger.newCode(), by: token, target, of: message.aor, as: .message, now: now)
     }
 
-    /// Handles the provider's final outcome for a push about messages.
+    /// Handles the final outcome of a push about messages: if the push failed, unstored messages end for this device.
     func messagePushFinished(_ push: AskedPush, _ outcome: PushOutcome, now: Moment) {
         guard !outcome.isAccepted else { return }
         wakes.wakeFailed(push.device)
@@ -82,7 +81,7 @@ extension ProxyEngine {
 
     // MARK: The store
 
-    /// Stores a message. Its sender gets 202 when the message is on disk.
+    /// Orders the store to keep a message, whose sender gets 202 when the message is on disk.
     func store(_ message: HeldMessage, now: Moment) {
         if let deadline = message.stopsWaiting() { output.timers.cancel(deadline) }
         let isDated = functions.reread(message.request)?.frame.contains(.date) ?? true
@@ -91,8 +90,8 @@ extension ProxyEngine {
         act(.commit([.message(.insert(message.row))], ticket))
     }
 
-    /// Adds a Date header field to a request. A phone that gets the message days later can show when it was sent (RFC
-    /// 3428 section 9).
+    /// Adds a Date to a MESSAGE, so that a phone that gets the MESSAGE days later can show when it was sent (RFC 3428
+    /// section 9).
     private static func dated(_ request: ByteString, _ date: UnixTime) -> ByteString {
         guard let end = request.firstIndex(of: UInt8(ascii: "\n")) else { return request }
         var out: [UInt8] = []
@@ -112,7 +111,7 @@ extension ProxyEngine {
         respond(server, status, incoming.response(status, toTag: sip.tags.next(), fields: fields), now: now)
     }
 
-    /// Sends the message's sender the refusal of a phone, or 480.
+    /// Sends the sender of a message the refusal that came from a phone, or else 480.
     func answerRefusal(of message: HeldMessage, now: Moment) {
         if let refusal = message.refusal {
             relayToSender(refusal, of: message, now: now)
@@ -135,7 +134,7 @@ extension ProxyEngine {
 
     // MARK: The end
 
-    /// Ends a message for one device, which has got the message or will not get it.
+    /// Ends a message for one device, because the device got the message or will never get it.
     func close(_ message: HeldMessage, for device: DeviceID, now: Moment) {
         messages.done(message, with: device)
         letGo(device, of: message.aor)

@@ -35,8 +35,8 @@ extension ProxyEngine {
         return Diversions(incoming.request.frame).comesBack(to: aor)
     }
 
-    /// Prepares a new call for the case that no phone wakes. The fork is told whether it may forward the call, and a
-    /// timer ends the wait as early as the phones' wake records allow.
+    /// Prepares a new call for the case that no phone wakes: decides whether it may be forwarded, and sets a timer that
+    /// may end its wait early.
     func noWakeBegan(_ call: ProxiedRequest, now: Moment) {
         let noWake = settings.call.noWake
         guard !noWake.isUsual, let userCall = call.userCall, !call.isForgotten else { return }
@@ -51,7 +51,7 @@ extension ProxyEngine {
 
     // MARK: A forward
 
-    /// Forwards a call for which no phone has registered: the INVITE is sent through the upstream to the URI in the
+    /// Forwards a call for which no phone has registered: sends the INVITE through the upstream to the URI in the
     /// settings.
     func forward(_ call: ProxiedRequest, now: Moment) {
         guard case .forward(let uri, _) = noWakePlan(of: call), let upstream = settings.upstream,
@@ -77,7 +77,7 @@ extension ProxyEngine {
         journal(call)
     }
 
-    /// Adds a Diversion header field before the existing ones, because the first field names the mailbox (RFC 5806
+    /// Adds a Diversion header field above the existing ones, because the topmost field names the mailbox (RFC 5806
     /// section 4.1).
     func addDiversion(_ edits: inout RequestEdits, _ incoming: IncomingRequest, of userCall: UserCall) {
         let earlier = incoming.request.frame.values(of: .diversion).map { AddedField("Diversion", $0) }
@@ -85,8 +85,8 @@ extension ProxyEngine {
         edits.added += [Diversions.field(for: userCall.aor)] + earlier
     }
 
-    /// Handles a response from the destination of a forward. If the destination rings or has answered, the call stops
-    /// waiting for the phones.
+    /// Handles a response from the destination of a forward: if the destination rings or has answered, the call stops
+    /// waiting for phones.
     func noteForwardHeard(_ leg: BranchLeg, _ status: Status, now: Moment) {
         let call = leg.call
         guard call.fork.isForwardPending, call.fork.isForward(leg.branch), (180..<300).contains(status.code) else {
@@ -100,8 +100,8 @@ extension ProxyEngine {
         }
     }
 
-    /// Resumes a forward that an earlier run began. The destination of a resumed forward gets as much time to ring as
-    /// in a new forward. A call that was not forwarded yet may be forwarded at the end of its wait.
+    /// Resumes a forward that an earlier run of the daemon began. The destination of a resumed forward gets as much
+    /// time to ring as in a new forward.
     func forwardResumed(_ call: ProxiedRequest, now: Moment) {
         guard call.fork.isForwardPending else {
             guard !settings.call.noWake.isUsual, !call.fork.hasForward, call.userCall != nil else { return }
@@ -114,12 +114,12 @@ extension ProxyEngine {
         )
     }
 
-    /// Cancels the forward of a call, if its destination does not ring yet, because a phone has registered.
+    /// Cancels the forward of a call because a phone has registered, unless the forward's destination rings already.
     func withdrawForward(of call: ProxiedRequest, now: Moment) {
         if call.fork.isForwardPending { update(call, now: now) { $0.forwardWithdrawn() } }
     }
 
-    /// Ends a forward whose destination neither rings nor answers in time.
+    /// Ends a forward whose destination has neither rung nor answered in time.
     func forwardTimedOut(_ call: ProxiedRequest, now: Moment) {
         for branch in call.fork.branches.indices where call.fork.branches[branch].isWaiting {
             missed(branch, of: call, now: now)
@@ -130,8 +130,8 @@ extension ProxyEngine {
 
     // MARK: 180 after the push
 
-    /// Handles a provider's acceptance of a push for the call: the settings may demand a 180 to the caller, and the
-    /// device's wake record counts the push.
+    /// Handles the acceptance of a call's push by its provider: sends the caller 180 if the settings demand it, and
+    /// counts the push in the record of the device's wakes.
     func pushAccepted(_ branch: Int, of call: ProxiedRequest, now: Moment) {
         let noWake = settings.call.noWake
         guard !noWake.isUsual, let userCall = call.userCall, call.fork.acceptsBranches,
@@ -144,8 +144,8 @@ extension ProxyEngine {
         if wakes.records.bound(of: device) == .notWaited { endWait(branch, of: call, now: now) }
     }
 
-    /// Sends the caller 180 because a push was accepted, although no phone rings yet. If the caller requires reliable
-    /// provisional responses, no 180 is sent, because no dialog exists in which a PRACK could come.
+    /// Sends the caller 180 because a push was accepted, although no phone rings yet. A caller that requires `100rel`
+    /// gets no 180, because there is no dialog yet in which its PRACK could come.
     private func ringForPush(_ call: ProxiedRequest, now: Moment) {
         guard !call.marks.contains(.rungForPush), !call.fork.branches.contains(where: \.deviceKnows),
             let server = call.server, let incoming = revive(call), !requiresReliability(incoming.request)
@@ -162,8 +162,8 @@ extension ProxyEngine {
 
     // MARK: Phones' own records
 
-    /// Notes in the wake record that a phone is awake, because it has responded to a branch. A 408, 430 or 503 proves
-    /// nothing, because an edge may have sent it.
+    /// Notes that a phone is awake, because a response came from the phone. A 408, 430 or 503 does not count as a sign
+    /// that the phone is awake, because an edge may have sent it.
     func noteReturned(_ leg: BranchLeg, _ status: Status, now: Moment) {
         guard status != .requestTimeout, status != .flowFailed, status != .serviceUnavailable,
             let device = leg.call.fork.branches[leg.branch].device
@@ -178,20 +178,21 @@ extension ProxyEngine {
         _ = output.timers.schedule(.wakeBound(place: call.place, call.id), at: max(first, now.instant))
     }
 
-    /// The time at which the wait for a branch ends, according to its device's wake record; `nil` if the record sets no
-    /// limit.
+    /// The time at which a branch stops waiting for its phone, according to the phone's earlier wakes; `nil` if they
+    /// set no limit.
     private func wakeBound(_ branch: ForkBranch, _ userCall: UserCall, now: Moment) -> Instant? {
         guard branch.isWaiting, !branch.hasMoved, let device = branch.device else { return nil }
         let began = now.instant + (userCall.receivedAt - now.date)
         return switch wakes.records.bound(of: device) {
         case .none: nil
         case .after(let duration): began + duration
-        // The wait is long enough to send the push, so that the phone can still show that it wakes.
+        // A call waits a few seconds even for a phone that never wakes, so that a push is sent and the phone can show
+        // that it wakes.
         case .notWaited: began + WakeRecords.shortest
         }
     }
 
-    /// Ends the wait for phones whose wake records say that the call need not wait any longer.
+    /// Ends the wait for each phone whose earlier wakes show that the call need not wait any longer.
     func wakeBoundReached(_ call: ProxiedRequest, now: Moment) {
         guard let userCall = call.userCall, call.fork.acceptsBranches, !call.fork.isForwardPending else { return }
         for branch in call.fork.branches.indices {
@@ -207,7 +208,7 @@ extension ProxyEngine {
     private func endWait(_ branch: Int, of call: ProxiedRequest, now: Moment) {
         guard call.fork.branches[branch].isWaiting else { return }
         call.saw(.timeOver)
-        // The branch keeps waiting for its phone until the destination of the forward rings.
+        // The call is forwarded, but the branch keeps waiting for its phone until the destination of the forward rings.
         if call.fork.forwardsAfter(branch) { return update(call, now: now) { $0.waitIsOver(branch) } }
         output.counters.count(.heldTimedOut)
         let isNotWaited = call.fork.branches[branch].device.map { wakes.records.bound(of: $0) } == .notWaited

@@ -18,23 +18,20 @@ import Waking
 
 /// Answers operators' queries, and carries out their commands.
 extension ProxyEngine {
-    /// All calls that are held or ring, oldest first.
+    /// All calls to our users that wait for a phone or ring, oldest first.
     package var heldCalls: [StoredCall] { heldCalls(after: .beginning, limit: .max).elements }
 
-    /// One page of the calls that are held or ring, oldest first. The whole list may have hundreds of thousands of
-    /// calls. For a page, the ids of all calls are compared, but only the calls on the page are copied.
+    /// One page of the calls that wait for a phone or ring, oldest first; there may be hundreds of thousands of calls.
     ///
-    /// - Parameters:
-    ///   - cursor: `next` of the previous page.
-    ///   - limit: the maximum number of calls on the page. A page may have fewer calls although more calls follow.
-    /// - Returns: the page.
+    /// The parameter `cursor` is `next` of the previous page. A page may have fewer than `limit` calls although more
+    /// calls follow.
     package func heldCalls(after cursor: PageCursor, limit: Int) -> Page<StoredCall> {
         let page = calls.page(after: cursor.number, limit: limit)
         let last = page.count == limit ? page.last?.id.rawValue : nil
         return Page(page.compactMap(StoredCall.init), next: last.map { PageCursor($0) })
     }
 
-    /// The calls that are held or ring for one user, or with one Call-ID.
+    /// The calls to one user, or with one Call-ID, that wait for a phone or ring.
     package func heldCalls(of aor: AddressOfRecord?, orOf callID: ByteString) -> [StoredCall] {
         heldCalls { key, _ in key.aor == aor || key.callID == callID }
     }
@@ -43,23 +40,18 @@ extension ProxyEngine {
         calls.offered(where: isAsked).compactMap(StoredCall.init).sorted { $0.id < $1.id }
     }
 
-    /// The held or ringing calls that an operator names by a text: the call's id, its ``CallRef``, or its Call-ID.
-    ///
-    /// - Returns: the calls. A Call-ID may name several calls, if the INVITE was offered to several users.
+    /// The waiting or ringing calls with this id, ``CallRef`` or Call-ID: several calls if one INVITE was offered to
+    /// several users.
     package func heldCalls(named text: String) -> [StoredCall] {
         if let id = UInt64(text), let call = calls[ForkID(id)].flatMap(StoredCall.init) { return [call] }
         let (callID, ref) = (ByteString(text), CallRef(text))
         return heldCalls { key, call in key.callID == callID || (ref != nil && call.userCall?.ref == ref) }
     }
 
-    /// Ends a held or ringing call for an operator. The call becomes a missed call for devices that did not learn of
-    /// it.
+    /// Ends a waiting or ringing call for an operator, and returns whether the call existed.
     ///
-    /// - Parameters:
-    ///   - id: see ``StoredCall/id``.
-    ///   - status: the final response to the caller: 480, 486, 600 or 603.
-    ///   - now: the time by both clocks.
-    /// - Returns: whether the call existed.
+    /// The call becomes a missed call for devices that did not learn about the call. The caller gets `status`, which is
+    /// 480, 486, 600 or 603.
     func end(_ id: UInt64, with status: Status, now: Moment) -> Bool {
         guard let call = calls[ForkID(id)], StoredCall(call) != nil else { return false }
         update(call, now: now) { $0.endedByOperator(with: status) }
@@ -72,7 +64,7 @@ extension ProxyEngine {
     /// Begins the shutdown of the daemon: new calls get 503 from now on, and all other requests are served.
     package func drainBegins() { access.admission.drainBegins() }
 
-    /// The devices of a user to which a call would be sent if it arrived now.
+    /// The devices to which a call to this user would be sent if it arrived now.
     package func targets(of aor: AddressOfRecord, now: Moment) -> [ForkTarget] {
         registrar.bindings.forkTargets(for: aor, now: now.instant)
     }
@@ -82,16 +74,15 @@ extension ProxyEngine {
 
     package var isDraining: Bool { access.admission.isDraining }
 
-    /// The providers that are switched on.
+    /// The push providers that are switched on.
     package var enabledProviders: Set<PushProvider> { registrar.enabledProviders }
 
-    /// Adds a user to the directory. The caller of this method must persist the user first.
+    /// Adds a user to the engine's user directory, after the user was written to the store.
     package func userAdded(_ user: DigestUser) { registrar.users.add(user) }
 
     package func userRemoved(name: ByteString, realm: ByteString) { registrar.users.remove(name: name, realm: realm) }
 
-    /// Applies changed settings that may change at run time. The caller of this method has checked that no other
-    /// setting has changed.
+    /// Applies changed settings; only settings that may change at run time may differ from the old ones.
     package func settingsChanged(_ changed: ProxySettings) {
         if settings.call.ringLiveFlowWithin != changed.call.ringLiveFlowWithin {
             network.flows.watchActivity(changed)
@@ -108,10 +99,10 @@ extension ProxyEngine {
         if !changed.call.noWake.learns { wakes.records.forgetAll() }
     }
 
-    /// Whether a device is awake or asleep, as operators see it.
+    /// Whether a device is awake or asleep, as shown to operators.
     package enum DeviceState: String, Sendable {
         case awake, asleep
-        /// The device registered over UDP, so nobody knows whether it still listens.
+        /// The device registered over UDP, so the daemon cannot know whether the device still listens.
         case unknown
     }
 
@@ -121,7 +112,7 @@ extension ProxyEngine {
     }
 }
 
-/// Finds devices by their push tokens. Tokens have no index, because calls never look up a device by its token.
+/// Finds devices by their push tokens, which takes a search through all bindings because tokens have no index.
 extension ProxyEngine {
     /// A device that was found by its token.
     package struct FoundDevice: Hashable, Sendable {
@@ -131,7 +122,7 @@ extension ProxyEngine {
         package let registeredAt: UnixTime
     }
 
-    /// The name of the app that the settings assign to a push token.
+    /// The name of the app to which the settings assign a push token.
     package func appName(of token: PushToken) -> String? {
         let apps = ledger.dispatcher.directory
         return apps.app(for: token).flatMap { apps[$0]?.name }
@@ -147,13 +138,11 @@ extension ProxyEngine {
         return FoundDevice(id: id, token: token, registeredAt: target.registeredAt)
     }
 
-    /// One step of the search for devices with certain push tokens. The steps let the engine serve calls in between.
+    /// One step of a search for devices with certain push tokens.
     ///
-    /// - Parameters:
-    ///   - providers: the providers whose devices are searched.
-    ///   - words: for each token, a part of the token that needs no escapes in a URI; upper and lower case are equal.
-    ///   - cursor: where this step begins.
-    ///   - limit: the work of this step, see ``BindingTable/forEachDevice(of:with:from:limit:_:)``.
+    /// The parameter `words` has a part of each token that needs no escapes in a URI; upper and lower case are equal.
+    /// The parameter `limit` is the work of this step, see ``BindingTable/forEachDevice(of:with:from:limit:_:)``.
+    ///
     /// - Returns: the candidate devices, and where the next step begins; `nil` after the last step.
     package func devices(
         of providers: Set<PushProvider>, with words: [[UInt8]], from cursor: BindingCursor, limit: Int
@@ -169,14 +158,11 @@ extension ProxyEngine {
     }
 }
 
-/// Answers queries of the HTTP services by which apps report devices.
+/// Answers queries of the HTTP service through which apps report devices.
 extension ProxyEngine {
-    /// The AOR of a user in one of our domains.
+    /// The AOR of a user in one of this daemon's domains; `nil` if the domain is not one of them or the user is empty.
     ///
-    /// - Parameters:
-    ///   - user: the user part, without percent-escapes.
-    ///   - domain: the domain; `nil` for our first domain.
-    /// - Returns: the AOR; `nil` if the domain is not ours or the user is empty.
+    /// The parameter `user` has no percent-escapes, and a missing `domain` means the daemon's first domain.
     package func aor(of user: ByteString, in domain: ByteString?) -> AddressOfRecord? {
         let host = (domain ?? identity.domains.first ?? .empty).lowercased()
         return !user.isEmpty && identity.domains.contains(host) ? AddressOfRecord(user: user, host: host) : nil
@@ -184,7 +170,7 @@ extension ProxyEngine {
 
 }
 
-/// Gives read access to the tables of the engine's parts. Only the part that owns a table changes it.
+/// Gives read access to the tables of the registrar and of the push ledger.
 extension ProxyEngine {
     package var bindings: BindingTable { _read { yield registrar.bindings } }
     package var users: UserDirectory { _read { yield registrar.users } }
@@ -195,10 +181,10 @@ extension ProxyEngine {
 
 /// Lists the messages that wait for phones, for operators.
 extension ProxyEngine {
-    /// The waiting messages of one user, oldest first.
+    /// The messages that wait for phones of one user, oldest first.
     package func waitingMessages(of aor: AddressOfRecord) -> [StoredMessage] { messages.queue(of: aor).map(\.row) }
 
-    /// One page of the waiting messages of all users, oldest first.
+    /// One page of the messages that wait for phones of any user, oldest first.
     package func waitingMessages(after cursor: PageCursor, limit: Int) -> Page<StoredMessage> {
         let page = messages.page(after: cursor.number, limit: limit).map(\.row)
         return Page(page, next: page.count == limit ? page.last.map { PageCursor($0.id) } : nil)
@@ -209,7 +195,7 @@ extension ProxyEngine {
 
 /// Reports the engine's counters and table sizes, for operators.
 extension ProxyEngine {
-    /// The counters, and the current sizes of the tables. All sizes are known without a search.
+    /// The engine's counters and the current sizes of its tables, which are all known without a search.
     package var figures: CounterSet {
         var figures = counters
         figures.set(.bindings, to: registrar.bindings.count)
@@ -242,7 +228,7 @@ extension ProxyEngine {
         figures.set(.userSourcesAway, to: cache.awayCount)
     }
 
-    /// The report about each app's pushes, in the order of the settings.
+    /// A report about the pushes of each app, in the order of the apps in the settings.
     package var pushReports: [(app: PushApp, report: PushAppReport)] { ledger.dispatcher.reports }
 
     func count(_ verdict: DigestAuthenticator.Verdict) {

@@ -8,9 +8,9 @@ import Registration
 import Telemetry
 import Timekeeping
 
-/// Switches push providers on, off or to a pause, as an operator orders.
+/// Switches push providers on or off, or pauses them, as an operator has ordered.
 extension ProxyEngine {
-    /// The providers for which the settings have credentials, whether switched on or off.
+    /// The push providers for which the settings have credentials, whether switched on or off.
     package var configuredProviders: Set<PushProvider> { settings.configuredProviders }
 
     package func state(of provider: PushProvider) -> ProviderState {
@@ -30,8 +30,8 @@ extension ProxyEngine {
         return troubles.isEmpty ? nil : troubles.joined(separator: "; ")
     }
 
-    /// Sets the state of a provider, as an operator has ordered (R8c, R9). The caller of this method must persist the
-    /// state first.
+    /// Switches a push provider on or off, or pauses it (R8c, R9); the caller of this method must store the new state
+    /// first.
     func switchProvider(_ provider: PushProvider, to state: ProviderState, now: Moment) {
         let former = self.state(of: provider)
         guard settings.configuredProviders.contains(provider), former != state else { return }
@@ -53,8 +53,8 @@ extension ProxyEngine {
         forget(ended, of: provider, now: now)
     }
 
-    /// Removes contacts because their provider was switched off. Each removed contact leaves a timeline record, which
-    /// says why the user has no device.
+    /// Removes contacts because their provider was switched off, and writes a timeline record for each, which says why
+    /// the user has no device.
     private func forget(_ ended: [BindingTable.Ended], of provider: PushProvider, now: Moment) {
         guard !ended.isEmpty else { return }
         act(.record(ended.map { .binding(.delete($0.id)) }))
@@ -67,13 +67,13 @@ extension ProxyEngine {
         for binding in ended { deviceRemoved(binding.id, of: binding.aor, because: .providerOff, now: now) }
     }
 
-    /// The maximum number of timeline records that one switch writes, so that it does not displace the records of
-    /// calls.
+    /// The maximum number of timeline records about one switched-off provider, so that records of calls are not
+    /// displaced.
     private static let mostRecords = 100_000
 }
 
 extension TimelineRecord {
-    /// The record of a contact that ended because its provider was switched off.
+    /// The timeline record of a contact that was removed because its push provider was switched off.
     fileprivate init(contact: DeviceID, of aor: AddressOfRecord, _ provider: PushProvider, at date: UnixTime) {
         self.init(
             id: .absent, kind: .contact, user: aor.user, host: aor.host, device: contact, callRef: nil, callID: .empty,

@@ -6,21 +6,20 @@ package import Registration
 import SIPGrammar
 package import Timekeeping
 
-/// The recipient of a notification.
+/// A user or device to which an application server sends a notification.
 package enum NotificationRecipient: Hashable, Sendable {
     /// All devices of a user.
     case user(AddressOfRecord)
     case device(DeviceID)
 }
 
-/// The result of an application server's order for a notification.
+/// The result of an application server's order to send a notification.
 package struct NotificationReceipt: Hashable, Sendable {
-    /// The code of the order's pushes. All pushes of one order have the same code, because the same text is sent to
-    /// many devices.
+    /// The code that all pushes of the order share, because the same text is sent to many devices.
     package let code: PushCode
-    /// The number of pushes that are sent to providers.
+    /// The number of pushes that the order sends to providers.
     package var sent = 0
-    /// Why devices get no push: one reason for each such device.
+    /// The reason for each device that gets no push.
     package var skipped: [TimelineRecord.Omission] = []
     /// The recipients of the order that have no device here.
     package var absent: [NotificationRecipient] = []
@@ -30,25 +29,18 @@ package struct NotificationReceipt: Hashable, Sendable {
 
 /// Why an order for a notification was refused for all its devices.
 package enum NotificationRefusal: Error, Hashable, Sendable {
-    /// A provider does not accept the content of the notification. The associated text explains why.
+    /// A provider does not accept the content of the notification, for the reason in the associated text.
     case payload(String)
     /// The push queue has no room for all pushes of the order.
     case noRoom
 }
 
-/// Sends notifications: pushes that announce no call. No request is held for them, and only their sender waits for the
-/// result.
+/// Sends notifications: pushes that announce no call.
 extension ProxyEngine {
-    /// Sends a notification, as an application server has ordered, to all recipients that can get it. If the provider
-    /// of one device would refuse the content, no device gets the notification. A restart of the daemon loses pushes
-    /// that were not sent yet.
+    /// Sends a notification, as an application server has ordered, to all recipients that can get it.
     ///
-    /// - Parameters:
-    ///   - notification: the content.
-    ///   - recipients: the users and devices that get the notification.
-    ///   - now: both clocks.
-    /// - Returns: how many pushes are sent, and which recipients get none.
-    /// - Throws: the reason why no device gets the notification.
+    /// If the provider of one device would refuse the content, no device gets the notification, and this method throws
+    /// the reason. A restart of the daemon loses notifications that were not sent yet.
     package func notificationOrdered(
         _ notification: PushNotification, for recipients: [NotificationRecipient], now: Moment
     ) throws(NotificationRefusal) -> NotificationReceipt {
@@ -110,8 +102,8 @@ extension ProxyEngine {
         }
     }
 
-    /// Whether the limits allow a push to a device for something other than a call. For an application server, `caller`
-    /// is `nil`.
+    /// Whether the limits allow a push to a device for something other than a call; `caller` is `nil` if no SIP request
+    /// causes the push.
     func mayNotify(_ device: DeviceID, for caller: Caller?, now: Moment) -> Bool {
         ledger.limits.mayNotify(device, for: caller, now: now.instant)
     }
@@ -123,7 +115,7 @@ extension ProxyEngine {
         PushRequest(
             id: id, code: code, device: target.id, token: token,
             message: .notification(notification), badge: notification.badge ?? badge,
-            // Even a push that the provider must not store needs some time to be sent.
+            // Each push has at least 30 seconds to be sent, even if the provider must not store the push.
             deadline: max(notification.expiresAt, now.date + Self.shortestTry))
     }
 

@@ -44,14 +44,14 @@ extension ProxyEngine {
         guard !noteToken(outcome, of: push.device, aor: push.aor, now: now), !outcome.isAccepted else { return }
         // If the provider is paused, the call waits for the phone without a push.
         guard !push.isPaused else { return }
-        // A phone whose flow was lost a moment ago may register again without a push.
+        // A phone whose flow was lost a moment ago may register again without a push, so its branch keeps waiting.
         guard call.fork.branches[branch].isWaiting, !call.fork.branches[branch].hasMoved else { return }
         ledger.ended(branch, of: call, .pushFailed, now: now, into: &output.actions)
         branchFailed(branch, of: call, with: .temporarilyUnavailable, now: now)
     }
 
-    /// Handles the outcome of a push that was dropped: its call ended, or continued without the push, before the
-    /// provider answered.
+    /// Handles the outcome of a push that was dropped, because its call ended or continued before the provider
+    /// answered.
     private func droppedPushFinished(_ push: AskedPush, _ outcome: PushOutcome, now: Moment) {
         guard !noteToken(dated(outcome, by: push), of: push.device, aor: push.aor, now: now), outcome.isAccepted else {
             return
@@ -60,8 +60,8 @@ extension ProxyEngine {
         if let end = push.end { tell(end, to: push.device, of: push.aor, now: now) }
     }
 
-    /// Adds a time of death to the outcome of a dead token, if the provider gave none: the time at which the call
-    /// arrived. A phone that registered after this time keeps its contact.
+    /// Counts a token that died at an unknown time as dead since the call arrived, so that a phone that registered
+    /// later keeps its contact.
     private func dated(_ outcome: PushOutcome, by push: AskedPush) -> PushOutcome {
         guard outcome == .tokenDead(since: nil), case .call(let call, _) = push.purpose, let userCall = call.userCall
         else {
@@ -81,8 +81,8 @@ extension ProxyEngine {
 
     // MARK: Tokens
 
-    /// Removes the device or changes its token, as the outcome demands. Returns true if the device was removed because
-    /// its token is dead.
+    /// Removes the device if its push token is dead, or replaces the token if the provider named a new one; returns
+    /// true if the device was removed.
     private func noteToken(_ outcome: PushOutcome, of device: DeviceID, aor: AddressOfRecord, now: Moment) -> Bool {
         switch outcome {
         case .tokenDead(let since):
@@ -114,50 +114,48 @@ extension ProxyEngine {
     package enum MarkPlace: Hashable, Sendable {
         /// The report is not stored, because the device is unknown.
         case unknownDevice
-        /// The push's open timeline record keeps the report. The store gets the record when the record ends.
+        /// The open timeline record of the push keeps the report until the record is stored.
         case record
-        /// The push is over, so the report is added to the push's row in the store, if the row exists.
+        /// The push is over, so the report is added to the stored record of the push, if that record exists.
         case row
     }
 
-    /// Notes an app's report about a push, for example that the user has read it. Repeated and late reports have no
+    /// Notes an app's report about a push, for example that the user has read it; repeated and late reports have no
     /// effect.
     package func pushMarked(_ code: PushCode, _ mark: PushMark, by device: DeviceID, now: Moment) -> MarkPlace {
         guard isKnown(device) else { return .unknownDevice }
         return ledger.marked(code, mark, by: device, at: now.date) ? .record : .row
     }
 
-    /// Notes an app's report that its user has read all pushes. The caller of this method also updates the stored rows.
-    ///
-    /// - Returns: false if the device is unknown.
+    /// Notes an app's report that its user has read all pushes; false if the device is unknown. The caller of this
+    /// method also updates the stored records of the pushes.
     package func allPushesRead(by device: DeviceID, now: Moment) -> Bool {
         guard isKnown(device) else { return false }
         ledger.allRead(by: device, at: now.date)
         return true
     }
 
-    /// Restores an unread push from the store at start-up. Call this function in the order in which the pushes were
-    /// sent, after all bindings are restored.
+    /// Restores an unread push from the store at start-up. Call this method after all bindings are restored, in the
+    /// order in which the pushes were sent.
     package func restoreUnread(_ code: PushCode, _ matter: UnreadPushes.Matter, of device: DeviceID, at date: UnixTime)
     {
         if isKnown(device) { _ = ledger.unread.asked(code, matter, by: device, at: date) }
     }
 
-    /// Writes the open timeline records, and the contacts that were refreshed lately. The shell calls this method when
-    /// the daemon stops.
+    /// Writes open timeline records and lately refreshed contacts to the store, because the daemon stops.
     package func stopped(now: Moment) {
         ledger.stopped(now: now, into: &output.actions)
         act(.refresh(registrar.refreshedRows(limit: Self.lastRows, now: now).rows))
     }
 
-    /// The maximum number of contacts that are written when the daemon stops, which takes some tenths of a second. If
-    /// more contacts were refreshed, little is lost: the store has older rows of these contacts.
+    /// The maximum number of refreshed contacts that are written when the daemon stops, which takes some tenths of a
+    /// second. Refreshed contacts beyond this number keep their older rows in the store.
     private static let lastRows = 10_000
 }
 
 /// Sends lists of missed calls to phones that have registered again.
 extension ProxyEngine {
-    /// Sends a device that has registered again the list of calls that it missed.
+    /// Sends the list of missed calls to a device that has registered again.
     func reportMissedCalls(to device: DeviceID, of aor: AddressOfRecord, now: Moment) {
         guard ledger.buckets.hasMissedCalls(device, of: aor),
             let target = registrar.bindings.forkTarget(device, now: now.instant), let token = target.pushToken,
@@ -185,13 +183,10 @@ extension ProxyEngine {
         registrar.bindings.forkTarget(device, now: now.instant).map { $0.registeredAt > date } ?? false
     }
 
-    /// Forgets missed calls of a user, because an operator has deleted them. The caller of this method must delete the
-    /// rows from the store first, but must not delete the rows of calls that still ring or wait.
+    /// Forgets a user's missed calls, which an operator has deleted from the store.
     ///
-    /// - Parameters:
-    ///   - calls: the entries as they were when their rows were deleted.
-    ///   - aor: the user.
-    ///   - now: both clocks.
+    /// The store must still have the rows of calls that ring or wait. The parameter `calls` has the entries as they
+    /// were when their rows were deleted.
     package func missedCallsForgotten(_ calls: [BucketEntry], of aor: AddressOfRecord, now: Moment) {
         ledger.forget(calls, of: aor, now: now, into: &output.actions)
     }
@@ -199,11 +194,11 @@ extension ProxyEngine {
 
 /// Checks push tokens by silent pushes (dry runs).
 extension ProxyEngine {
-    /// The time limit for a silent push with all its retries. After this time, a check ends even if the provider is
-    /// down.
+    /// The time limit for the check of a token, including all retries of the silent push.
     private static let dryRunPatience: Duration = .seconds(30)
 
-    /// Checks whether a push can be sent to a token. The check ends with ``ProxyAction/dryRunEnded(_:canBePushed:)``.
+    /// Checks with a silent push whether a token can get pushes, and reports the result as
+    /// ``ProxyAction/dryRunEnded(_:canBePushed:)``.
     package func dryRunAsked(_ token: PushToken, _ ticket: DryRunTicket, now: Moment) {
         if token.provider == .apns || token.provider == .apnsDevelopment, (try? APNsToken(token)) == nil {
             return act(.dryRunEnded(ticket, canBePushed: false))
@@ -220,12 +215,11 @@ extension ProxyEngine {
 
 extension PushOutcome {
     /// Whether the outcome shows a good token: the provider accepted the silent push, or the token is only for calls
-    /// and so cannot get one.
+    /// and cannot get one.
     var showsGoodToken: Bool {
         switch self {
         case .accepted, .acceptedWithNewToken: true
-        // The token is a PushKit token. A silent push to a PushKit token is not allowed: Apple ends apps whose VoIP
-        // push announces no call.
+        // A PushKit token is never sent a silent push, because Apple ends apps whose VoIP push announces no call.
         case .noSuitableToken: true
         case .tokenDead, .retry, .renewCredential, .credentialsRefused, .foreignToken, .noConnection, .payloadRefused:
             false
@@ -235,14 +229,13 @@ extension PushOutcome {
 
 /// Sends pushes that make phones refresh their contacts (RFC 8599 section 5.5), if `registrar.refresh-push` is set.
 ///
-/// The engine visits all bindings within a minute, some of them each second. Phones that registered at the same time
-/// are thus woken one after the other, and no binding needs a timer.
+/// The search for expiring contacts visits all bindings within a minute, some of them each second. No binding needs a
+/// timer, and phones that registered together are woken one after the other.
 extension ProxyEngine {
     private static let walkTime = 60
     private static let walkPause: Duration = .seconds(1)
 
-    /// Starts the search for contacts that expire soon, if `registrar.refresh-push` is set. The engine calls this
-    /// function at the start, and when settings have changed.
+    /// Schedules the next step of the search for contacts that expire soon, if `registrar.refresh-push` is set.
     func armRefreshPushes(now: Moment) {
         guard settings.registrar.refreshPushLead > .zero, registrar.walkStarts() else { return }
         _ = output.timers.schedule(.refreshWalkDue, at: now.instant + Self.walkPause)
@@ -275,9 +268,9 @@ extension ProxyEngine {
     }
 }
 
-/// The result of one step of the search for dead tokens.
+/// The result of one step of the search for contacts with dead push tokens.
 package struct DeadTokenFindings: Hashable, Sendable {
-    /// The number of contacts that were dropped.
+    /// The number of contacts that were removed.
     package var dropped = 0
     /// The number of contacts that stay because they registered after their token died.
     package var newer = 0
@@ -289,10 +282,10 @@ package struct DeadTokenFindings: Hashable, Sendable {
     package init() {}
 }
 
-/// Removes contacts whose push tokens are dead, as a provider's answer or Apple's feedback service reports.
+/// Removes contacts whose push tokens are dead, as a push provider or Apple's feedback service reports.
 extension ProxyEngine {
-    /// Removes the contact of a device whose token is dead. The branches that wait for this device are ended. The
-    /// device's missed calls are kept for the user's other devices.
+    /// Removes the contact of a device whose token is dead, and ends the branches that wait for this device. The missed
+    /// calls of the removed device are kept for the user's other devices.
     func dropDevice(
         _ device: DeviceID, of aor: AddressOfRecord, _ token: PushToken?, since: UnixTime?,
         source: DeadToken.Source, now: Moment
@@ -327,16 +320,12 @@ extension ProxyEngine {
         }
     }
 
-    /// Removes contacts whose tokens Apple's feedback service reports as dead: one step of a search through all
-    /// bindings. The steps let the engine serve calls in between. Tokens have no index, because only this search would
-    /// use it.
+    /// Removes contacts whose tokens Apple's feedback service reports as dead, in one step of a search through all
+    /// bindings.
     ///
-    /// - Parameters:
-    ///   - dead: the dead tokens in lower-case hexadecimal, each with the Unix time in seconds of its death.
-    ///   - cursor: where this step begins.
-    ///   - limit: the number of contacts to read in this step.
-    ///   - now: both clocks.
-    /// - Returns: the findings, and where the next step begins.
+    /// The engine serves calls between the steps of the search. The parameter `dead` has each token in lower-case
+    /// hexadecimal, with the Unix time in seconds of its death. The parameter `limit` is the number of contacts to read
+    /// in this step.
     func dropDeadTokens(
         _ dead: [ByteString: UInt32], from cursor: BindingCursor, limit: Int, now: Moment
     ) -> DeadTokenFindings {

@@ -14,7 +14,7 @@ package enum TestPushTarget: Hashable, Sendable {
     case token(PushToken)
 }
 
-/// The pushes that one order for a test push causes.
+/// The test pushes that one order of an operator causes.
 package struct TestPushPlan: Sendable {
     package struct Push: Sendable {
         package let device: DeviceID
@@ -30,21 +30,17 @@ package struct TestPushPlan: Sendable {
     package let code: PushCode
     package fileprivate(set) var pushes: [Push] = []
 
-    /// The number of pushes that are sent.
+    /// The number of test pushes that are sent.
     package var sent: Int { pushes.count { $0.omission == nil } }
 }
 
-/// Test pushes: an operator sends one to see how the push provider answers. A test push shows a text on the phone,
-/// counts toward the device's limit of notifications, and has a record in the timeline.
+/// Sends test pushes, by which an operator sees how the push provider answers.
+///
+/// A test push shows a text on the phone, counts toward the device's limit of notifications, and has a record in the
+/// timeline.
 extension ProxyEngine {
-    /// Sends a test push to each device of the target. Each push that is sent ends with
-    /// ``ProxyAction/testPushEnded(_:_:)``.
-    ///
-    /// - Parameters:
-    ///   - target: the recipient.
-    ///   - ticket: identifies the order.
-    ///   - now: both clocks.
-    /// - Returns: the pushes; `nil` if the queue has no room for all of them.
+    /// Sends a test push to each device of the target, and reports each result as ``ProxyAction/testPushEnded(_:_:)``.
+    /// The method returns `nil` if the push queue has no room for all test pushes.
     package func testPushOrdered(_ target: TestPushTarget, _ ticket: TestPushTicket, now: Moment) -> TestPushPlan? {
         var plan = TestPushPlan(code: ledger.newCode())
         let notification = Self.testNotification(now: now)

@@ -8,16 +8,13 @@ import SIPGrammar
 import Telemetry
 package import Timekeeping
 
-/// Checks passwords in SIP digests and in HTTP requests. Wrong passwords of both kinds count toward the same limits
-/// (T8).
+/// Checks passwords in SIP digests and in HTTP requests, and limits wrong passwords of both kinds together (T8).
 extension ProxyEngine {
-    /// How long to wait before the next password from this source or for this user is checked.
+    /// How long the next password from this source or for this user must wait for its check; `nil` if it is checked
+    /// now.
     ///
-    /// - Parameters:
-    ///   - source: the address that shows the password; `nil` for a trusted peer, which sends for many users.
-    ///   - user: the user whose password is shown; `nil` for a key or another secret that belongs to no user.
-    ///   - now: both clocks.
-    /// - Returns: the time to wait; `nil` if the password is checked now.
+    /// The parameter `source` is `nil` for a trusted peer, which sends for many users. The parameter `user` is `nil`
+    /// for a key or another secret that belongs to no user.
     package func loginWait(from source: IPAddress?, for user: AddressOfRecord?, now: Moment) -> Duration? {
         loginWait(attempt(from: source, for: user), access.sources.logins, now: now)
     }
@@ -28,13 +25,13 @@ extension ProxyEngine {
         return wait
     }
 
-    /// Counts a wrong password or key.
+    /// Counts a wrong password or key from this source.
     package func loginFailed(from source: IPAddress?, for user: AddressOfRecord?, now: Moment) {
         output.counters.count(.loginFailed)
         access.sources.logins.failed(attempt(from: source, for: user), now: now.instant)
     }
 
-    /// Notes a right password.
+    /// Notes that this source has shown the right password of this user.
     package func loginSucceeded(from source: IPAddress?, for user: AddressOfRecord) {
         access.sources.logins.succeeded(LoginLimit.Attempt(from: source, for: user))
     }
@@ -44,7 +41,7 @@ extension ProxyEngine {
         return LoginLimit.Attempt(from: source, for: user, isAtHome: isHome(source, of: user))
     }
 
-    /// Whether the user has a contact at the source address.
+    /// Whether a phone of the user is registered from this source address.
     private func isHome(_ source: IPAddress, of user: AddressOfRecord) -> Bool {
         registrar.bindings.device(of: user) { $0.remote.address.source == source.source } != nil
     }
@@ -78,9 +75,10 @@ extension ProxyEngine {
         return verdict
     }
 
-    /// How long to wait before the digest of this request is checked; `nil` if it is checked now. A phone never waits
-    /// on the flow of its own registration: the phone has shown its password on that flow, and nobody else can use the
-    /// flow.
+    /// How long the digest of this request must wait for its check; `nil` if it is checked now.
+    ///
+    /// A phone never waits on the flow of its own registration, because it has shown its password there and nobody else
+    /// can use the flow.
     private func digestWait(
         _ incoming: IncomingRequest, _ user: AddressOfRecord, _ logins: LoginLimit, now: Moment
     ) -> Duration? {
@@ -104,8 +102,8 @@ extension ProxyEngine {
         incoming.isTrusted ? .trusted : .source(incoming.flow.remote.address)
     }
 
-    /// Tells the shell that the peer of a connection has proved its identity, so that the connection is kept. One
-    /// connection may be reported several times, because this costs less than to remember the earlier reports.
+    /// Keeps a connection open, because its peer has proved its identity. A connection may be reported several times,
+    /// because this costs less than to remember the earlier reports.
     func noteProved(_ flow: Flow, by user: AddressOfRecord? = nil) {
         if flow.connection != 0 { act(.flowProved(flow, account: user?.hashValue)) }
     }

@@ -16,8 +16,8 @@ import Waking
 
 /// Handles REGISTERs, and devices that clients report or remove over HTTP.
 extension ProxyEngine {
-    /// Handles a REGISTER (RFC 3261 section 10.3): authenticate, plan, commit, then answer. REGISTERs of one AOR are
-    /// handled one after the other.
+    /// Handles a REGISTER (RFC 3261 section 10.3): checks the password, plans and stores the changes, and then answers.
+    /// The engine handles the REGISTERs of one AOR one after the other.
     func registerReceived(_ incoming: IncomingRequest, now: Moment) {
         let request = incoming.request
         guard mayRegister(incoming, now: now) else { return }
@@ -72,9 +72,10 @@ extension ProxyEngine {
 
     // MARK: Limits (T17.6)
 
-    /// Whether the limits allow a REGISTER to be processed. If the result is false, this method has answered the
-    /// REGISTER. REGISTERs without a password have a stricter limit. Thus an attacker with forged source addresses
-    /// cannot exclude phones that show a password.
+    /// Whether the limits allow the daemon to process a REGISTER; if not, this method has answered the REGISTER.
+    ///
+    /// REGISTERs without a password have a stricter limit, so that an attacker with forged source addresses cannot
+    /// exclude phones that show a password.
     private func mayRegister(_ incoming: IncomingRequest, now: Moment) -> Bool {
         guard !incoming.isTrusted else { return true }
         let showsPassword = !settings.authenticates || incoming.request.frame.contains(.authorization)
@@ -87,7 +88,7 @@ extension ProxyEngine {
         return false
     }
 
-    /// Counts a REGISTER. Returns true if the REGISTER exceeded the limit and was refused.
+    /// Counts a REGISTER, and returns true if the REGISTER exceeded the limit and was refused.
     private func isLimited(_ incoming: IncomingRequest, isProved: Bool, now: Moment) -> Bool {
         guard !incoming.isTrusted,
             let wait = access.sources.registers.came(on: incoming.flow, isProved: isProved, now: now.instant)
@@ -126,8 +127,7 @@ extension ProxyEngine {
         }
     }
 
-    /// Writes into the timeline that woken devices have sent a REGISTER. At this time the changes of the REGISTER are
-    /// not persisted yet.
+    /// Writes into the timeline that woken devices have sent a REGISTER, whose changes are not stored yet.
     private func noteReturn(of bindings: some Collection<DeviceID>, now: Moment) {
         guard !wakes.isEmpty, ledger.timeline.isOn else { return }
         for binding in bindings {
@@ -146,15 +146,14 @@ extension ProxyEngine {
         } else {
             refuse(queue.current, retryAfter: 10, now: now)
         }
-        // The work that waited for this AOR begins in its order. If one piece of work needs a commit, the rest waits
+        // The work that waited for this AOR begins in its order; if one piece of work needs a commit, the rest waits
         // again.
         for work in queue.waiting { begin(work, for: aor, now: now) }
     }
 
     // MARK: Complete
 
-    /// Makes the changes of a plan effective, and ends the work. The plan's changes are on disk now, or the plan has
-    /// none.
+    /// Makes the changes of a plan effective after they were stored, and answers the REGISTER or the HTTP request.
     private func complete(_ work: RegistrarWork, _ plan: RegisterPlan, for aor: AddressOfRecord, now: Moment) {
         registrar.complete(plan)
         countNew(plan.facts)
@@ -172,7 +171,7 @@ extension ProxyEngine {
         }
     }
 
-    /// Answers a REGISTER, and only then releases the held calls (R17, A11).
+    /// Answers a REGISTER, and only then releases the calls that wait for the phone (R17, A11).
     private func completeRegister(
         _ incoming: IncomingRequest, _ plan: RegisterPlan, for aor: AddressOfRecord, now: Moment
     ) {
@@ -240,7 +239,7 @@ extension ProxyEngine {
         respond(server, .ok, incoming.response(.ok, toTag: sip.tags.next(), reserving: 896, fields), now: now)
     }
 
-    /// Logs what a REGISTER changed. A plain refresh is logged only at the level debug.
+    /// Logs what a REGISTER changed; a REGISTER that only refreshes contacts is logged only at the level debug.
     private func note(_ facts: [RegistrationFact], for aor: AddressOfRecord, on flow: Flow) {
         guard log.isEnabled(.info) else { return }
         if facts.isEmpty {
@@ -256,7 +255,8 @@ extension ProxyEngine {
 
     // MARK: Refuse
 
-    /// Refuses work because the registrar is busy or the store failed. The client may retry it later.
+    /// Refuses a REGISTER or HTTP request because the registrar is busy or the store failed; the client may retry
+    /// later.
     private func refuse(_ work: RegistrarWork, retryAfter seconds: Int, now: Moment) {
         switch work {
         case .register(let incoming):
@@ -267,7 +267,7 @@ extension ProxyEngine {
         }
     }
 
-    /// Refuses work that the registrar's rules or limits do not allow.
+    /// Refuses a REGISTER or HTTP request that the registrar's rules or limits do not allow.
     private func reject(
         _ work: RegistrarWork, of aor: AddressOfRecord, _ status: Status, _ fields: [AddedField],
         because problem: TokenProblem?, now: Moment
@@ -296,16 +296,16 @@ extension ProxyEngine {
         }
     }
 
-    /// Refuses a REGISTER whose Path comes from an untrusted address (T9.3). Requests to the phone follow the Path, so
-    /// only a trusted edge may add one.
+    /// Refuses a REGISTER with a Path from an untrusted address, because requests to the phone would follow the Path
+    /// (T9.3).
     private func refusePath(_ incoming: IncomingRequest, for aor: AddressOfRecord, now: Moment) {
         let warning = AddedField.warning(399, by: aor.host, "Path from an address that is not trusted")
         refuseRegister(
             incoming, of: aor, .forbidden, fields: [warning], because: "its Path is not of a trusted address", now: now)
     }
 
-    /// Logs the challenge of a REGISTER, if the phone showed a wrong password or is not registered yet. A registered
-    /// phone sends REGISTERs without credentials every day, so challenges of such phones are not logged.
+    /// Logs the challenge of a REGISTER, if the phone showed a wrong password or is not registered yet. Challenges of
+    /// registered phones are not logged, because such phones send REGISTERs without credentials every day.
     private func noteChallenge(
         _ incoming: IncomingRequest, of aor: AddressOfRecord, _ reason: DigestAuthenticator.Reason, now: Moment
     ) {
@@ -333,8 +333,7 @@ extension ProxyEngine {
         refuse(incoming, status, fields: fields, now: now)
     }
 
-    /// Logs and records a refused REGISTER. The number of log lines and records is limited, because anybody can cause
-    /// refusals.
+    /// Logs and records a refused REGISTER, up to a limit, because anybody can cause refusals.
     private func tellRefused(
         _ incoming: IncomingRequest, of aor: AddressOfRecord?, _ status: Status, _ refusal: Refusal,
         _ reason: StaticString, now: Moment
@@ -355,7 +354,7 @@ extension ProxyEngine {
         ]
     }
 
-    /// Logs how many stored contacts have push tokens that the settings no longer accept, and how to cure that.
+    /// Logs how many stored contacts have push tokens that the settings no longer accept, and what an operator can do.
     func noteUnfitContacts() {
         for (problem, count) in registrar.takeUnfit() {
             log.warning(
@@ -366,7 +365,7 @@ extension ProxyEngine {
 
     // MARK: Timers
 
-    /// Drops contacts without push tokens that have expired.
+    /// Removes expired contacts that have no push token.
     func removeExpiredBindings(now: Moment) {
         let ended = registrar.bindings.removeExpired(limit: Self.expiryBatch, now: now.instant)
         guard !ended.isEmpty else { return }
@@ -378,7 +377,7 @@ extension ProxyEngine {
     /// together.
     private static let expiryBatch = 500
 
-    /// Writes one batch of refreshed bindings to the store. If more bindings remain, a timer is set for the next batch.
+    /// Writes one batch of refreshed bindings to the store, and sets a timer for the next batch if more remain.
     func bookkeepingDue(now: Moment) {
         let (rows, hasMore) = registrar.refreshedRows(limit: Self.bookkeepingBatch, now: now)
         act(.refresh(rows))

@@ -15,22 +15,17 @@ import Timekeeping
 
 /// Creates and sends the daemon's own responses.
 extension ProxyEngine {
-    /// Sends a final response that the daemon itself chose. If the request has no server transaction, the response is
-    /// sent without one.
+    /// Sends the daemon's own final response to a request, with or without a server transaction.
     func refuse(_ incoming: IncomingRequest, _ status: Status, fields: [AddedField] = [], now: Moment) {
         guard let server = incoming.server else { return sendStateless(incoming, status, fields: fields) }
         respond(server, status, incoming.response(status, toTag: sip.tags.next(), fields: fields), now: now)
     }
 
-    /// The daemon's own final response to a request that was forwarded or could not be forwarded.
+    /// The status and the header fields of the daemon's own final response to a request that failed.
     ///
-    /// - Parameters:
-    ///   - status: the status for a request outside a dialog.
-    ///   - request: the request, outside or inside a dialog.
-    ///   - response: the response of another server that the daemon's response replaces, or `nil`. The new response
-    ///     keeps the Reason header fields of the replaced response, since they say why the call failed (RFC 6432).
-    ///   - wasWoken: whether a push woke the phone for this request.
-    /// - Returns: the status and the fields to add.
+    /// Inside a dialog, another status may replace `status`, so that the response does not end the dialog. If the
+    /// response replaces the `response` of another server, it keeps the Reason fields, which say why the call failed
+    /// (RFC 6432). The parameter `wasWoken` says whether a push woke the phone for this request.
     func ownAnswer(
         _ status: Status, to request: SIPRequest, insteadOf response: SIPResponse? = nil, wasWoken: Bool = false
     ) -> (Status, [AddedField]) {
@@ -49,11 +44,10 @@ extension ProxyEngine {
         withTransactions { $0.respond(server, status: status, bytes: bytes, now: now.instant, into: &$1) }
     }
 
-    /// Sends a final response without a transaction. No timer resends the response, and each copy of the request gets
-    /// the same response.
+    /// Sends a final response without a transaction: each copy of the request gets the same response.
     ///
-    /// A response to a sender that has not authenticated must be short (T4.1): header fields are dropped, the first
-    /// ones first, until it is short enough. A challenge that would lose all its challenge fields is not sent.
+    /// A response to an unauthenticated sender must be short, so its header fields are dropped, the first ones first,
+    /// until it is short enough (T4.1). A challenge that would lose all its challenge fields is not sent.
     func sendStateless(_ incoming: IncomingRequest, _ status: Status, fields: [AddedField] = []) {
         guard incoming.request.method != .ack else { return }
         let tag = sip.tags.stateless(for: incoming.request)
@@ -70,13 +64,13 @@ extension ProxyEngine {
         act(.send(bytes, on: incoming.responseFlow))
     }
 
-    /// Sends 100 to an INVITE immediately, and to any other request only if no response is sent within 3.5 s (RFC 4320
-    /// section 4.1). The transaction of the request measures this time.
+    /// Sends 100 to an INVITE immediately, and to any other request only if no response is sent within 3.5 seconds (RFC
+    /// 4320 section 4.1).
     func sendTrying(_ incoming: IncomingRequest, now: Moment) {
         guard let server = incoming.server else { return }
         func bytes() -> [UInt8] { incoming.response(.trying, toTag: nil, fields: []) }
         guard incoming.request.method != .invite else { return respond(server, .trying, bytes(), now: now) }
-        // If a call keeps the request, the 100 is built only when it must be sent, which is rare.
+        // If a call keeps the request, the 100 is built only if it must be sent, which is rare.
         hold(calls.call(of: server) == nil ? bytes() : [], for: server, now: now)
     }
 
@@ -109,7 +103,7 @@ extension ProxyEngine {
         AddedField("Supported", ByteString("path, outbound, gruu")),
     ]
 
-    /// Gives a request a server transaction. If no transaction is free, this method has answered the request and
+    /// Gives a request a server transaction. If no transaction is free, this method answers the request with 503 and
     /// returns `nil`.
     func startTransaction(
         _ incoming: IncomingRequest, cancelling invite: ServerTransactionID? = nil, now: Moment
@@ -128,10 +122,9 @@ extension ProxyEngine {
     }
 }
 
-/// Reports refused requests. A refusal may cause a log line at the default level. The refusal of a call also increases
-/// a counter and leaves a timeline record.
+/// Reports refused requests in the log, and refused calls also in counters and timeline records.
 extension ProxyEngine {
-    /// Refuses a request and reports the refusal.
+    /// Refuses a request, and reports the refusal to operators.
     func refuse(
         _ incoming: IncomingRequest, _ status: Status, because refusal: Refusal,
         fields: [AddedField] = [], now: Moment
@@ -140,7 +133,7 @@ extension ProxyEngine {
         refuse(incoming, status, fields: fields, now: now)
     }
 
-    /// Reports the refusal of a request, unless the request is an ACK or CANCEL.
+    /// Reports the refusal of a request to operators, unless the request is an ACK or CANCEL.
     func noteRefused(
         _ incoming: IncomingRequest, _ status: Status, because refusal: Refusal, now: Moment
     ) {
@@ -160,7 +153,7 @@ extension ProxyEngine {
             isRecorded: isCall, now: now)
     }
 
-    /// Reports the refusal of an INVITE that could not be parsed.
+    /// Reports the refusal of a malformed INVITE to operators.
     func noteMalformed(_ frame: MessageFrame, _ status: Status, on flow: Flow, now: Moment) {
         guard frame.isINVITE else { return }
         noteRefused(
@@ -193,10 +186,9 @@ extension ProxyEngine {
         record(.call, call, from: source, status, refusal, share, now: now)
     }
 
-    /// Records the refusal of a REGISTER. The caller of this method writes the log line.
+    /// Records the refusal of a REGISTER in the timeline, but leaves the log line to the caller of this method.
     ///
-    /// - Returns: the number of log lines that were suppressed since the last one; `nil` if this line is suppressed
-    ///   too.
+    /// - Returns: how many log lines were suppressed since the last one; `nil` if the log line must be suppressed too.
     func noteRefusedRegister(
         _ incoming: IncomingRequest, of aor: AddressOfRecord?, _ status: Status, because refusal: Refusal,
         _ reason: StaticString, now: Moment
@@ -229,8 +221,9 @@ extension ProxyEngine {
 
     // MARK: Who was asked for a password
 
-    /// Remembers that the sender of an INVITE was challenged because the INVITE had no password. If a phone has
-    /// registered from the same endpoint, its challenges are not recorded, because it is challenged each time.
+    /// Remembers the challenge of an INVITE without password, in case its sender never answers the challenge. The
+    /// challenge of an INVITE from a registered phone's endpoint is not remembered, because such a phone is challenged
+    /// each time.
     func noteAsked(_ incoming: IncomingRequest, now: Moment) {
         let request = incoming.request
         guard request.method == .invite, !isPhoneOfOurs(incoming) else { return }
@@ -239,7 +232,7 @@ extension ProxyEngine {
         if let due { _ = output.timers.schedule(.refusalsDue, at: due) }
     }
 
-    /// Whether the user in From has registered from the source address of the request.
+    /// Whether the user in From is registered from the source address and port of the request.
     private func isPhoneOfOurs(_ incoming: IncomingRequest) -> Bool {
         guard let home = identity.home(of: incoming.request.from.uri),
             let user = AddressOfRecord(incoming.request.from.uri, home: home)
@@ -248,7 +241,7 @@ extension ProxyEngine {
         return registrar.bindings.device(of: user) { $0.remote == source } != nil
     }
 
-    /// Reports calls as refused whose senders were challenged and have not shown a password in time.
+    /// Reports calls as refused if their senders were challenged and have not shown a password in time.
     func refusalsDue(now: Moment) {
         let (silent, next) = access.refusals.silent(now: now.instant)
         for asked in silent {
@@ -262,7 +255,7 @@ extension ProxyEngine {
 
 /// Applies ``RequestRules`` and further checks to requests before they are forwarded.
 extension ProxyEngine {
-    /// Refuses a request that breaks a rule. A Warning tells the sender the reason, and a log line tells the operator.
+    /// Refuses a request that breaks a rule, with a Warning for the sender and a log line for the operator.
     func refuse(_ incoming: IncomingRequest, by breach: RequestRules.Breach, now: Moment) {
         refuse(incoming, breach.status, because: breach.refusal, fields: [warning(breach.warning)], now: now)
     }
@@ -272,10 +265,10 @@ extension ProxyEngine {
         .warning(399, by: identity.domains.first ?? ByteString("sippushd"), text)
     }
 
-    /// The text of the Warning after a peer has sent a challenge that no phone can answer (T9.17).
+    /// The text of the Warning for a call that failed because no phone can answer a peer's challenge (T9.17).
     static let unanswerable = "The next server asks for a password in a realm of this proxy"
 
-    /// Whether the daemon can serve the request, by its content. If the result is false, this method has answered the
+    /// Whether the daemon can serve a request with this content. If the result is false, this method has answered the
     /// request.
     func isFit(_ incoming: IncomingRequest, isForUs: Bool, now: Moment) -> Bool {
         if let refusal = RequestValidation.check(
@@ -304,7 +297,7 @@ extension ProxyEngine {
 }
 
 extension RequestValidation.Refusal {
-    /// The reason of a refusal, as the log and the timeline record of the call say it.
+    /// The reason for a refusal, as the log and the timeline name it.
     fileprivate var cause: PushDelivery.Refusal {
         switch status {
         case .tooManyHops, .loopDetected: .loop
@@ -314,7 +307,7 @@ extension RequestValidation.Refusal {
 }
 
 extension Refusal {
-    /// Whether refusals of this kind are also counted for requests other than INVITE.
+    /// Whether refusals for this reason are also counted for requests other than INVITE.
     fileprivate var isOfAnyMethod: Bool {
         switch self {
         case .needsTrust, .command, .otherName, .needsDialog: true
@@ -325,7 +318,7 @@ extension Refusal {
         }
     }
 
-    /// The reason of a refusal, in words for log lines.
+    /// The reason for a refusal, in words for log lines.
     var words: String {
         switch self {
         case .foreignDomain: "the domain is none of domains"
@@ -357,7 +350,7 @@ extension Refusal {
 }
 
 extension Counter {
-    /// The counter of a refusal.
+    /// The counter of refusals for this reason.
     init(_ refusal: Refusal) {
         switch refusal {
         case .foreignDomain: self = .callForeignDomain
@@ -388,6 +381,6 @@ extension Counter {
 }
 
 extension MessageFrame {
-    /// Whether the start line is that of an INVITE.
+    /// Whether the start line of the message begins with INVITE.
     fileprivate var isINVITE: Bool { bytes.hasPrefix("INVITE ") }
 }

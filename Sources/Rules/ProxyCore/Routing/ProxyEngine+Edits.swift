@@ -44,8 +44,8 @@ extension ProxyEngine {
         }
     }
 
-    /// The Record-Route values to add: one, or two if the sides of the dialog use different listeners. With two values,
-    /// each side reaches this daemon over its own transport.
+    /// The Record-Route values to add: one, or two if the sides of the dialog use different listeners, so that each
+    /// side reaches this daemon over its own transport.
     func recordRoutes(
         _ incoming: IncomingRequest, _ edits: RequestEdits, to flow: Flow, device: DeviceID?, now: Moment
     ) -> [ByteString] {
@@ -66,7 +66,7 @@ extension ProxyEngine {
             value.append(listener.sentBy)
             if listener.transport != .udp {
                 value.append(";transport=")
-                // WebSocket over TLS also has the URI parameter `ws` (RFC 7118).
+                // The `transport` parameter of a URI is `ws` for WebSocket over TLS too (RFC 7118).
                 value.append(text: (listener.transport == .wss ? .ws : listener.transport).parameterName)
             }
             value.append(";lr>")
@@ -74,8 +74,8 @@ extension ProxyEngine {
     }
 }
 
-/// Chooses the hops for requests to devices (rules T9.1 to T9.4). A Contact identifies a device, but does not decide
-/// where requests are sent.
+/// Chooses the hops for requests to devices, by the flow on which a device registered and not by its Contact (T9.1 to
+/// T9.4).
 extension ProxyEngine {
     func hop(to target: ForkTarget) -> DeviceHop {
         let isOfTrusted = isTrusted(target.flow)
@@ -96,8 +96,9 @@ extension ProxyEngine {
     }
 
     /// The hop to a phone without push token whose TCP connection is closed: the phone's source address with the port
-    /// of its Contact. The hop does not use TLS, because a phone has no certificate. Returns `nil` if that endpoint is
-    /// our own, or belongs to a trusted peer behind the same address.
+    /// of its Contact. The hop to a phone does not use TLS, because a phone has no certificate.
+    ///
+    /// - Returns: `nil` if the endpoint of the hop is our own, or belongs to a trusted peer behind the same address.
     private func returnHop(to target: ForkTarget, isOfTrusted: Bool) -> ResolvedHop? {
         let endpoint = Endpoint(target.flow.remote.address, target.port)
         guard target.port != 0, target.flow.transport == .tcp, !identity.isOurs(target.flow.transport, endpoint),
@@ -132,8 +133,8 @@ extension ProxyEngine {
         }
     }
 
-    /// The device that a `pn-purr` in the Request-URI names (RFC 8599 section 6). The daemon gave this value to the
-    /// device when it registered.
+    /// The device that the Request-URI names by a `pn-purr`, which the daemon gave to the device when it registered
+    /// (RFC 8599 section 6).
     func deviceNamed(byPURR uri: SIPURI) -> (device: DeviceID, aor: AddressOfRecord)? {
         guard let purr = uri.parameters.value(of: "pn-purr"), let device = functions.seal.openPURR(purr),
             let aor = registrar.bindings.binding(device)?.aor
@@ -141,14 +142,14 @@ extension ProxyEngine {
         return (registrar.bindings.device(of: device), aor)
     }
 
-    /// Whether the device still registers with the Call-ID that a temporary GRUU stands for. A client that registers
-    /// with another Call-ID loses its temporary GRUUs (RFC 5627 section 3.2).
+    /// Whether the device still registers with the Call-ID of a temporary GRUU. A client that registers with another
+    /// Call-ID loses its temporary GRUUs (RFC 5627 section 3.2).
     private func isRegistered(_ device: DeviceID, _ callID: UInt32) -> Bool {
         registrar.bindings.callIDNumber(of: device).map { $0 & DialogSeal.callIDMask } == callID
     }
 
-    /// Replaces a phone's GRUU in the Request-URI by the phone's contact. A phone may use its GRUU as Contact of a
-    /// dialog, so requests inside that dialog contain the GRUU.
+    /// Replaces a phone's GRUU in the Request-URI by the phone's contact, because a phone may use its GRUU as Contact
+    /// in a dialog.
     func withoutGRUU(_ next: RouteSet.Next, _ pass: DialogPass, now: Moment) -> RouteSet.Next {
         guard case .phone(let device) = pass.receiver.party, GRUU(next.requestURI) != nil,
             let home = identity.home(of: next.requestURI),

@@ -13,8 +13,10 @@ import Timekeeping
 
 /// Forwards requests to devices and to next hops, with the changes of RFC 3261 section 16.6.
 extension ProxyEngine {
-    /// Sends a request to a user's device by the way on which the device registered (T9.1 to T9.4). If a trusted peer
-    /// put a further Route into the request, the request follows that Route instead (RFC 3261 section 16.6 item 6).
+    /// Sends a request to a user's device by the flow or Path with which the device registered (T9.1 to T9.4).
+    ///
+    /// If a trusted peer's request has a further Route, the request follows that Route after the device's Path (RFC
+    /// 3261 section 16.6 item 6).
     func sendToDevice(
         _ incoming: IncomingRequest, for branch: Int, of call: ProxiedRequest, to target: ForkTarget, now: Moment
     ) {
@@ -44,8 +46,8 @@ extension ProxyEngine {
         }
     }
 
-    /// The Route values after this daemon's own value, in a request of a trusted peer. The daemon ignores the Route of
-    /// any other sender (T9.5).
+    /// The Route values after this daemon's own value, in a request of a trusted peer; the Route of any other sender is
+    /// ignored (T9.5).
     func furtherRoute(of incoming: IncomingRequest) -> RouteSet.Next? {
         guard incoming.isTrusted, incoming.request.frame.contains(.route),
             case .initial(var next) = route(of: incoming.request)
@@ -56,7 +58,7 @@ extension ProxyEngine {
         return next.routes.isEmpty ? nil : next
     }
 
-    /// Sends a request to a next hop. If the hop has a host name, the name is looked up first.
+    /// Sends a request to a next hop, after a DNS look-up if the hop has a host name.
     func sendToHop(
         _ incoming: IncomingRequest, _ edits: RequestEdits, for branch: Int, of call: ProxiedRequest, to hop: NextHop,
         now: Moment
@@ -84,8 +86,7 @@ extension ProxyEngine {
         transmit(incoming, edits, for: branch, of: call, to: named, device: nil, now: now)
     }
 
-    /// Sends the request to the first address for which a listener exists. If this address does not answer, the other
-    /// addresses are tried.
+    /// Sends the request to the first address for which a listener exists, and keeps the other addresses for retries.
     func transmit(
         _ incoming: IncomingRequest, _ edits: RequestEdits, for branch: Int, of call: ProxiedRequest,
         to hops: [ResolvedHop],
@@ -110,7 +111,7 @@ extension ProxyEngine {
         branchFailed(branch, of: call, with: isLoop ? .loopDetected : .serviceUnavailable, now: now)
     }
 
-    /// Sends the request on one flow, as RFC 3261 section 16.6 items 5 to 11 demand.
+    /// Sends the request on one flow, with new Via and Record-Route fields (RFC 3261 section 16.6 items 5 to 11).
     func transmit(
         _ incoming: IncomingRequest, _ given: RequestEdits, for branch: Int, of call: ProxiedRequest, on wished: Flow,
         device: DeviceID?, alternatives: [ResolvedHop], mayUseTCP: Bool = false, now: Moment
@@ -162,13 +163,15 @@ extension ProxyEngine {
         if call.outgoing != nil { network.upstream.health.called(client, at: flow.remote, now: now.instant) }
     }
 
-    /// The maximum size in bytes of a datagram that passes on any path. Larger requests use TCP (RFC 3261 section
+    /// The maximum size in bytes of a datagram that passes on any path; larger requests use TCP (RFC 3261 section
     /// 18.1.1).
     private static let longestDatagram = 1300
 
-    /// The hops to try, in order, for a request that is too large for UDP. TCP is tried at the addresses that DNS lists
-    /// for TCP, or else at the address for UDP. UDP is the last hop. Returns `nil` if all these addresses have refused
-    /// TCP lately.
+    /// The hops to try, in order, for a request that is too large for UDP; UDP is the last hop.
+    ///
+    /// TCP is tried at the addresses that DNS lists for TCP, or else at the address for UDP.
+    ///
+    /// - Returns: `nil` if all addresses have refused TCP lately.
     private func hops(insteadOf flow: Flow, _ alternatives: [ResolvedHop], now: Moment) -> [ResolvedHop]? {
         guard flow.transport == .udp else { return nil }
         let named = alternatives.filter { $0.transport == .tcp }
@@ -199,15 +202,15 @@ extension ProxyEngine {
 
     /// The addresses that a failed request may try next.
     enum Failover {
-        /// The request could not be sent, so it may be sent to any address of the hop, also by another transport to the
-        /// same address (RFC 3261 section 18.1.1).
+        /// The request could not be sent, so it may be sent to any address of the hop, even to the same address by
+        /// another transport (RFC 3261 section 18.1.1).
         case anyWay
-        /// The request was sent, and got 503 or no response. The next try must be at another server, because this
-        /// server may have the request and must not get a second copy (RFC 3263 section 4.3).
+        /// The request got 503 or no response, so only another server is tried: the first one may have the request and
+        /// must not get a second copy (RFC 3263 section 4.3).
         case otherServers
     }
 
-    /// Sends a failed request to the next address of its hop, in a new transaction. Returns false if no address is
+    /// Sends a failed request to the next address of its hop, in a new transaction; returns false if no address is
     /// left.
     func retry(_ client: ClientTransactionID, _ leg: BranchLeg, _ failover: Failover, now: Moment) -> Bool {
         guard leg.call.fork.acceptsBranches else { return false }
@@ -218,7 +221,7 @@ extension ProxyEngine {
         return true
     }
 
-    /// Sends the request of a leg to the next of the leg's addresses. Returns false if no address is left.
+    /// Sends the request of a branch to the next address of its hop; returns false if no address is left.
     func sendElsewhere(_ leg: BranchLeg, now: Moment) -> Bool {
         guard let detour = leg.detour, let incoming = revive(leg.call) else { return false }
         transmit(
@@ -227,19 +230,12 @@ extension ProxyEngine {
     }
 }
 
-/// Sends OPTIONS of the daemon's own, to phones and to the upstream.
+/// Sends the daemon's own OPTIONS requests to phones and to the upstream.
 extension ProxyEngine {
-    /// Sends an OPTIONS that belongs to no call.
+    /// Sends the daemon's own OPTIONS request, and returns false if the transaction table is full.
     ///
-    /// - Parameters:
-    ///   - question: the question that the response answers.
-    ///   - target: the URI of the receiver.
-    ///   - host: the daemon's host in From and Call-ID.
-    ///   - contact: the daemon's host and port for Contact; `nil` sends no Contact.
-    ///   - flow: the flow to send on.
-    ///   - listener: the listener that Via names.
-    ///   - now: the time by both clocks.
-    /// - Returns: false if the transaction table is full.
+    /// The parameter `host` is the daemon's host in From and Call-ID. The parameter `contact` is the host and port in
+    /// Contact; `nil` sends no Contact.
     func ask(
         _ question: Question, at target: ByteString, as host: ByteString, contact: ByteString? = nil, on flow: Flow,
         by listener: Listener, now: Moment
@@ -253,7 +249,7 @@ extension ProxyEngine {
         return true
     }
 
-    /// Whether an OPTIONS to a phone waits for its response on this flow.
+    /// Whether an OPTIONS to a phone still waits for a response on this flow.
     func isAsked(by flow: Flow) -> Bool {
         sip.transactions.clients(on: flow).contains { if case .phone? = sip.legs.question($0) { true } else { false } }
     }

@@ -14,7 +14,7 @@ import SIPTransactions
 import Telemetry
 import Timekeeping
 
-/// Routes requests outside dialogs. The possible destinations depend on whether the sender is trusted.
+/// Routes requests outside dialogs, to destinations that depend on whether the sender is trusted.
 extension ProxyEngine {
     /// Handles a request that belongs to no dialog of this daemon.
     func initialRequestReceived(_ incoming: IncomingRequest, _ next: RouteSet.Next, now: Moment) {
@@ -39,7 +39,8 @@ extension ProxyEngine {
             return
         }
         if incoming.isTrusted {
-            // The daemon follows a trusted peer's Route, which may lead over an unprotected hop (T9.9).
+            // A daemon without TLS refuses a `sips:` request of a trusted peer, because the next hop would be
+            // unprotected (T9.9).
             guard !next.isSecure || identity.hasTLS || incoming.flow.transport.isSecure else {
                 refuse(incoming, .temporarilyUnavailable, because: .notSecure, fields: [sipsNotAllowed], now: now)
                 return
@@ -57,7 +58,7 @@ extension ProxyEngine {
         }
     }
 
-    /// The caller to whose limits the request of an untrusted sender counts, after its password was checked. If the
+    /// Checks the password of an untrusted sender, and returns the caller whose limits apply to the request. If the
     /// result is `nil`, this method has answered the request with 407, 403 or 503.
     private func authenticateSender(_ incoming: inout IncomingRequest, now: Moment) -> Caller? {
         guard settings.authenticates else {
@@ -75,7 +76,8 @@ extension ProxyEngine {
         }
         switch verdict {
         case .authenticated(let user), .forbidden(let user):
-            // From alone proves no identity (T9.6). From must name the authenticated user, or be anonymous.
+            // From must name the user whose password was shown, or be anonymous, because From alone proves no identity
+            // (T9.6).
             let proved = AddressOfRecord(user: user.name, host: home)
             let isOwn = identity.home(of: from) != nil && AddressOfRecord(from, home: home) == proved
             incoming = incoming.proved(by: proved)
@@ -96,7 +98,7 @@ extension ProxyEngine {
     }
 
     /// The domain of an anonymous caller, from P-Preferred-Identity (RFC 3325 section 6). If the daemon has several
-    /// domains, only this field says in which realm to challenge the caller.
+    /// domains, only P-Preferred-Identity says in which realm to challenge an anonymous caller.
     private func preferredHome(_ incoming: IncomingRequest) -> ByteString? {
         guard identity.domains.count > 1,
             let value = incoming.request.frame.firstValue(of: .pPreferredIdentity),
@@ -198,7 +200,7 @@ extension ProxyEngine {
         }
     }
 
-    /// The phone of the user whose dialog is to be replaced, as the Replaces header field of this INVITE says.
+    /// The user's phone whose dialog this INVITE replaces, according to its Replaces header field.
     private func deviceReplaced(by request: SIPRequest, of aor: AddressOfRecord) -> DeviceID? {
         guard request.method == .invite, let value = request.frame.firstValue(of: .replaces),
             let device = dialogs.devices.device(replacedBy: value), registrar.bindings.binding(device)?.aor == aor
@@ -214,12 +216,11 @@ extension ProxyEngine {
             || access.users.cache.mayExist(aor)
     }
 
-    /// Forwards a request other than INVITE to the devices that can be reached without a push. Devices that sleep do
-    /// not get the request.
+    /// Forwards a request other than INVITE to the devices that can be reached without a push.
     private func forkAtOnce(
         _ incoming: IncomingRequest, to aor: AddressOfRecord, _ targets: [ForkTarget], caller: Caller, now: Moment
     ) {
-        // If a trusted peer's Route leads further, the request follows it even if the phone's own flow has ended.
+        // The request follows a trusted peer's further Route even if the phone's own flow has ended.
         let goesFurther = furtherRoute(of: incoming) != nil
         let reachable = targets.filter { $0.isFresh && (goesFurther || hop(to: $0).isOpen) }
         guard !reachable.isEmpty else {

@@ -14,8 +14,8 @@ import Timekeeping
 /// Decides whether a peer such as a PBX or an edge is trusted: by its address, or by the name that its certificate
 /// proves.
 extension ProxyEngine {
-    /// Whether the flow's peer is trusted, by its address or its certificate. Over WebSocket only a certificate counts:
-    /// the address may belong to a reverse proxy, which forwards requests from any web page.
+    /// Whether the flow's peer is trusted, by its address or its certificate. Over WebSocket, only a certificate makes
+    /// a peer trusted, because its address may be that of a reverse proxy, which forwards requests from any web page.
     package func isTrusted(_ flow: Flow) -> Bool {
         if !flow.transport.isWebSocket, isTrusted(flow.remote) { return true }
         guard let names = network.flows.names(on: flow) else { return false }
@@ -24,26 +24,23 @@ extension ProxyEngine {
 
     /// Whether a peer is trusted because of its address alone.
     package func isTrusted(_ source: Endpoint) -> Bool {
-        // This code runs a dozen times for each call. A loop over indices avoids that the list and each element are
-        // retained.
+        // A loop over indices retains neither the list nor its elements, which saves time because this code runs a
+        // dozen times per call.
         for index in settings.trusted.indices where settings.trusted[index].matches(source) { return true }
         return false
     }
 
-    /// Notes the host names that a connection's peer has proved by its certificate (RFC 5922). The names must be in
-    /// lower case.
-    ///
-    /// - Returns: whether the peer is trusted.
+    /// Notes the host names, in lower case, that a peer has proved by its certificate (RFC 5922), and returns whether
+    /// the peer is trusted.
     package func namesProved(_ names: [String], on flow: Flow) -> Bool {
         network.flows.proved(names, on: flow)
         return isTrusted(flow)
     }
 
-    /// Notes that a trusted peer allows this daemon to send requests over the connection that the peer opened (RFC
-    /// 5923). The peer's Via contains `alias`, and the port to which this daemon would otherwise open a connection.
+    /// Allows requests to a trusted peer over the connection that the peer opened, if the peer's Via contains `alias`
+    /// (RFC 5923).
     ///
-    /// Over TLS, the peer's certificate must prove the host name by which this daemon calls the peer. At present, only
-    /// the upstream has a known host name.
+    /// A TLS connection is reused only if the peer's certificate proves the host name of the upstream.
     func noteReuse(_ incoming: IncomingRequest) {
         let (flow, via) = (incoming.flow, incoming.request.via)
         guard incoming.isTrusted, flow.isConnection, !flow.transport.isWebSocket, via.parameters.contains("alias")
@@ -62,12 +59,12 @@ extension ProxyEngine {
     }
 }
 
-/// Decides whether a response came from a place to which its request was sent (T9.20). The rule itself is in
-/// `ClientPlaces`. The engine reports to `ClientPlaces` where a request is sent, when its connection ends, and when its
-/// phone is called again on a new flow.
+/// Decides whether a response came from a place to which its request was sent (T9.20), by the rule in `ClientPlaces`.
+/// The engine tells `ClientPlaces` where a request is sent, when its connection ends, and when its phone is called
+/// again on a new flow.
 extension ProxyEngine {
-    /// The kind of sender of a response that came from another address than its request was sent to: a peer, the
-    /// callee, or unknown.
+    /// The kind of sender of a response that came from another address than its request was sent to: a trusted peer or
+    /// upstream, a device of the callee, or unknown.
     func sender(on flow: Flow, of client: ClientTransactionID) -> ClientPlaces.Sender {
         guard isTrusted(flow) || network.upstream.isSource(flow.remote, settings) else {
             return isOfCallee(flow, client) ? .callee : .unknown
@@ -80,8 +77,8 @@ extension ProxyEngine {
                 isCertified: name.map { network.flows.names(on: flow)?.contains($0) == true } ?? false))
     }
 
-    /// Whether the flow belongs to a registered device of the callee. A phone that has moved answers earlier requests
-    /// on its new flow.
+    /// Whether the flow belongs to a registered device of the callee, which may answer earlier requests on its new
+    /// flow.
     private func isOfCallee(_ flow: Flow, _ client: ClientTransactionID) -> Bool {
         let aor: AddressOfRecord? =
             switch sip.legs[client] {
@@ -95,8 +92,8 @@ extension ProxyEngine {
         return aor.map { registrar.bindings.device(of: $0, where: { isSame(flow, $0) }) != nil } ?? false
     }
 
-    /// Notes that the request of a branch was sent. A phone that has moved may answer its earlier transactions on the
-    /// new flow too.
+    /// Notes that the request of a branch was sent; a phone that has moved may answer its earlier transactions on this
+    /// flow too.
     func sent(_ branch: Int, of call: ProxiedRequest, as client: ClientTransactionID, on flow: Flow) {
         call.fork.sent(branch, as: client, on: flow)
         guard call.fork.branches[branch].hasMoved else { return }

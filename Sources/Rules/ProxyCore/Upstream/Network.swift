@@ -5,7 +5,7 @@ import Routing
 /// The engine's knowledge about flows, host names and the upstream.
 struct Network {
     var flows: KnownFlows
-    /// The host names that are being looked up.
+    /// The host names that are being looked up, and the addresses that refused TCP lately.
     var lookups = Lookups()
     var upstream = UpstreamWatch()
 

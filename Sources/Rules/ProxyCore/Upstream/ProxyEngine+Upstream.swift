@@ -9,7 +9,7 @@ import Telemetry
 import Timekeeping
 
 extension ProxyEngine {
-    /// Begins the checks of the upstream that the settings name, and forgets results of earlier checks.
+    /// Begins the checks of the upstream that the settings demand, and forgets the results of earlier checks.
     func watchUpstream(since start: Instant) {
         network.upstream.health = UpstreamHealth(settings.upstreamCheck, isUsed: settings.upstream != nil, now: start)
         network.lookups.upstreamChanged()
@@ -81,8 +81,7 @@ extension ProxyEngine {
         carryOut(network.upstream.health.heard(at: flow.remote, now: now.instant), now: now)
     }
 
-    /// Gives up a request that got no response from a server that is down. The call is sent to another server, or else
-    /// the caller gets 503.
+    /// Gives up a request to an upstream server that is down: another server gets the request, or the caller gets 503.
     private func giveUp(_ client: ClientTransactionID, now: Moment) {
         guard let leg = sip.legs.branch(client) else { return }
         withTransactions { $0.giveUp(client, now: now.instant, into: &$1) }
@@ -107,8 +106,8 @@ extension ProxyEngine {
         upstreamDue(now: now)
     }
 
-    /// Removes the addresses that lead back to this daemon. The first removal is logged as an error, since the settings
-    /// or DNS must be wrong.
+    /// Removes the addresses that lead back to this daemon, and logs the first removal as an error in the settings or
+    /// DNS.
     func withoutOurs(_ hops: [ResolvedHop]) -> [ResolvedHop] {
         guard hops.contains(where: { identity.isOurs($0.transport, $0.endpoint) }) else { return hops }
         if network.upstream.tellsOfOwnHop() {
@@ -138,9 +137,7 @@ extension ProxyEngine {
         carryOut(network.upstream.health.probeEnded(at: place, wasSent: wasSent, now: now.instant), now: now)
     }
 
-    /// Sends an OPTIONS to a hop.
-    ///
-    /// - Returns: false if no listener can send to the hop, or the transaction table is full.
+    /// Sends an OPTIONS to a hop; returns false if no listener can send to the hop, or the transaction table is full.
     private func ask(_ question: Question, _ hop: ResolvedHop, as name: ByteString, now: Moment) -> Bool {
         guard let listener = identity.listener(for: hop.transport, to: hop.endpoint.address, preferring: nil) else {
             return false

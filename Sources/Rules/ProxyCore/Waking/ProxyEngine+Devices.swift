@@ -14,27 +14,26 @@ import Telemetry
 import Timekeeping
 import Waking
 
-/// Handles devices that register again, show life, or are removed. Each release of ``WakeDesk`` is carried out here.
+/// Handles devices that register again, show life, or are removed, and continues the work that ``WakeDesk`` releases
+/// for them.
 extension ProxyEngine {
-    /// Handles a device that has registered. `binding` is its new or refreshed binding. `isPush` says whether the
-    /// binding has a push token; `nil` lets the method look it up.
+    /// Handles a device that has registered with the new or refreshed `binding`. The parameter `isPush` says whether
+    /// the binding has a push token; `nil` lets the method look it up.
     func bindingReturned(_ binding: DeviceID, of aor: AddressOfRecord, isPush: Bool?, now: Moment) {
         let device = registrar.bindings.device(of: binding)
         wakes.records.returned(device, now: now.instant)
         for release in wakes.returned(device) { carryOut(release, for: device, of: aor, through: binding, now: now) }
-        // The contact may belong to a device that was reported over HTTP with its token. No data links the two, so the
-        // contact releases the calls for all reported devices of its user.
+        // A contact without push token may be a device that an app reported over HTTP, so the contact releases the
+        // calls for all such devices of its user.
         if !(isPush ?? registrar.bindings.isPush(device)) { contactReturned(device, of: aor, now: now) }
     }
 
-    /// Notes a sign of life on a flow, and releases the calls that wait for the flow's device. An awake phone that gets
-    /// a push may have no reason to register again.
+    /// Notes a sign of life on a flow, and releases the calls that wait for the flow's device.
     ///
-    /// A REGISTER alone is no sign of life: it releases calls only when it is accepted, because it may come from
-    /// another program at the same address.
-    ///
-    /// Anybody can send a datagram with the phone's address. So only a sign on a connection, or a response in a
-    /// transaction of the daemon (`isProved`), counts as a wake in the phone's wake record.
+    /// A sign of life is enough, because an awake phone that gets a push may have no reason to register again. A
+    /// REGISTER releases calls only when it is accepted, because it may come from another program at the same address.
+    /// Only a sign of life on a connection, or a response to the daemon (`isProved`), is recorded as a wake, because
+    /// anybody can send a datagram with the phone's address.
     func noteLife(on flow: Flow, by sign: TimelineRecord.SignOfLife, isProved: Bool = false, now: Moment) {
         network.flows.showedLife(flow, now: now.instant)
         showedLife(on: flow, now: now)
@@ -51,14 +50,10 @@ extension ProxyEngine {
         }
     }
 
-    /// Continues work that has waited for a device.
+    /// Continues a call, messages or other work that has waited for a device.
     ///
-    /// - Parameters:
-    ///   - release: the work that may continue.
-    ///   - device: the device that has registered or shown life.
-    ///   - aor: the device's user; `nil` to look it up.
-    ///   - binding: the flow by which the device has registered; `nil` for a sign of life.
-    ///   - now: both clocks.
+    /// The parameter `aor` is `nil` if the user must be looked up, and `binding` is `nil` for a sign of life instead of
+    /// a REGISTER.
     private func carryOut(
         _ release: WakeDesk.Release, for device: DeviceID, of aor: AddressOfRecord?, through binding: DeviceID?,
         now: Moment
@@ -95,8 +90,8 @@ extension ProxyEngine {
         }
     }
 
-    /// Gives a device a new id, because the binding with the old id was removed and another binding of the device
-    /// remains. The work that waits for the device, and its missed calls, are listed under the new id.
+    /// Moves a device's waiting work and missed calls to another binding of the device, because the binding that gave
+    /// the device its id was removed.
     func handOver(from device: DeviceID, to heir: DeviceID, of aor: AddressOfRecord, now: Moment) {
         ledger.passOn(from: device, to: [heir], of: aor, into: &output.actions)
         let changes = messages.takenOver(by: heir, of: aor) { $0 == device }
@@ -110,9 +105,9 @@ extension ProxyEngine {
     }
 }
 
-/// Sends responses to callers of an earlier run on the connections that these callers open now.
+/// Sends responses to callers of an earlier run of the daemon on the connections that these callers open now.
 extension ProxyEngine {
-    /// Sets the timer that ends the wait for callers of an earlier run. The daemon waits as long as a call of that run
+    /// Sets the timer that ends the wait for callers of an earlier run, after the longest time that one of their calls
     /// can last.
     func armAwayCallers(now: Moment) {
         guard !calls.away.isEmpty || wakes.hasCallers else { return }
@@ -127,15 +122,16 @@ extension ProxyEngine {
     }
 
     /// Looks up the host name in the Via of a trusted peer that called over TLS (RFC 3261 section 18.2.2, RFC 3263
-    /// section 5). Responses need a new connection to this peer, whose certificate must prove that host name.
+    /// section 5). Responses after a restart need a new connection to the peer, whose certificate must prove the host
+    /// name in Via.
     func lookUpCaller(of call: ProxiedRequest, _ incoming: IncomingRequest) {
         guard incoming.flow.transport == .tls, incoming.isTrusted else { return }
         let via = incoming.request.via
         lookUp(NextHop(host: via.host, port: via.port, transport: .tls, isSecure: false), for: .caller(call))
     }
 
-    /// Handles the addresses that a look-up has found for a caller. If the caller has not connected again, the
-    /// responses open a connection to one of these addresses.
+    /// Sends a call's responses on a new connection to an address that the look-up of the caller has found, unless the
+    /// caller has connected again.
     func callerFound(_ call: ProxiedRequest, at hops: [ResolvedHop]) {
         let origin = call.source.remote.address
         guard calls.away.isAway(call), let server = call.server,
@@ -165,8 +161,7 @@ extension ProxyEngine {
 
 /// Watches flows whose phones were told by Flow-Timer how often to send keep-alives (RFC 5626 section 4.4).
 extension ProxyEngine {
-    /// Notes that a phone got a Flow-Timer. Over UDP, the engine watches the flow itself. For a connection, the shell
-    /// watches whether bytes arrive.
+    /// Notes that a phone got a Flow-Timer: the engine watches a UDP flow itself, and the shell watches a connection.
     func toldFlowTimer(_ bindings: some Sequence<DeviceID>, on flow: Flow, now: Moment) {
         let pause = settings.registrar.flowTimer
         guard pause > .zero else { return }
@@ -178,8 +173,7 @@ extension ProxyEngine {
         armFlowTimers()
     }
 
-    /// Notes that a keep-alive, a request or a response came on a flow. While no phone has a Flow-Timer, this check
-    /// costs almost no time.
+    /// Notes that a keep-alive, a request or a response came on a flow, in case its phone got a Flow-Timer.
     func showedLife(on flow: Flow, now: Moment) {
         let span = settings.registrar.flowTimer + Self.flowGrace
         for binding in network.flows.heard(flow, span: span, now: now.instant) {
@@ -188,20 +182,19 @@ extension ProxyEngine {
         }
     }
 
-    /// How much longer than its Flow-Timer a phone may send nothing. A keep-alive may be lost, and the phone then sends
-    /// another one.
+    /// How much longer than its Flow-Timer a phone may send nothing, because one keep-alive may be lost.
     private static let flowGrace: Duration = .seconds(10)
 
     private func armFlowTimers() {
         if let next = network.flows.armsTimer() { _ = output.timers.schedule(.flowTimersDue, at: next) }
     }
 
-    /// Handles flows whose phones have sent no keep-alive in time. The phone's other flows are tried first, or a push
-    /// wakes the phone.
+    /// Marks flows as failed if their phones have sent no keep-alive in time, so that other flows or a push are tried
+    /// first.
     func flowTimersDue(now: Moment) {
         network.flows.timerDue()
         let pause = settings.registrar.flowTimer
-        // The setting was switched off, so the daemon no longer expects keep-alives.
+        // The setting was switched off, so the daemon expects no more keep-alives.
         guard pause > .zero else { return network.flows.timersEnded() }
         for _ in 0..<Self.flowBatch {
             let silent = network.flows.fallenSilent(span: pause + Self.flowGrace, now: now.instant) {

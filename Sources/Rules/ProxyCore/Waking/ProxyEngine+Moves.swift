@@ -12,21 +12,17 @@ import Telemetry
 import Timekeeping
 import Waking
 
-/// Calls phones that are awake, and phones that change their flow while they are called.
+/// Sends calls to phones that have woken, and to phones that change their flow while they are called.
 extension ProxyEngine {
     // MARK: The device is there
 
-    /// Handles a device that has registered, or whose flow shows life: a call for the device is sent on this flow.
+    /// Handles a device that has registered or whose flow shows life: a call for the device is sent on that flow.
     ///
-    /// An INVITE that still waits for the device is sent once (R17). An INVITE that was sent on the device's earlier
-    /// flow is cancelled there and sent on this flow. An INVITE that was sent on this flow and got no response is sent
-    /// again.
+    /// An INVITE that still waits for the device is sent once (R17). An INVITE that was sent on an earlier flow of the
+    /// device is cancelled there and sent on the new flow. An INVITE that got no response is sent again if the device
+    /// has registered on the same flow.
     ///
-    /// - Parameters:
-    ///   - device: the device.
-    ///   - call: a call that is offered to the device.
-    ///   - binding: the flow by which the device has registered; `nil` for a sign of life.
-    ///   - now: both clocks.
+    /// The parameter `binding` is the flow by which the device has registered; `nil` for a sign of life.
     func deviceReturned(_ device: DeviceID, for call: ProxiedRequest, through binding: DeviceID?, now: Moment) {
         guard let target = registrar.bindings.forkTarget(device, through: binding, now: now.instant),
             hop(to: target).isOpen
@@ -56,8 +52,8 @@ extension ProxyEngine {
         }
     }
 
-    /// Lets a branch call another contact of the user, or its own device again if `contact` is `nil`. The former
-    /// contact no longer lists the call, unless another branch calls this contact.
+    /// Lets a branch call another contact of the user, or its own device again if `contact` is `nil`. The call leaves
+    /// the waiting list of the contact that the branch has called before, unless another branch calls that contact.
     func divert(_ branch: Int, of call: ProxiedRequest, to contact: DeviceID?) {
         let left = call.fork.branches[branch].contact
         if let contact {
@@ -85,20 +81,19 @@ extension ProxyEngine {
 
     // MARK: The device's connection ends
 
-    /// Handles a stream connection that has closed: its contacts count as asleep, and its calls wait for their phones
-    /// again.
+    /// Handles a closed stream connection: its contacts count as asleep, and its calls wait for their phones again.
     func connectionEnded(_ flow: Flow, now: Moment) {
         registrar.bindings.flowClosed(flow)
         network.flows.ended(flow)
-        // A closed connection can show no life, even if messages that came before its end are handled later.
+        // A closed connection shows no more life, even if messages that came before its end are handled only now.
         if flow.isConnection { wakes.flowEnded(flow) }
         for client in sip.transactions.clients(on: flow) where !goesBackToWaiting(client, now: now) {
             withTransactions { $0.transportFailed(client, now: now.instant, into: &$1) }
         }
     }
 
-    /// Lets a call wait for its phone again, because its connection has ended. The transaction stays, because the phone
-    /// may answer on another connection.
+    /// Lets a call wait for its phone again, because the phone's connection has ended. The client transaction of the
+    /// INVITE stays, because the phone may answer on another connection.
     private func goesBackToWaiting(_ client: ClientTransactionID, now: Moment) -> Bool {
         if let leg = sip.legs.branch(client), dialogFlowClosed(client, leg, now: now) { return true }
         guard let leg = sip.legs.branch(client), leg.call.userCall != nil else { return false }
@@ -114,15 +109,15 @@ extension ProxyEngine {
         sip.transactions.connectionEnded(of: client)
         if goesOn(by: client, leg, now: now) { return true }
         leg.call.fork.recalled(leg.branch)
-        // A phone without push parameters may accept connections at the address of its Contact (T9.2). The phone may
-        // already have the INVITE.
+        // A phone without push token may accept a connection at the address of its Contact (T9.2), so the INVITE is
+        // sent there unless the phone has it already.
         if !target.canBeWoken, !leg.hasArrived, sendElsewhere(leg, now: now) { return true }
         waitAgain(leg.branch, of: leg.call, for: target, now: now)
         return true
     }
 
-    /// Handles the end of the connection of a phone that is being cancelled, since the CANCEL may be lost and the phone
-    /// may still ring. If the phone registers within one minute, the CANCEL is sent again.
+    /// Handles the end of a connection on which a CANCEL may have been lost, so that the phone may still ring. If the
+    /// phone registers within one minute, the CANCEL is sent again.
     private func isCancelledLater(_ client: ClientTransactionID, _ leg: BranchLeg, now: Moment) -> Bool {
         guard case .cancelled(client, _) = leg.call.fork.branches[leg.branch].state, target(of: leg, now: now) != nil
         else { return false }
@@ -133,9 +128,9 @@ extension ProxyEngine {
 
     // MARK: The device has the INVITE twice
 
-    /// Handles a 482 of a phone. A phone that has moved sends 482 if the INVITE came on both its old and its new flow.
+    /// Handles a 482, which a phone that has moved sends if the INVITE came on both its old and its new flow.
     ///
-    /// - Returns: whether the branch continues; if not, the 482 is its final response.
+    /// - Returns: whether the branch continues; if not, the 482 is the final response of the branch.
     func loopReported(_ leg: BranchLeg, now: Moment) -> Bool {
         guard let target = target(of: leg, now: now) else { return false }
         switch leg.call.fork.loopReported(on: leg.branch) {
@@ -152,8 +147,7 @@ extension ProxyEngine {
         return true
     }
 
-    /// Handles a transaction that ended without a 2xx. If the branch was in the state `takingBack`, its INVITE is sent
-    /// again.
+    /// Sends an INVITE again if its branch has waited for this transaction to end (state `takingBack`).
     ///
     /// - Returns: whether the branch was in the state `takingBack`.
     func wasTakenBack(_ client: ClientTransactionID, _ leg: BranchLeg, now: Moment) -> Bool {
@@ -175,8 +169,8 @@ extension ProxyEngine {
 
     // MARK: Former transactions
 
-    /// Handles an earlier transaction of a branch that got a response other than a 2xx, or failed. The response shows
-    /// that the phone knows of the call, but does not end the branch.
+    /// Notes that an earlier transaction of a branch failed or got a response other than 2xx, which does not end the
+    /// branch.
     func formerSpoke(_ status: Status, _ client: ClientTransactionID, _ leg: BranchLeg, now: Moment) {
         update(leg.call, now: now) { fork in
             fork.formerSpoke(status, client, of: leg.branch)
@@ -185,11 +179,11 @@ extension ProxyEngine {
     }
 }
 
-/// Releases calls that wait for their devices, and ends waits that took too long.
+/// Sends waiting calls to the devices that they wait for, and ends waits that took too long.
 extension ProxyEngine {
 
-    /// Sends calls that wait for a reported device to a contact of the same user that has registered. A contact that
-    /// already has a call does not get it again.
+    /// Sends calls that wait for a device reported over HTTP to a contact of the same user that has registered. A
+    /// contact that already has a call does not get the call again.
     private func release(_ device: DeviceID, through contact: DeviceID, now: Moment) {
         for call in wakes.calls(of: device) {
             guard call.fork.acceptsBranches, let branch = call.fork.waitingBranch(of: device),
@@ -205,7 +199,7 @@ extension ProxyEngine {
     }
 
     /// Sends a call to a contact that has registered, on a new branch or again on the contact's branch. The branch of
-    /// the reported device still waits, because that device may be another phone.
+    /// the device that was reported over HTTP still waits, because that device may be another phone.
     private func follow(_ target: ForkTarget, _ call: ProxiedRequest, now: Moment) {
         guard !call.fork.branches.contains(where: { $0.hasReached(target.id, by: target.routeHash) }),
             let incoming = revive(call)
@@ -215,17 +209,19 @@ extension ProxyEngine {
         sendToDevice(incoming, for: branch, of: call, to: target, now: now)
     }
 
-    /// Handles the REGISTER of a contact without push token. Calls that wait for reported devices of the same user are
-    /// sent to this contact, each once, unless the contact has them already.
+    /// Handles the REGISTER of a contact without push token, which may be the phone of a device that an app reported
+    /// over HTTP.
     ///
-    /// Reported devices without an active push are released first.
+    /// The contact gets the calls that wait for the user's devices that were reported over HTTP, each call once. A
+    /// reported device whose push is still in flight comes after the other reported devices.
     func contactReturned(_ contact: DeviceID, of aor: AddressOfRecord, now: Moment) {
-        // This runs for each contact of a REGISTER, but few users have a reported device.
+        // Most users have no device that was reported over HTTP, so this method usually ends here.
         guard registrar.bindings.hasReportedDevice(aor) else { return }
         let reported = registrar.bindings.forkTargets(for: aor, now: now.instant).filter { !$0.isReachable }
         let asleep = reported.filter { isBeingPushed($0.id) }
         for device in reported.filter({ !isBeingPushed($0.id) }) + asleep {
-            // If the contact is the phone of this reported device, the push has woken the phone.
+            // The REGISTER counts as a wake of the reported device, because the contact may be the phone of that
+            // device.
             wakes.records.returned(device.id, now: now.instant)
             if !wakes.isEmpty { release(device.id, through: contact, now: now) }
             reportMissedCalls(to: device.id, of: aor, now: now)
@@ -245,7 +241,7 @@ extension ProxyEngine {
         if call.fork.isForwardPending { return forwardTimedOut(call, now: now) }
         guard call.fork.isWaiting else { return }
         call.saw(.timeOver)
-        // The call keeps waiting for the phones until the destination of the forward rings.
+        // The call is forwarded, but keeps waiting for its phones until the destination of the forward rings.
         if call.fork.forwardsNow { return update(call, now: now) { $0.deadlineReached() } }
         output.counters.count(.heldTimedOut)
         if let userCall = call.userCall {
@@ -265,11 +261,11 @@ extension ProxyEngine {
 
 /// Handles requests that got no response for three seconds.
 extension ProxyEngine {
-    /// Handles a call whose request was sent three seconds ago. A branch without any response continues on the next
-    /// flow of its phone, because the time-out of the transaction would be too late for a call.
+    /// Handles a call whose request was sent three seconds ago.
     ///
-    /// A phone without another flow counts as asleep if it got a push too. For a request inside a dialog, the push is
-    /// sent now.
+    /// A branch without any response continues on the next flow of its phone, because the time-out of its transaction
+    /// would be too late for a call. A phone without another flow counts as asleep if a push can wake it. A request
+    /// inside a dialog causes a push only now, after three seconds without a response.
     func silenceDue(of call: ProxiedRequest, now: Moment) {
         var goesOn = false
         for branch in call.fork.branches where !branch.wasHeard {
@@ -280,8 +276,8 @@ extension ProxyEngine {
         if goesOn { armSilence(of: call, now: now) } else { dialogSilenceDue(of: call, now: now) }
     }
 
-    /// Handles a phone that got the INVITE and a push, and sent no response to the INVITE. The phone may sleep, so the
-    /// call is held longer, and a dead token ends the branch. A later response in the same transaction still counts.
+    /// Lets a call wait for a phone that sent no response to the INVITE and may sleep, if a push can wake the phone. A
+    /// later response to the INVITE still counts.
     func fallsSilent(_ leg: BranchLeg, now: Moment) {
         guard leg.call.userCall != nil, leg.call.fork.acceptsBranches,
             let device = leg.call.fork.branches[leg.branch].addressee
@@ -296,8 +292,8 @@ extension ProxyEngine {
         waitAgain(leg.branch, of: leg.call, for: target, now: now)
     }
 
-    /// Handles a request inside a dialog that got no response for three seconds. If the device has moved, the request
-    /// is sent on the new flow. If the device has not moved, it gets a push.
+    /// Sends a request inside a dialog on its phone's new flow, or wakes the phone, because no response came for three
+    /// seconds.
     func dialogSilenceDue(of call: ProxiedRequest, now: Moment) {
         guard !call.isForgotten, let request = call.dialogRequest, !call.fork.branches[0].wasHeard,
             call.fork.branches[0].isUnderWay,
@@ -307,7 +303,7 @@ extension ProxyEngine {
         if target.flow == call.fork.branches[0].flow {
             call.fork.aimed(0, routeHash: target.routeHash)
         } else if !target.hasFailed {
-            // In the meantime, the device has registered on another flow.
+            // The device has registered on another flow in the meantime, so its calls are sent on that flow.
             for call in wakes.calls(of: request.device) {
                 deviceReturned(request.device, for: call, through: nil, now: now)
             }

@@ -16,8 +16,8 @@ import Waking
 /// Sends requests to devices with several flows (RFC 5626): on one flow at a time, and on the next flow when the
 /// present flow is dead.
 extension ProxyEngine {
-    /// The target with the flow on which the device last showed life, even if the device has since registered on
-    /// another flow.
+    /// The device with the flow on which it showed life lately, even if the device has since registered on another
+    /// flow.
     func liveWay(to target: ForkTarget, now: Moment) -> ForkTarget {
         guard network.flows.watchesActivity, !network.flows.wasAlive(target.flow, now: now.instant),
             registrar.bindings.hasFurtherFlows(target.binding)
@@ -27,10 +27,10 @@ extension ProxyEngine {
             ?? target
     }
 
-    /// Whether the request is in progress on another open flow of the device. If the result is true, a REGISTER on this
-    /// flow does not mean that the device has moved.
+    /// Whether the request is in progress on another open flow of the device, so that a REGISTER on this flow does not
+    /// mean that the device has moved.
     ///
-    /// The other flow counts as open if a response has come on it, or for five seconds after its registration, since a
+    /// The other flow counts as open after a response on it, or for five seconds after its registration, because a
     /// phone opens its flows one after the other.
     func isOnItsWay(_ branch: ForkBranch, by target: ForkTarget, now: Moment) -> Bool {
         guard branch.addressee == target.id, branch.routeHash != target.routeHash,
@@ -46,9 +46,8 @@ extension ProxyEngine {
 
     // MARK: Silence
 
-    /// Sends a request from a dead flow of the device again, on the device's next flow.
-    ///
-    /// - Returns: false if every other flow of the device has failed too.
+    /// Sends a request that failed on one flow of its device again on the next flow; returns false if every other flow
+    /// has failed too.
     func goesOn(by client: ClientTransactionID, _ leg: BranchLeg, now: Moment) -> Bool {
         guard leg.call.fork.acceptsBranches, let next = nextFlow(of: leg, now: now) else { return false }
         log.info(
@@ -56,8 +55,7 @@ extension ProxyEngine {
             [.callID: .bytes(leg.call.userCall?.key.callID ?? .empty), .device: .described(next.id)])
         if leg.call.userCall != nil || leg.call.dialogRequest != nil {
             leg.call.fork.recalled(leg.branch)
-            // The transaction on the present flow is cancelled, because the phone may ring there if the flow is only
-            // slow.
+            // The INVITE on the present flow is cancelled, because the phone may ring there if the flow is only slow.
             if leg.call.fork.isInvite, !sip.transactions.wasLost(client) {
                 withTransactions { $0.cancel(client, reasons: [], now: now.instant, into: &$1) }
             }
@@ -70,7 +68,7 @@ extension ProxyEngine {
         return true
     }
 
-    /// Marks the leg's present flow as failed, and returns the next usable flow of its device.
+    /// Marks the present flow of a branch as failed, and returns the next usable flow of the device.
     private func nextFlow(of leg: BranchLeg, now: Moment) -> ForkTarget? {
         let branch = leg.call.fork.branches[leg.branch]
         guard let device = branch.addressee else { return nil }
@@ -82,11 +80,10 @@ extension ProxyEngine {
 
     /// Handles a 430, by which an edge reports that the flow to the phone has ended (RFC 5626 section 5.3.1).
     ///
-    /// The request is sent on the next flow of the device. If the device has no other flow but a push can wake it, the
-    /// branch waits for the device. If no push can wake the device, the branch fails with 480. The caller never gets
-    /// the 430.
+    /// After a 430, the request is sent on the next flow of the device, or waits for the device if a push can wake it,
+    /// or fails with 480.
     ///
-    /// - Returns: false if the 430 must be treated like other responses.
+    /// - Returns: false if the 430 must be treated like other final responses.
     func flowFailed(_ client: ClientTransactionID, _ leg: BranchLeg, now: Moment) -> Bool {
         let branch = leg.call.fork.branches[leg.branch]
         guard let flow = branch.flow, isTrusted(flow), branch.addressee != nil, leg.call.delivery == nil else {
@@ -107,7 +104,8 @@ extension ProxyEngine {
         if isWatched(target) { wakes.watch(target.flow, of: target.id) }
     }
 
-    /// Lists the call in ``WakeDesk`` under the branch's device, so that the device's next REGISTER finds the call.
+    /// Lists the call in ``WakeDesk`` under the device of the branch, so that the device's next REGISTER finds the
+    /// call.
     func list(_ branch: Int, of call: ProxiedRequest) {
         guard let device = call.fork.branches[branch].device else { return }
         call.fork.wasListed(branch)
@@ -119,12 +117,12 @@ extension ProxyEngine {
         target.isReachable && !target.flow.isClosed && target.path.isEmpty && !isTrusted(target.flow)
     }
 
-    /// The device to which a leg's request is sent, as it is registered now.
+    /// The present registration of the device to which the request of a branch is sent.
     func target(of leg: BranchLeg, now: Moment) -> ForkTarget? {
         leg.call.fork.branches[leg.branch].addressee.flatMap { registrar.bindings.forkTarget($0, now: now.instant) }
     }
 
-    /// Sends the INVITE of a branch that has waited for its device.
+    /// Sends the INVITE of a branch to its device, which has registered or has moved to another flow.
     func deliver(_ branch: Int, of call: ProxiedRequest, to target: ForkTarget, now: Moment) {
         if let request = call.dialogRequest { return deliver(request, of: call, to: target, now: now) }
         guard let userCall = call.userCall, let incoming = revive(call) else { return }
@@ -141,15 +139,14 @@ extension ProxyEngine {
                 .aor: .described(userCall.aor), .callID: .bytes(userCall.key.callID), .device: .described(target.id),
                 .duration: .duration(now.date - userCall.receivedAt),
             ])
-        // The timeline record does not know of the REGISTER yet if another contact registered, or if the REGISTER came
-        // before the call.
+        // Notes the REGISTER in the timeline now, because it may have come from another contact or before the call.
         ledger.registered(call.fork.branches[branch], now: now)
         if !isFirst { takeBack(call.fork.branches[branch].former, by: target, now: now) }
         sendToDevice(incoming, for: branch, of: call, to: target, now: now)
     }
 
-    /// Cancels earlier transactions whose connections have ended. The CANCEL is sent on the phone's present flow, and a
-    /// phone that still rings recognises it by its branch parameter (RFC 3261 section 9.2).
+    /// Cancels INVITEs whose connections have ended, on the phone's present flow. A phone that still rings recognises
+    /// the CANCEL by its branch parameter (RFC 3261 section 9.2).
     func takeBack(_ former: [ClientTransactionID], by target: ForkTarget, now: Moment) {
         for client in former where sip.transactions.wasLost(client) && target.path.isEmpty {
             takeBack(client, by: target.flow, reasons: [], now: now)
@@ -163,15 +160,15 @@ extension ProxyEngine {
         }
     }
 
-    /// Cancels a transaction whose connection ended after the phone had moved. If the connection's end lost a CANCEL,
-    /// it is sent again on the phone's present flow.
+    /// Moves an earlier transaction whose connection has ended to the phone's present flow, where a lost CANCEL is sent
+    /// again.
     func takeBackAlone(_ client: ClientTransactionID, of leg: BranchLeg, now: Moment) {
         guard let target = target(of: leg, now: now), target.path.isEmpty, !target.flow.isClosed else { return }
         withTransactions { $0.move(client, to: target.flow, now: now.instant, into: &$1) }
     }
 
-    /// Lets a branch wait for its phone until the end of the hold, because the phone sent no response to the INVITE and
-    /// may have left that flow. Returns false if the branch cannot wait.
+    /// Lets a branch wait for a phone that sent no response to the INVITE and may have left its flow; returns false if
+    /// the branch cannot wait.
     func staysSilent(_ leg: BranchLeg, now: Moment) -> Bool {
         guard let userCall = leg.call.userCall, leg.call.fork.acceptsBranches, now.instant < userCall.holdUntil,
             !leg.call.fork.branches[leg.branch].wasHeard, let target = target(of: leg, now: now)
@@ -181,7 +178,7 @@ extension ProxyEngine {
         return true
     }
 
-    /// Lets a branch wait for its phone, because an edge reports that the phone's flow has ended. Returns false if no
+    /// Lets a branch wait for its phone, because an edge reports that the phone's flow has ended; returns false if no
     /// push can wake the phone.
     func sleeps(_ leg: BranchLeg, now: Moment) -> Bool {
         guard leg.call.userCall != nil, leg.call.fork.acceptsBranches, let target = target(of: leg, now: now),
@@ -192,8 +189,7 @@ extension ProxyEngine {
         return true
     }
 
-    /// Lets a branch wait for its device again, within the same hold time. If the device has not got a push yet, it
-    /// gets one now.
+    /// Lets a branch wait for its device again, and sends a push if the device has not got one yet.
     func waitAgain(_ index: Int, of call: ProxiedRequest, for target: ForkTarget, now: Moment) {
         guard let userCall = call.userCall else { return }
         log.info(
@@ -221,11 +217,11 @@ extension ProxyEngine {
 
 /// Tests whether a silent phone is awake: while a push is sent, the phone also gets an OPTIONS on its connection.
 extension ProxyEngine {
-    /// Sends an OPTIONS on the flow of a phone for which a call waits. Any response is a sign of life and releases the
-    /// call (``noteLife(on:by:isProved:now:)``). A phone that sleeps with an open connection sends no response, and the
-    /// call stays held.
+    /// Sends an OPTIONS on the flow of a phone for which a call waits.
     ///
-    /// While an OPTIONS waits for its response, later calls send no second OPTIONS.
+    /// Any response to the OPTIONS is a sign of life and releases the call (``noteLife(on:by:isProved:now:)``). A phone
+    /// that sleeps with an open connection sends no response, so the call keeps waiting. While an OPTIONS waits for its
+    /// response, later calls send no second OPTIONS.
     func ask(_ target: ForkTarget, now: Moment) {
         guard mayAsk(target), !isAsked(by: target.flow), let listener = identity.listener(for: target.flow),
             let domain = registrar.bindings.binding(target.binding)?.aor.host,
@@ -234,7 +230,8 @@ extension ProxyEngine {
         output.counters.count(.phoneAsked)
     }
 
-    /// Whether the flow may get an OPTIONS. Flows of trusted peers and edges get none, because many phones share them.
+    /// Whether an OPTIONS may be sent on the phone's flow. Flows of trusted peers and edges get no OPTIONS, because
+    /// many phones share them.
     private func mayAsk(_ target: ForkTarget) -> Bool {
         guard target.flow.isConnection || !target.flow.transport.isReliable && settings.call.asksDatagrams else {
             return false

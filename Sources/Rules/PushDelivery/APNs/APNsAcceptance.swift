@@ -1,6 +1,6 @@
 import Bytes
 
-/// Decides which of Apple's tokens belong to our apps.
+/// Decides whether an Apple push token is for one of the apps in the settings.
 struct APNsAcceptance: TokenAcceptance {
     private struct App {
         let topics: APNsTopics
@@ -33,28 +33,29 @@ struct APNsAcceptance: TokenAcceptance {
     }
 }
 
-/// The topics of one app, from which `pn-param` selects one (A28, P8): the topic that it names, if the app has that
-/// topic. If it names none, the only topic of the app is used.
+/// The bundle identifiers (topics) of one app (A28, P8). If `pn-param` contains a topic, this topic is used; otherwise
+/// the app's only topic.
 struct APNsTopics: Hashable {
-    /// The app's topics. If the list is empty, every topic in `pn-param` is accepted.
+    /// The app's topics, from the settings. An empty list means that any topic in `pn-param` is accepted.
     private let topics: [ByteString]
 
     init(_ topics: [String]) { self.topics = topics.map { ByteString($0) } }
 
-    /// The parts of a `pn-param`.
+    /// The parts of a `pn-param` of the form `Team.Topic[.services]`.
     struct Name {
-        /// The topic, for example `com.example.phone`; `nil` if `pn-param` names none, as in ECSS-10's own format.
+        /// The topic, for example `com.example.phone`; `nil` if `pn-param` contains no topic, as in ECSS-10's own
+        /// format.
         let topic: ByteString?
-        /// The topic together with the first word. If an app leaves out the team, the first word is a part of the
-        /// topic.
+        /// The first word and the topic, joined by a dot. Some apps leave out the team, so that the first word belongs
+        /// to the topic.
         fileprivate let whole: ByteString?
-        /// The team; `nil` if the first word does not look like a team, because clients that do not know their team
-        /// invent a word.
+        /// The team identifier; `nil` if the first word does not look like a team, because clients that do not know
+        /// their team invent a word.
         let team: ByteString?
 
         init(_ param: ByteString) {
             let bundle = APNsToken.bundle(in: param)
-            // In ECSS-10's own format, only a service follows the dot.
+            // In ECSS-10's own format, the word after the dot is a service (`remote` or `voip`) and not a topic.
             topic = bundle.flatMap { APNsToken.Service(rawValue: $0.string) == nil ? $0 : nil }
             whole = topic.flatMap { topic in
                 param.firstIndex(of: UInt8(ascii: ".")).map { param[0..<min(param.count, $0 + 1 + topic.count)] }
@@ -63,7 +64,7 @@ struct APNsTopics: Hashable {
             team = word.isAppleTeam ? word : nil
         }
 
-        /// The topics that `pn-param` may mean, the more likely one first.
+        /// The topics that `pn-param` may mean, the most likely one first.
         var names: [ByteString] { [topic, whole].compactMap(\.self) }
     }
 
@@ -78,11 +79,11 @@ struct APNsTopics: Hashable {
 }
 
 extension APNsToken {
-    /// The minimum number of hexadecimal digits in a token. Apple may make tokens longer.
+    /// The minimum number of hexadecimal digits in a token of Apple, which may also be longer.
     private static let shortestToken = 64
 
-    /// Whether a `pn-prid` consists only of tokens in Apple's form, each perhaps with a colon and a service. The names
-    /// of the services are not checked.
+    /// Whether a `pn-prid` consists only of tokens in Apple's form, each of which may end with a colon and a service.
+    /// The name of the service after the colon is not checked.
     static func hasForm(_ prid: ByteString) -> Bool {
         prid.parts(separatedBy: UInt8(ascii: "&")).allSatisfy { part in
             let token = part[0..<(part.firstIndex(of: UInt8(ascii: ":")) ?? part.count)]

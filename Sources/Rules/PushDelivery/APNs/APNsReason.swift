@@ -2,11 +2,11 @@ import Bytes
 import JSON
 import Timekeeping
 
-/// Converts an answer of Apple to an outcome, by the reason in its body.
+/// Converts Apple's answer to a push into an outcome, by the reason in the answer's body.
 enum APNsReason {
     static func outcome(of answer: ProviderAnswer, _ retryAfter: Duration?, isProven: Bool) -> PushOutcome {
         guard answer.status != 200 else { return .accepted(answer.id.map { ByteString($0) }) }
-        // An answer with a status of 500 or more says nothing about tokens.
+        // An answer with a status of 500 or more reports a failure of Apple's server, and nothing about the token.
         guard answer.status < 500 else { return .retry(after: retryAfter) }
         let body = answer.body.count <= ProviderAnswer.bodyLimit ? try? JSONValue(answer.body) : nil
         guard let text = body?["reason"]?.string else {
@@ -27,14 +27,15 @@ enum APNsReason {
         case "IdleTimeout": return .retry(after: .zero)
         case "TooManyProviderTokenUpdates", "TooManyRequests", "InternalServerError", "ServiceUnavailable", "Shutdown":
             return .retry(after: retryAfter)
-        // Apple's published table does not list this reason, so the status decides.
+        // The reason is not in Apple's published table, so the status decides.
         default:
             guard answer.status == 410 else { return .unexplained(answer.status, text, retryAfter) }
             return .tokenDead(since: timestamp(body))
         }
     }
 
-    /// The time since which the token is dead. Apple sends milliseconds here, unlike all other times in this protocol.
+    /// The time since which the token is dead, which Apple sends in milliseconds, unlike all other times in its
+    /// protocol.
     private static func timestamp(_ body: JSONValue?) -> UnixTime? {
         body?["timestamp"]?.integer.map { UnixTime(milliseconds: $0) }
     }

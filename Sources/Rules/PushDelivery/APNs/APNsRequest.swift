@@ -1,15 +1,15 @@
 import Bytes
 import Timekeeping
 
-/// Writes the pushes of one app for Apple's push service.
+/// Builds the HTTP requests that push to the phones of one app through Apple's push service.
 final class APNsRequest: Sendable {
-    /// The maximum size of a payload in bytes. `voipLimit` is for VoIP pushes, `limit` for all others.
+    /// The maximum size of a payload in bytes: `voipLimit` applies to VoIP pushes, and `limit` to all other pushes.
     private static let voipLimit = 5120
     private static let limit = 4096
 
     private let settings: APNsSettings
     private let topics: APNsTopics
-    /// The beginning of the URL, which all pushes have in common.
+    /// The beginning of the URL of every push: the server's URL and `/3/device/`.
     private let urlStart: [UInt8]
 
     init(_ settings: APNsSettings, _ provider: PushProvider) {
@@ -39,7 +39,7 @@ final class APNsRequest: Sendable {
                 to: remote, topic, settings.remotePushType.type, expiration, context,
                 collapseKey: key(of: call))
         case .missedCalls:
-            // iOS ends apps whose VoIP push reports no call, so a PushKit token cannot carry missed calls.
+            // Missed calls cannot be sent to a PushKit token, because iOS ends an app whose VoIP push reports no call.
             guard let remote = token.remote else { return .impossible(.noSuitableToken) }
             let expiration = String((context.now + context.settings.missedCallsTTL).seconds)
             return request(to: remote, topic, settings.remotePushType.type, expiration, context)
@@ -48,7 +48,8 @@ final class APNsRequest: Sendable {
             let expiration = String(context.push.deadline.seconds)
             return request(to: remote, topic, .background, expiration, context, body: Self.silentBody)
         case .notification(let notification):
-            // A notification is no call, so a PushKit token cannot carry it either.
+            // A notification cannot be sent to a PushKit token, because iOS ends an app whose VoIP push reports no
+            // call.
             guard let remote = token.remote else { return .impossible(.noSuitableToken) }
             let expiration = String(context.expiration(of: notification))
             if let end = notification.endedCall, settings.payload.tellsEnds {
@@ -58,14 +59,13 @@ final class APNsRequest: Sendable {
             }
             return request(
                 to: remote, topic, notification.isSilent ? .background : .alert, expiration, context,
-                // By this key, a retry replaces the first try, which Apple may have accepted although its answer was
-                // lost.
+                // With this collapse key, a retry replaces the first try, which Apple may have accepted although its
+                // answer was lost.
                 collapseKey: context.code.description)
         }
     }
 
-    /// The collapse key by which the text about the end of a call replaces the text about the call, in payload formats
-    /// that have both.
+    /// The collapse key with which an end push replaces the push for the call, if the payload format has end pushes.
     private func key(of call: IncomingCall) -> String? {
         settings.payload.tellsEnds ? "call-\(call.callRef)" : nil
     }

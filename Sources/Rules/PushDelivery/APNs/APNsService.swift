@@ -1,4 +1,4 @@
-/// Describes Apple's push service. Each environment of Apple is a provider.
+/// Describes Apple's push service. Apple's production environment and its sandbox are separate providers.
 extension APNsSettings: PushServiceSettings {
     package static var providers: [PushProvider] { [.apns, .apnsDevelopment] }
     package static var platforms: Set<PushPlatform> { [.apple] }
@@ -38,7 +38,7 @@ extension FeedbackSettings {
     }
 }
 
-/// One app at Apple, in one environment.
+/// The rules for one app in one of Apple's environments.
 package final class APNsApp: PushAppRules {
     package let settings: APNsSettings
     let provider: PushProvider
@@ -67,8 +67,8 @@ package final class APNsApp: PushAppRules {
     package var limits: ProviderLimits { settings.limits }
     package var asksForDeviceCode: Bool { settings.payload == .tenDarts }
 
-    /// The default for an app with a VoIP token is INVITE and CANCEL, because Apple ends apps that do not show a call
-    /// after a VoIP push. Linphone's apps also get both, because Flexisip sends both.
+    /// The default after a call's end is INVITE and CANCEL for VoIP tokens, because Apple ends apps that show no call
+    /// after a VoIP push. The default is the same for Linphone, because Flexisip sends both.
     package func afterEnd(of token: PushToken) -> AfterEnd {
         if let wished = settings.afterEnd { return wished }
         let tokens = try? APNsToken(token, withoutService: settings.tokenService)

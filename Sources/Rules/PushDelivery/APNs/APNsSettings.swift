@@ -2,23 +2,23 @@ package import Settings
 
 /// The form of the badge in payloads for Apple (A17).
 package enum BadgeType: String, Hashable, Sendable, CaseIterable {
-    /// The badge is a string such as `"10"`, as in the samples of ECSS-10. iOS ignores it, and the app reads the number
-    /// in `acme`.
+    /// The badge is a string such as `"10"`, as in ECSS-10's samples. iOS ignores the string, and the app reads the
+    /// number of unread pushes in `acme`.
     case string
     /// The badge is a number such as `10`, which iOS shows on the app's icon.
     case number
 }
 
-/// The type of pushes to a remote token, by which Apple decides how to treat them.
+/// The value of `apns-push-type` for pushes to a remote token, which decides what iOS does with the push.
 package enum RemotePushType: String, Hashable, Sendable, CaseIterable {
-    /// Apple shows the push, or passes it to the app's extension, and wakes the phone immediately.
+    /// iOS shows the push as a notification, or passes it to the app's extension, and the phone wakes immediately.
     case alert
-    /// The push wakes the app for half a minute, and iOS shows no notification. Apple limits the rate of such pushes.
+    /// iOS wakes the app for half a minute and shows no notification. Apple limits the rate of background pushes.
     case background
 }
 
-/// The Apple environment that issued the tokens of `pn-provider=apns`. Tokens of `apns.dev` always belong to the
-/// sandbox.
+/// Apple's environment for tokens with `pn-provider=apns`, but not for tokens with `apns.dev`, which always belong to
+/// the sandbox.
 package enum APNsEnvironment: String, Hashable, Sendable, CaseIterable {
     case production, sandbox
 
@@ -141,7 +141,7 @@ package struct APNsSettings: SettingsGroup, Equatable {
         text.utf8.count == 10 && text.utf8.allSatisfy { 48...57 ~= $0 || 65...90 ~= $0 }
     }
 
-    /// The server's URL, without a slash at its end.
+    /// The URL of Apple's server for the provider, without a slash at its end.
     package func url(of provider: PushProvider) -> String {
         let isSandbox = provider == .apnsDevelopment
         let other = isSandbox ? sandboxEndpoint ?? endpoint : endpoint

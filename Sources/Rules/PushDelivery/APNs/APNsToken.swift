@@ -3,15 +3,15 @@ package import Bytes
 /// The one or two device tokens of an Apple contact, read from `pn-param` and `pn-prid` (RFC 8599 section 10, and
 /// Linphone's format with several services).
 package struct APNsToken: Hashable, Sendable {
-    /// The service that a token is for.
+    /// The kind of push that a device token receives.
     package enum Service: String, Hashable, Sendable, CaseIterable {
-        /// The token is for notifications that are shown. A push to it does not start an app that is not running.
+        /// Pushes to the token show notifications, but do not start an app that is not running.
         case remote
-        /// The token is for pushes by PushKit. The app must report each such push to iOS as a call.
+        /// Pushes to the token are PushKit pushes, each of which the app must report to iOS as a call.
         case voip
     }
 
-    /// The reason why the parameters contain no usable tokens, so that no push can be sent to the contact.
+    /// The reason why `pn-param` and `pn-prid` contain no usable token, so that no push can be sent to the contact.
     package enum Problem: Error, Hashable, Sendable, CustomStringConvertible {
         case emptyToken, unusableToken, unknownService, repeatedService, missingService
         /// The services in `pn-param` differ from the services in `pn-prid`.
@@ -31,23 +31,24 @@ package struct APNsToken: Hashable, Sendable {
 
     package let remote: ByteString?
     package let voip: ByteString?
-    /// The bundle in `pn-param`; `nil` if `pn-param` does not have the form `Team.Bundle[.services]`. Without a bundle,
-    /// the settings supply the topic.
+    /// The bundle identifier in `pn-param`; `nil` if `pn-param` does not have the form `Team.Bundle[.services]`, so
+    /// that the settings supply the topic.
     package let bundle: ByteString?
 
-    /// Parses the decoded push parameters.
+    /// Parses the push parameters of an Apple contact, after percent-decoding.
     ///
     /// - Parameters:
-    ///   - token: the parameters; the provider is not checked.
-    ///   - fallback: the service if no parameter names one.
+    ///   - token: the parameters; its provider is not checked.
+    ///   - fallback: the service of the token if neither `pn-param` nor `pn-prid` names a service.
     /// - Throws: the first problem found.
     package init(_ token: PushToken, withoutService fallback: Service = .remote) throws(Problem) {
         let app = try AppName(token.param)
         bundle = app?.bundle
         let tokens = try Self.tokens(token.prid)
-        // Without an app name, `named` is `nil`, because only an app name can list services.
+        // Only a `pn-param` of the form `Team.Bundle[.services]` can list services, so `named` is `nil` for any other
+        // form.
         let named = app.map { $0.services.isEmpty ? [fallback] : $0.services }
-        // RFC 8599 puts the service only into `pn-param`, which is enough for a single token.
+        // RFC 8599 puts the service into `pn-param` only, which is enough if `pn-prid` has a single token.
         if tokens.count == 1, tokens[0].service == nil {
             let service = named?.first ?? fallback
             guard named?.count != 2 else { throw .missingService }
@@ -74,7 +75,8 @@ package struct APNsToken: Hashable, Sendable {
         self.voip = voip
     }
 
-    /// The bundle in a `pn-param`; `nil` for a `pn-param` of another form.
+    /// The bundle identifier in a `pn-param`; `nil` for a `pn-param` that does not have the form
+    /// `Team.Bundle[.services]`.
     static func bundle(in param: ByteString) -> ByteString? {
         guard let app = try? AppName(param) else { return nil }
         return app.bundle
@@ -87,7 +89,7 @@ package struct APNsToken: Hashable, Sendable {
         let service: Service?
     }
 
-    /// Parses one or two tokens of the form `token[:service]`, joined by `&`.
+    /// Parses the one or two tokens of a `pn-prid`, each of the form `token[:service]`, joined by `&`.
     private static func tokens(_ prid: ByteString) throws(Problem) -> [Entry] {
         let parts = prid.parts(separatedBy: UInt8(ascii: "&"))
         guard parts.count <= Service.allCases.count else { throw .repeatedService }
@@ -104,10 +106,10 @@ package struct APNsToken: Hashable, Sendable {
         return Entry(bytes: try token(part[0..<colon]), service: service)
     }
 
-    /// The token; in lower case if it is hexadecimal, because APNs reports hexadecimal tokens in lower case.
+    /// Checks a token, and returns a hexadecimal token in lower case, because APNs reports such tokens in lower case.
     private static func token(_ bytes: ByteString) throws(Problem) -> ByteString {
         guard !bytes.isEmpty else { throw .emptyToken }
-        // A `.` or `..` in a URL's path would lead to another resource, even when percent-encoded.
+        // A token `.` or `..` would lead to another resource as part of a URL's path, even when percent-encoded.
         guard bytes.count > 2 || bytes[0] != UInt8(ascii: ".") || bytes[bytes.count - 1] != UInt8(ascii: ".") else {
             throw .unusableToken
         }
@@ -119,14 +121,14 @@ extension APNsToken.Service {
     fileprivate init?(word: ByteString) { self.init(rawValue: word.lowercased().string) }
 }
 
-/// A `pn-param` of the form `Team.Bundle[.services]`: the team ends at the first dot, and any services follow the last
-/// dot.
+/// A `pn-param` of the form `Team.Bundle[.services]`: the team ends at the first dot, and the services, if there are
+/// any, follow the last dot.
 private struct AppName {
     let bundle: ByteString
     let services: [APNsToken.Service]
 
-    /// Parses a `pn-param`. The result is `nil` for another form, which ECSS-10 allows if the value only has to match
-    /// (R5).
+    /// Parses a `pn-param`. The result is `nil` for a `pn-param` of another form, which ECSS-10 allows if the daemon
+    /// only compares it with the settings (R5).
     init?(_ param: ByteString) throws(APNsToken.Problem) {
         guard let team = param.firstIndex(of: UInt8(ascii: ".")), team > 0 else { return nil }
         let name = param[team + 1..<param.count]
@@ -154,8 +156,8 @@ private struct AppName {
 }
 
 extension ByteString {
-    /// Whether the text is a bundle identifier: letters, digits, `-`, `.` and `_`, as in Apple's CFBundleIdentifier,
-    /// and short enough for a header field.
+    /// Whether the text is a bundle identifier: at most 155 letters, digits, `-`, `.` and `_`, as in Apple's
+    /// CFBundleIdentifier.
     fileprivate var isBundleIdentifier: Bool {
         !isEmpty && count <= 155 && allSatisfy { $0.isASCIILetter || $0.isASCIIDigit || "-._".utf8.contains($0) }
     }

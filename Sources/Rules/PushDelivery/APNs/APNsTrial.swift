@@ -1,12 +1,12 @@
-/// Tests key, team, topic and environment with a token of no device. Apple checks them before the token, so the answer
-/// `BadDeviceToken` shows that they are good.
+/// Tests an app's credentials with a push to a token that no device has. Apple checks key, team, topic and environment
+/// before the token, so the answer `BadDeviceToken` shows that they are correct.
 extension APNsApp {
-    /// A token that Apple gives to no device.
+    /// A push token that Apple assigns to no device.
     private static let token = String(repeating: "0", count: 64)
-    /// The body of the test push, which would show nothing even if a device had the token.
+    /// The body of the test push. With this body, a phone shows nothing.
     private static let body = Array("{\"aps\":{\"content-available\":1}}".utf8)
 
-    /// One request for each topic in the settings; if there are no topics, one request without a topic.
+    /// The test requests: one for each topic in the settings, or one without a topic if the settings have none.
     package var trials: [CredentialTrial] {
         guard !settings.topics.isEmpty else { return [trial(of: nil)] }
         return settings.topics.map { trial(of: $0) }
@@ -42,8 +42,8 @@ extension APNsApp {
         }
     }
 
-    /// Whether the key is limited to the other environment of Apple. This is no error for a server that serves only
-    /// builds from the store, and not builds from Xcode.
+    /// Whether Apple refused because the key is valid for production only, which is enough if the daemon serves apps
+    /// from the App Store and no builds from Xcode.
     private func isOfOtherEnvironment(_ reason: String) -> Bool {
         provider == .apnsDevelopment && settings.environment == .production
             && ["BadEnvironmentKeyIdInToken", "BadEnvironmentKeyInToken", "BadCertificateEnvironment"].contains(reason)

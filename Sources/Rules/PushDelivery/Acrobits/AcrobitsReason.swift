@@ -1,13 +1,13 @@
 import JSON
 
-/// Converts an answer of Acrobits' mediator to an outcome, by the code in its body. The HTTP status says nothing about
-/// the push.
+/// Converts the answer of Acrobits' mediator to a push into an outcome, by the code in the answer's body, because the
+/// HTTP status says nothing about the push.
 enum AcrobitsReason {
     static func outcome(of answer: ProviderAnswer, _ retryAfter: Duration?) -> PushOutcome {
         let body = answer.body.count <= ProviderAnswer.bodyLimit ? try? JSONValue(answer.body) : nil
         let text = body?["response"]?.string.map { String($0.prefix(200)) }
         guard (200...299).contains(answer.status) else { return .unexplained(answer.status, text, retryAfter) }
-        // An answer without a code does not come from the mediator.
+        // An answer without a code was not sent by the mediator, so the push is tried again.
         guard let code = code(body) else { return .retry(after: retryAfter) }
         let reason = text ?? "code \(code)"
         switch code {
@@ -15,12 +15,13 @@ enum AcrobitsReason {
         case 404: return .tokenDead(since: nil)
         case 401, 403: return .credentialsRefused(reason)
         case 429, 500...599: return .retry(after: retryAfter)
-        // The code is 400, or the mediator's published table does not list it.
+        // The code is 400, or is not in the mediator's published table.
         default: return .payloadRefused(reason)
         }
     }
 
-    /// The code in an answer of the mediator, as a number or a text. Older documents call it `status`.
+    /// The code in an answer of the mediator, which is a number or a text. Older documents of the mediator call the
+    /// member `status`.
     private static func code(_ body: JSONValue?) -> Int64? {
         for name in ["code", "status"] {
             if let code = body?[name]?.integer ?? body?[name]?.string.flatMap({ Int64($0) }) { return code }

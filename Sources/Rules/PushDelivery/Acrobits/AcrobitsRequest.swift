@@ -1,6 +1,6 @@
 import Bytes
 
-/// Writes pushes for Acrobits' mediator: one JSON object, which the mediator converts for Apple or Google.
+/// Builds pushes for Acrobits' mediator. Each push is one JSON object, which the mediator converts for Apple or Google.
 enum AcrobitsRequest {
     private static let textLimit = 512
     private static let callIDLimit = 1024
@@ -15,15 +15,15 @@ enum AcrobitsRequest {
         case .incomingCall(let call):
             address = token.calls
             verb = "NotifyIncomingCall"
-            // By its Call-ID, the app finds the INVITE for the push.
+            // The app uses the Call-ID to recognise the INVITE that belongs to the push.
             members.append(PayloadField("Id", call.callID, atMost: callIDLimit))
             let user = call.isNameless ? ByteString("anonymous") : call.callerURI
             members.append(PayloadField("UserName", user, atMost: textLimit))
             members.append(
                 PayloadField("UserDisplayName", call.shownCaller(anonymous: texts.anonymous), atMost: textLimit))
         case .missedCalls(let calls):
-            // The mediator's own verb for a missed call would end a ringing call, so the list is sent as a text
-            // message.
+            // Missed calls are sent as a text message, because the mediator's own verb for a missed call would end a
+            // ringing call.
             address = token.other
             verb = "NotifyGenericTextMessage"
             let message = Array("\(texts.missedCalls): ".utf8) + CallList.callers(calls, atMost: textLimit).array
@@ -34,7 +34,7 @@ enum AcrobitsRequest {
         case .notification(let notification):
             guard !notification.isSilent || notification.endedCall != nil else { return .impossible(.noSuitableToken) }
             let message = notification.mediated ?? MediatedMessage(.genericText)
-            // Without a selector the mediator cannot find the account.
+            // Without a selector, the mediator cannot find the user's account in the app.
             if message.verb != .genericText, token.selector == nil { return .impossible(.noSuitableToken) }
             address = token.other
             verb = message.verb.rawValue
@@ -61,8 +61,8 @@ enum AcrobitsRequest {
         _ notification: PushNotification, _ message: MediatedMessage, badge: Int
     ) -> [PayloadField] {
         var members: [PayloadField] = []
-        // The mediator has no member for a title. The title is put before the text, unless the sender has set the
-        // mediator's own members.
+        // The mediator's format has no member for a title, so the title precedes the text, unless the sender has set
+        // the mediator's own members.
         let title = notification.mediated == nil ? notification.title.array : []
         let separator = title.isEmpty || notification.text.isEmpty ? [] : Array(": ".utf8)
         let text = ByteString(title + separator + notification.text.array)
@@ -79,7 +79,7 @@ enum AcrobitsRequest {
         return members
     }
 
-    /// The maximum length of a parameter, which no token exceeds: a registered value has at most 4 KiB, and an escape
-    /// takes at most six bytes.
+    /// The maximum length of a parameter in bytes of JSON: a registered value has at most 4 KiB, and an escaped byte
+    /// takes six bytes.
     private static let parameterLimit = 6 * 4096
 }

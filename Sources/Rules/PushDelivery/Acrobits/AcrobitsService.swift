@@ -1,6 +1,6 @@
 import Bytes
 
-/// Describes Acrobits' mediator as a push service.
+/// Describes Acrobits' mediator as a push provider.
 extension AcrobitsSettings: PushServiceSettings {
     package static var providers: [PushProvider] { [.acrobits] }
     package static var platforms: Set<PushPlatform> { [] }
@@ -11,7 +11,7 @@ extension AcrobitsSettings: PushServiceSettings {
     package var files: [PushFile] { .named(authorities: caFile) }
 }
 
-/// Accepts any token in the mediator's format.
+/// Accepts every push token in the format of Acrobits' mediator, because the daemon does not know Acrobits' apps.
 struct AcrobitsAcceptance: TokenAcceptance {
     func problem(with token: PushToken) -> TokenProblem? {
         guard !token.param.isEmpty else { return .acrobitsParamMissing }
@@ -21,7 +21,7 @@ struct AcrobitsAcceptance: TokenAcceptance {
     }
 }
 
-/// The single app of this service: all apps that get pushes through the mediator.
+/// The rules for all apps that get pushes through Acrobits' mediator, which the daemon treats as one app.
 package final class AcrobitsApp: PushAppRules {
     private let settings: AcrobitsSettings
 
@@ -40,8 +40,8 @@ package final class AcrobitsApp: PushAppRules {
     package var limits: ProviderLimits { settings.limits }
     package func afterEnd(of token: PushToken) -> AfterEnd { settings.afterEnd }
 
-    /// The default is to remove the call from the daemon's list after a late INVITE, because Acrobits' apps keep a list
-    /// of their own.
+    /// Whether a call stays in the list of missed calls after a late INVITE. By default it does not, because Acrobits'
+    /// apps keep a list of their own.
     package func afterLateInvite(_ wish: AfterLateInvite?) -> AfterLateInvite { wish ?? .none }
 
     package func carriesLists(_ token: PushToken) -> Bool { (try? AcrobitsToken(token))?.other != nil }

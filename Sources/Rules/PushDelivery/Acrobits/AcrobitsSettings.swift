@@ -1,6 +1,6 @@
 package import Settings
 
-/// Settings for the mediator that sends pushes to apps made with Acrobits' tools, such as Cloud Softphone.
+/// The settings for Acrobits' mediator, which sends pushes to apps made with Acrobits' tools, such as Cloud Softphone.
 package struct AcrobitsSettings: SettingsGroup, Equatable {
     package var enabled = false
     package var endpoint = "https://pnm.cloudsoftphone.com"

@@ -1,31 +1,33 @@
 package import Bytes
 
-/// The tokens that an Acrobits app got from the mediator, read from `pn-param` and `pn-prid`.
+/// The push tokens of an Acrobits app, read from `pn-param` and `pn-prid`. Acrobits' mediator has assigned the tokens
+/// to the app.
 ///
 /// The format is `pn-prid = <token>[:calls|:other][&<token>:calls|:other]`, `pn-param = <AppId>[&<AppId for
-/// other>][:<Selector>]`. Tokens are base64 and are passed on unchanged. A selector may contain further colons.
+/// other>][:<Selector>]`. Tokens are base64 and are passed on unchanged. The selector itself may contain colons.
 package struct AcrobitsToken: Hashable, Sendable {
-    /// An installation of an app, as the mediator identifies it.
+    /// The address of one installation of an app at Acrobits' mediator.
     package struct Address: Hashable, Sendable {
         package let appID: ByteString
         package let deviceToken: ByteString
     }
 
-    /// The reason why the parameters contain no usable tokens.
+    /// The reason why `pn-param` and `pn-prid` contain no usable token.
     package enum Problem: Error, Hashable, Sendable {
         case missingApp, tooManyApps
         case emptyToken, tooManyTokens, unknownUse, repeatedUse, missingUse
     }
 
-    /// The installation's address for calls. Since iOS 13, calls have a separate token, and the phone must ring when it
-    /// is used.
+    /// The address for calls. Since iOS 13, apps have a separate token for calls, and the phone must ring at each push
+    /// to it.
     package let calls: Address?
-    /// The installation's address for all pushes except calls.
+    /// The address for all pushes except calls.
     package let other: Address?
-    /// The name of the account on the device.
+    /// The name of the user's account in the app, which the mediator calls the selector.
     package let selector: ByteString?
 
-    /// Parses the decoded push parameters. The token's provider is not checked.
+    /// Parses the push parameters of an Acrobits contact, after percent-decoding. The provider of the token is not
+    /// checked.
     package init(_ token: PushToken) throws(Problem) {
         let param = token.param
         let colon = param.firstIndex(of: UInt8(ascii: ":"))
@@ -85,7 +87,7 @@ package struct AcrobitsToken: Hashable, Sendable {
 }
 
 extension ByteString {
-    /// Whether all bytes are base64 characters, of either alphabet.
+    /// Whether all bytes are characters of base64 or base64url, or padding.
     var isBase64Text: Bool {
         allSatisfy { $0.isASCIILetter || $0.isASCIIDigit || "+/-_=".utf8.contains($0) }
     }

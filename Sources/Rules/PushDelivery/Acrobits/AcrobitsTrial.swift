@@ -1,4 +1,4 @@
-/// Tests whether the mediator answers. The mediator asks for no credentials, so a trial cannot test any.
+/// Tests whether Acrobits' mediator answers. The mediator asks for no credentials, so the test cannot check any.
 extension AcrobitsApp {
     package var trials: [CredentialTrial] {
         [

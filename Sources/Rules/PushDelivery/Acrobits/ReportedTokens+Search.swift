@@ -1,8 +1,8 @@
 package import Bytes
 
-/// Finds a device by the tokens that its app reports over HTTP.
+/// Finds devices by the push tokens that apps report over HTTP.
 extension ReportedTokens {
-    /// The names of the installation at the provider, by which a device with this stored token is found.
+    /// The device tokens in a stored `PushToken`, by which the provider identifies the installation of the app.
     package static func names(in stored: PushToken) -> [ByteString] {
         switch stored.provider {
         case .acrobits:
@@ -12,13 +12,13 @@ extension ReportedTokens {
             guard let read = try? APNsToken(stored) else { return [] }
             return [read.remote, read.voip].compactMap(\.self)
         case .fcm: return [stored.prid]
-        // Apps report only tokens of the providers above.
+        // Apps report only tokens of Acrobits, Apple and Google.
         default: return []
         }
     }
 
-    /// The name of the installation that a reported token means; `nil` for a ``Form/direct`` token that is neither
-    /// Apple's nor Google's.
+    /// The device token that a reported token means; `nil` for a ``Form/direct`` token that is neither Apple's nor
+    /// Google's.
     package static func name(of token: ByteString, _ form: Form) -> ByteString? {
         switch form {
         case .acrobits: token
@@ -30,15 +30,16 @@ extension ReportedTokens {
         }
     }
 
-    /// Whether a push with a text may be sent to one of a device's tokens.
+    /// Whether a text message may be pushed to one of a device's tokens.
     package enum Standing: Hashable, Sendable {
         case forMessages
-        /// The token is for calls only, because the phone must ring when it is used.
+        /// The token is for calls only, because the phone must ring at each push to it.
         case forCallsOnly
         case ofAnotherApp
     }
 
-    /// Whether a text may be pushed to the token that has one of the ``names(in:)`` of a stored token.
+    /// Decides whether a text message may be pushed to a device token that is one of the ``names(in:)`` of a stored
+    /// token.
     package static func standing(of name: ByteString, appID: ByteString, in stored: PushToken) -> Standing {
         switch stored.provider {
         case .acrobits:
@@ -50,35 +51,35 @@ extension ReportedTokens {
             guard let read = try? APNsToken(stored), read.remote == name else { return .forCallsOnly }
             return read.bundle == nil || read.bundle == bundle(appID) ? .forMessages : .ofAnotherApp
         case .fcm: return stored.param.isEmpty || stored.param == appID ? .forMessages : .ofAnotherApp
-        // Apps report only tokens of the providers above.
+        // Apps report only tokens of Acrobits, Apple and Google.
         default: return .ofAnotherApp
         }
     }
 }
 
 extension PushToken {
-    /// Whether both tokens belong to the same installation of an app, even if their formats differ. Devices and their
-    /// servers write app and services differently, and each may know only one of the two tokens.
+    /// Whether both tokens belong to the same installation of an app, even if their formats differ. Servers write app
+    /// and services differently, and each may know only one of an installation's two tokens.
     package func reachesInstallation(of other: PushToken) -> Bool {
         guard kind == other.kind else { return false }
         let names = ReportedTokens.names(in: other)
         return ReportedTokens.names(in: self).contains { names.contains($0) }
     }
 
-    /// Whether this token contains all names of another token of the same installation.
+    /// Whether this token contains all device tokens of `other`, which belongs to the same installation of the app.
     package func covers(_ other: PushToken) -> Bool {
         if self == other { return true }
         let names = ReportedTokens.names(in: self)
         return reachesInstallation(of: other) && ReportedTokens.names(in: other).allSatisfy { names.contains($0) }
     }
 
-    /// Whether the given token is one of the tokens of this installation.
+    /// Whether `token` is the whole `pn-prid`, or one of the device tokens in it.
     package func isNamed(_ token: ByteString) -> Bool {
         if prid == token { return true }
         let name = kind == .apns ? token.lowercased() : token
         return ReportedTokens.names(in: self).contains(name)
     }
 
-    /// The provider, where Apple's two environments are one.
+    /// The provider, with Apple's two environments counted as one.
     private var kind: PushProvider { provider == .apnsDevelopment ? .apns : provider }
 }

@@ -1,20 +1,20 @@
 package import Bytes
 
-/// The tokens in an app's report over HTTP: one for calls, and one for all other pushes, each with its app.
+/// The tokens that an app reports over HTTP: one for calls and one for all other pushes, each with its app identifier.
 ///
-/// A value that the report does not contain is `nil`, and the stored value stays. On iOS, one of the tokens may be
-/// reported late.
+/// If the report does not contain a value, the value is `nil`, and the stored value is kept. On iOS, one of the two
+/// tokens may be reported later than the other.
 package struct ReportedTokens: Hashable, Sendable {
-    /// The sender of pushes to the reported tokens.
+    /// The service that will push to the reported tokens.
     package enum Form: String, Hashable, Sendable, CaseIterable {
-        /// Acrobits' mediator, which gets the tokens unchanged.
+        /// Acrobits' mediator pushes to the tokens, and gets them unchanged.
         case acrobits
-        /// The daemon itself sends pushes to Apple or Google. The base64 text encodes the token.
+        /// The daemon itself pushes through Apple or Google, with the token that it decodes from base64.
         case direct
     }
 
     package struct Part: Hashable, Sendable {
-        /// The token in base64, in either alphabet, with or without padding.
+        /// The token in base64 or base64url, with or without padding.
         package var token: ByteString?
         package var appID: ByteString?
 
@@ -27,7 +27,7 @@ package struct ReportedTokens: Hashable, Sendable {
     package let form: Form
     package let calls: Part
     package let other: Part
-    /// The name of the account on the device; empty if the app does not report it.
+    /// The name of the user's account in the app; empty if the app does not report it.
     package let selector: ByteString
 
     package init(form: Form, calls: Part, other: Part, selector: ByteString) {
@@ -39,10 +39,11 @@ package struct ReportedTokens: Hashable, Sendable {
 
     package var isEmpty: Bool { calls.token == nil && other.token == nil }
 
-    /// The token to store for this report over the `stored` token of the same installation. Each token keeps the app
-    /// with which it was reported.
+    /// Combines this report with the `stored` token of the same installation, and returns the token to store. Each
+    /// token keeps the app identifier with which it was reported.
     ///
-    /// - Returns: `nil` if a token's app is unknown, or if a ``Form/direct`` token is neither Apple's nor Google's.
+    /// - Returns: `nil` if the app identifier of a token is unknown, or if a ``Form/direct`` token is neither Apple's
+    ///   nor Google's.
     package func pushToken(over stored: PushToken?) -> PushToken? {
         switch form {
         case .acrobits: acrobitsToken(over: stored)
@@ -64,12 +65,12 @@ package struct ReportedTokens: Hashable, Sendable {
                 return hex == read.remote || hex == read.voip
             }
         case .fcm: return mine.contains { Decoded($0) == .google(stored.prid) }
-        // Reports contain only tokens of the providers above.
+        // Apps report only tokens of Acrobits, Apple and Google.
         default: return false
         }
     }
 
-    /// The name of the account on the device, in a stored token.
+    /// The name of the user's account in the app, from a stored token of Acrobits; `nil` for other tokens.
     package static func selector(of token: PushToken) -> ByteString? {
         token.provider == .acrobits ? (try? AcrobitsToken(token))?.selector : nil
     }
@@ -78,7 +79,8 @@ package struct ReportedTokens: Hashable, Sendable {
 
     private func acrobitsToken(over stored: PushToken?) -> PushToken? {
         let known = stored.flatMap { $0.provider == .acrobits ? try? AcrobitsToken($0) : nil }
-        // A stored token without a service came from a report with the single token for all pushes except calls.
+        // A stored token without `:calls` or `:other` came from a report with a single token, which was the token for
+        // other pushes.
         let isUnmarked = stored?.prid.firstIndex(of: UInt8(ascii: ":")) == nil
         let calls = Self.part(calls, over: isUnmarked ? nil : known?.calls)
         let other = Self.part(other, over: known?.other)
@@ -91,7 +93,7 @@ package struct ReportedTokens: Hashable, Sendable {
             prid = token.array + Array(":calls".utf8)
             param = app.array
         case (nil, let token?):
-            // A single token is used for calls too, as on Android.
+            // If the app reports one token only, the token is used for calls too, as on Android.
             guard let app = other.appID else { return nil }
             prid = token.array
             param = app.array
@@ -103,7 +105,8 @@ package struct ReportedTokens: Hashable, Sendable {
         let account = selector.isEmpty ? known?.selector ?? .empty : selector
         if !account.isEmpty { param += [UInt8(ascii: ":")] + account.array }
         let token = PushToken(provider: .acrobits, param: ByteString(param), prid: ByteString(prid))
-        // The device's spelling of an equal token stays, because the device will send it again.
+        // If the new token differs from the stored one only in spelling, the stored spelling is kept, because the
+        // device will send it again.
         if let stored, let known, known == (try? AcrobitsToken(token)) { return stored }
         return token
     }
@@ -115,14 +118,15 @@ package struct ReportedTokens: Hashable, Sendable {
 
     // MARK: For us
 
-    /// The team in front of the bundle. Pushes do not need the team, so any word is allowed.
+    /// The team before the bundle identifier in `pn-param`. Pushes do not need the team, so any word will do.
     private static let team = Array("TEAM.".utf8)
 
     private func directToken(over stored: PushToken?) -> PushToken? {
         let (first, second) = (calls.token.map { Decoded($0) }, other.token.map { Decoded($0) })
         switch (first, second) {
         case (.google(let token)?, nil), (.google(let token)?, .google?), (nil, .google(let token)?):
-            // An installation has one token at Google. If two tokens are reported, the token for calls is used.
+            // At Google, an installation has only one token. If an app reports two tokens of Google, the token for
+            // calls is used.
             let known = stored?.provider == .fcm ? stored?.param : nil
             let app = first == nil ? other.appID : calls.appID ?? other.appID
             return PushToken(provider: .fcm, param: app ?? known ?? .empty, prid: token)
@@ -142,10 +146,10 @@ package struct ReportedTokens: Hashable, Sendable {
         var (provider, team) = (PushProvider.apns, Self.team)
         if let stored, let known, known.bundle == bundle {
             let (isSameVoIP, isSameRemote) = (voip == known.voip, remote == known.remote)
-            // The device's spelling of equal tokens stays, because the device will send it again.
+            // If both tokens are unchanged, the stored spelling is kept, because the device will send it again.
             if isSameVoIP, isSameRemote { return stored }
-            // A report has neither Apple's environment nor the team, but the stored token may have them from a
-            // REGISTER.
+            // A report contains neither Apple's environment nor the team. The stored token may have Apple's environment
+            // and the team from a REGISTER.
             if isSameVoIP && voip != nil || isSameRemote && remote != nil {
                 provider = stored.provider
                 team = Array(stored.param.array.prefix { $0 != UInt8(ascii: ".") }) + [UInt8(ascii: ".")]
@@ -160,16 +164,16 @@ package struct ReportedTokens: Hashable, Sendable {
             prid: ByteString(tokens.joined(separator: [UInt8(ascii: "&")])))
     }
 
-    /// The bundle of an app, without the suffix of Apple's topic for VoIP pushes.
+    /// The bundle identifier in an app identifier: the suffix `.voip` of Apple's topic for VoIP pushes is removed.
     static func bundle(_ appID: ByteString) -> ByteString {
         let suffix: StaticString = ".voip"
         let start = appID.count - suffix.utf8CodeUnitCount
         return start > 0 && appID[start..<appID.count] == suffix ? appID[0..<start] : appID
     }
 
-    /// A token after base64 was decoded.
+    /// A reported token after base64 decoding, and the provider to which its form belongs.
     enum Decoded: Equatable {
-        /// A token of Apple, in 64 hexadecimal digits.
+        /// A token of Apple, written as 64 hexadecimal digits.
         case apple(ByteString)
         case google(ByteString)
         case unknown
@@ -186,7 +190,7 @@ package struct ReportedTokens: Hashable, Sendable {
         }
     }
 
-    /// Decodes base64 of either alphabet, with or without padding, and ignores unused bits.
+    /// Decodes base64 or base64url, with or without padding. Unused bits at the end are ignored.
     private static func bytes(ofBase64 text: ByteString) -> [UInt8]? {
         var bytes: [UInt8] = []
         var (bits, count): (UInt32, Int) = (0, 0)

@@ -3,22 +3,22 @@ package import Bytes
 import Collections
 package import Timekeeping
 
-/// A missed or active call that must still be reported to some devices, as a row of the store has it.
+/// An active or missed call that is not yet reported to all its devices, as a row of the store.
 package struct BucketEntry: Hashable, Sendable {
     package let callRef: CallRef
     /// The caller, in the form of ``MissedCall/remoteURI``.
     package let caller: ByteString
     package let date: UnixTime
-    /// The caller to whose share of the limits the call counts.
+    /// The caller whose part of the limits the call counts against.
     package let broughtBy: Caller
-    /// The devices that got a push for the call and to which the call is not reported yet. In a bucket, this list is
-    /// never empty.
+    /// The devices that got a push for the call and to which the call is not yet reported as missed. In a bucket, each
+    /// entry has at least one device that the call must still be reported to.
     package var devices: [DeviceID]
-    /// The devices to which the call was reported, and which are not notified again.
+    /// The devices that already know of the call, so that the call is not reported to them again.
     package var told: [DeviceID]
-    /// Whether the call is over and was not answered. A call that still rings or waits is never reported (A20).
+    /// Whether the call ended unanswered. A call that still rings or waits is not reported as missed (A20).
     package var isOver: Bool
-    /// Whether the store has the row. An active call in the journal has none.
+    /// Whether the call has a row in the store. An active call is in the journal and usually has no row.
     package var isStored: Bool
 
     package init(
@@ -37,24 +37,24 @@ package struct BucketEntry: Hashable, Sendable {
 }
 
 extension BucketEntry {
-    /// Whether the call must be reported to the device, or was reported to it.
+    /// Whether the call must be reported to the device, or the device already knows of it.
     func concerns(_ device: DeviceID) -> Bool { devices.contains(device) || told.contains(device) }
 }
 
-/// A change of a bucket in the store.
+/// A change of a user's missed calls that must be written to the store.
 package enum BucketChange: Hashable, Sendable {
-    /// The row of this call and user must be inserted or replaced.
+    /// The row of this call must be inserted or replaced.
     case upsert(BucketEntry)
     case delete(CallRef)
 }
 
-/// The limits of a bucket (A25).
+/// The limits for the missed calls that wait to be reported (A25).
 package struct BucketSettings: Hashable, Sendable {
-    /// The maximum number of calls for one device. If there are more calls, the oldest call of the most frequent caller
-    /// is dropped.
+    /// The maximum number of missed calls for one device. If there are more, the oldest call of the most frequent
+    /// caller is dropped.
     package var maximumEntries = 100
     package var maximumAge: Duration = .seconds(604_800)
-    /// The part of these calls, in percent, that untrusted peers may cause.
+    /// The percentage of a device's missed calls that may come from untrusted peers.
     package var untrustedShare = 100
 
     package init() {}
@@ -66,24 +66,24 @@ package struct BucketSettings: Hashable, Sendable {
     }
 }
 
-/// The missed calls of one user (R19 to R27, A20 to A25). Each call is kept until it was reported to every device that
-/// got a push for it.
+/// The missed calls of one user (R19 to R27, A20 to A25). Each call is kept until every device that got a push for the
+/// call knows of it.
 ///
-/// The bucket performs no input or output: it receives the events of a call, and returns the rows to write.
+/// The bucket performs no input or output: it receives the events of calls, and returns the rows to write to the store.
 package struct MissedCallBucket: Sendable {
-    /// The calls, oldest first.
+    /// The active and missed calls, oldest first.
     private var rows = ShortList<BucketEntry>()
-    /// The lists that are being sent to the provider, so that a second REGISTER does not send the same list twice.
+    /// The calls in lists that are being sent to the provider, so that a second REGISTER does not send a list twice.
     private var reporting: Set<Report> = []
-    /// The calls and devices for which the timeline already says that the device's token cannot carry lists of missed
-    /// calls.
+    /// The calls for which the timeline already says that the token of the device cannot carry lists of missed calls.
     private var notCarried: Set<Report> = []
 
     private struct Report: Hashable { let callRef: CallRef, device: DeviceID }
 
     package init() {}
 
-    /// Restores a bucket from its rows in the store. Calls that still rang or waited when the program ended are over.
+    /// Restores a user's missed calls from the store. Calls that still rang or waited when the daemon stopped count as
+    /// over.
     package init(restoring entries: [BucketEntry]) {
         rows = ShortList(entries.sorted { ($0.date, $0.callRef.rawValue) < ($1.date, $1.callRef.rawValue) })
         for index in rows.indices { rows[index].isOver = true }
@@ -95,10 +95,11 @@ package struct MissedCallBucket: Sendable {
 
     // MARK: What happened
 
-    /// Adds a call for which these devices get a push (R20). If the call is already known, the devices are added to it.
+    /// Adds a call for which the given devices get a push (R20). If the call is already known, the devices are added to
+    /// it.
     ///
-    /// The caller is in the form of ``MissedCall/remoteURI``. Most calls are answered and never get a row. Until a call
-    /// is over, the journal has it for another run.
+    /// `caller` has the form of ``MissedCall/remoteURI``. An active call usually needs no row in the store, because the
+    /// journal has it.
     package mutating func callOffered(
         _ callRef: CallRef, caller: ByteString, by broughtBy: Caller, at date: UnixTime, devices: [DeviceID],
         settings: BucketSettings
@@ -121,12 +122,13 @@ package struct MissedCallBucket: Sendable {
         return changes
     }
 
-    /// Notes that the device knows of the call, because it got the INVITE and rang or refused (A21).
+    /// Notes that the device knows of the call, because the device got the INVITE and rang or refused the call (A21).
     package mutating func deviceReached(_ callRef: CallRef, _ device: DeviceID) -> [BucketChange] {
         strikeOff(callRef, device).map { [$0] } ?? []
     }
 
-    /// Adds a call of an earlier run that still rings or waits. If the call has no row, the journal has its devices.
+    /// Handles a call that still rings or waits after a restart. A call without a row in the store is added with the
+    /// devices that the journal has.
     package mutating func callResumed(
         _ callRef: CallRef, caller: ByteString, by broughtBy: Caller, at date: UnixTime, devices: [DeviceID],
         settings: BucketSettings
@@ -139,13 +141,13 @@ package struct MissedCallBucket: Sendable {
         return []
     }
 
-    /// Removes a call that was answered (R21).
+    /// Removes a call, because it was answered (R21).
     package mutating func callAnswered(_ callRef: CallRef) -> [BucketChange] {
         guard let index = index(of: callRef), let change = remove(at: index) else { return [] }
         return [change]
     }
 
-    /// Notes that a call is over and was not answered, so that it may be reported from now on.
+    /// Notes that a call ended unanswered, so that it may be reported as missed from now on.
     package mutating func callEnded(_ callRef: CallRef) -> [BucketChange] {
         guard let index = rows.firstIndex(where: { $0.callRef == callRef }), !rows[index].isOver else {
             return []
@@ -154,8 +156,8 @@ package struct MissedCallBucket: Sendable {
         return [row(index)]
     }
 
-    /// Handles a device that has registered again. The result has the calls to report to it now, oldest first (R22),
-    /// without the calls of a list that is being sent.
+    /// Handles a device that has registered again. Returns the missed calls to report to the device now, oldest first
+    /// (R22), except calls in a list that is being sent.
     package mutating func deviceReturned(
         _ device: DeviceID, settings: BucketSettings, now: UnixTime
     ) -> (calls: [MissedCall], refs: [CallRef], changes: [BucketChange]) {
@@ -169,9 +171,9 @@ package struct MissedCallBucket: Sendable {
         return (calls, missed.map(\.callRef), changes)
     }
 
-    /// Handles a device that has registered again, with a token that cannot carry lists.
+    /// Handles the registration of a device whose token cannot carry lists of missed calls.
     ///
-    /// - Returns: the calls for which this was not noted before, and the rows to write.
+    /// - Returns: the calls for which the timeline does not record this yet, and the rows to write.
     package mutating func listNotCarried(
         by device: DeviceID, settings: BucketSettings, now: UnixTime
     ) -> (refs: [CallRef], changes: [BucketChange]) {
@@ -181,17 +183,18 @@ package struct MissedCallBucket: Sendable {
         return (refs, changes)
     }
 
-    /// Whether calls wait to be reported to the device. Some of them may be too old when the list is sent.
+    /// Whether missed calls wait to be reported to the device. Calls that are too old count too, and are dropped before
+    /// the list is sent.
     package func hasMissedCalls(_ device: DeviceID) -> Bool {
         rows.contains { $0.isOver && $0.devices.contains(device) }
     }
 
-    /// Notes that the provider has accepted a list, so that its calls count as reported to the device (A21).
+    /// Notes that the provider has accepted a list, so that the calls in it count as reported to the device (A21).
     package mutating func reportAccepted(_ refs: [CallRef], by device: DeviceID) -> [BucketChange] {
         strikeOff(refs, device)
     }
 
-    /// Notes that the provider did not accept a list, so that its calls stay for the next one (A24).
+    /// Notes that the provider did not accept a list, so that its calls are sent again in the next list (A24).
     package mutating func reportFailed(_ refs: [CallRef], by device: DeviceID) {
         for ref in refs { noLongerReported(ref, to: device) }
     }
@@ -200,8 +203,8 @@ package struct MissedCallBucket: Sendable {
         strikeOff(rows.filter { $0.devices.contains(device) }.map(\.callRef), device, hasLearnt: false)
     }
 
-    /// Handles a device whose token is dead. The device's missed calls are passed to the user's other devices, unless
-    /// they were already reported there.
+    /// Handles a device whose token is dead: its missed calls are passed to the user's other devices (`heirs`), unless
+    /// they know of the calls.
     package mutating func deviceDied(_ device: DeviceID, heirs: [DeviceID]) -> [BucketChange] {
         var changes: [BucketChange] = []
         for ref in rows.filter({ $0.devices.contains(device) }).map(\.callRef) {
@@ -213,10 +216,10 @@ package struct MissedCallBucket: Sendable {
         return changes
     }
 
-    /// Forgets calls that an operator deleted, after the store has deleted their rows.
+    /// Forgets calls that an operator has deleted. The store has already deleted their rows.
     ///
-    /// - Parameter forgotten: the calls as they were when the deletion was ordered.
-    /// - Returns: the rows to delete again, because they were written again in the meantime.
+    /// - Parameter forgotten: the calls as they were when the operator ordered the deletion.
+    /// - Returns: the rows to delete again, because the calls have changed and were written again in the meantime.
     package mutating func callsForgotten(_ forgotten: [BucketEntry]) -> [BucketChange] {
         var changes: [BucketChange] = []
         for entry in forgotten {
@@ -227,12 +230,12 @@ package struct MissedCallBucket: Sendable {
         return changes
     }
 
-    /// The number of calls that are not reported to the device, including active calls (A18).
+    /// The number of calls that are not yet reported to the device, including active calls (A18).
     package func unread(of device: DeviceID) -> Int { rows.count { $0.devices.contains(device) } }
 
     // MARK: Rows
 
-    /// Notes that a call is no longer being reported to the device. The sets are usually empty, and then no hash is
+    /// Notes that a call is no longer in a list for the device. The two sets of calls are usually empty, so no hash is
     /// computed.
     private mutating func noLongerReported(_ callRef: CallRef, to device: DeviceID) {
         if !reporting.isEmpty { reporting.remove(Report(callRef: callRef, device: device)) }
@@ -241,20 +244,20 @@ package struct MissedCallBucket: Sendable {
 
     private func index(of callRef: CallRef) -> Int? { rows.firstIndex { $0.callRef == callRef } }
 
-    /// The change that writes the row of a call in its present state.
+    /// Marks a call as stored, and returns the change that writes its row.
     private mutating func row(_ index: Int) -> BucketChange {
         rows[index].isStored = true
         return .upsert(rows[index])
     }
 
-    /// Removes a call. The result deletes the call's row, if it has one.
+    /// Removes a call. Returns the change that deletes the call's row, if the call has one.
     private mutating func remove(at index: Int) -> BucketChange? {
         let entry = rows.remove(at: index)
         for device in entry.devices { noLongerReported(entry.callRef, to: device) }
         return entry.isStored ? .delete(entry.callRef) : nil
     }
 
-    /// Removes a device from these calls, and removes each call that has no further devices.
+    /// Removes a device from the given calls, and removes each call that then has no device.
     private mutating func strikeOff(
         _ refs: [CallRef], _ device: DeviceID, hasLearnt: Bool = true
     ) -> [BucketChange] {
@@ -267,18 +270,20 @@ package struct MissedCallBucket: Sendable {
         if rows[index].devices.count == 1 { return remove(at: index) }
         rows[index].devices.remove(at: place)
         if hasLearnt { rows[index].told.append(device) }
-        // The journal records that a device knows of the call, but not that a device is gone.
+        // If the call has no row, the journal already records that the device knows of the call. Only the removal of a
+        // device must be written to the store.
         return hasLearnt && !rows[index].isStored ? nil : row(index)
     }
 
-    /// Drops calls of the device above the limit: the oldest calls of the most frequent caller, so that one caller's
-    /// calls cannot displace all others (T32.4). Active calls are not limited here.
+    /// Drops the device's missed calls above the limit: each time the oldest call of the most frequent caller, so that
+    /// one caller cannot displace all others (T32.4). Active calls are not dropped.
     private mutating func dropSurplus(of device: DeviceID, _ settings: BucketSettings) -> [BucketChange] {
         var surplus = unread(of: device) - settings.maximumEntries
         guard surplus > 0 else { return [] }
         var changes: [BucketChange] = []
         if surplus > Self.weighed {
-            // Many calls must be dropped at once after the limit was lowered.
+            // After an operator has lowered the limit, many calls must be dropped. The oldest calls are dropped without
+            // counting the callers.
             let oldest = rows.lazy.filter { $0.isOver && $0.devices.contains(device) }
             changes = strikeOff(Array(oldest.prefix(surplus - Self.weighed).map(\.callRef)), device)
             surplus = Self.weighed
@@ -293,7 +298,7 @@ package struct MissedCallBucket: Sendable {
         return changes
     }
 
-    /// The number of the newest calls whose callers are counted.
+    /// The maximum number of calls above the limit that are dropped by counting callers, which is slow.
     private static let weighed = 4
 
     /// Whether ``dropOld(_:now:)`` would drop a call.
@@ -301,7 +306,7 @@ package struct MissedCallBucket: Sendable {
         rows.contains { $0.isOver && now - $0.date > settings.maximumAge }
     }
 
-    /// Drops the calls that are too old.
+    /// Drops the missed calls that are older than the limit.
     package mutating func dropOld(_ settings: BucketSettings, now: UnixTime) -> [BucketChange] {
         var changes: [BucketChange] = []
         while let index = rows.firstIndex(where: { $0.isOver && now - $0.date > settings.maximumAge }) {

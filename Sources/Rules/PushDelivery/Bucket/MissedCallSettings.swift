@@ -1,9 +1,9 @@
 package import Settings
 
-/// Whether a call stays in a phone's list of missed calls although the phone got its INVITE and CANCEL after the call's
-/// end.
+/// Whether a call stays in a phone's list of missed calls although the phone got the call's INVITE and CANCEL after the
+/// end of the call.
 package enum AfterLateInvite: String, Hashable, Sendable, CaseIterable {
-    /// The call stays in the list, which is sent immediately (R22).
+    /// The call stays in the list, and the list is sent as soon as the phone registers (R22).
     case list
     /// The call is removed from the list if the phone answers the INVITE, because the app then shows the call itself.
     /// The list is sent after the phone's answer.
@@ -26,10 +26,11 @@ package struct MissedCallSettings: SettingsGroup, Equatable {
 }
 
 extension PayloadProfile {
-    /// Whether a call stays in the list after a late INVITE, by the setting `wish` and the payload format. ECSS-10 has
-    /// no exception to R22, so its apps get the call in the list. Linphone's apps keep a list of their own and would
-    /// show the call twice. Other apps get the call in the list by default, because a call that is reported twice does
-    /// less harm than a call that is never reported.
+    /// Whether a call stays in the list after a late INVITE, by the setting `wish` and the payload format.
+    ///
+    /// ECSS-10 has no exception to R22, so the call stays. Linphone's apps keep a list of their own and would show the
+    /// call twice. Other apps get the call in the list by default, because reporting a call twice does less harm than
+    /// not reporting it.
     func afterLateInvite(_ wish: AfterLateInvite?) -> AfterLateInvite {
         switch self {
         case .ecss10, .ecss10Extended: .list
@@ -44,8 +45,8 @@ extension PushDirectory {
         app(for: token).flatMap { self[$0] }?.rules.afterLateInvite(wish) ?? .list
     }
 
-    /// Whether a push to the token can carry a list of missed calls. The result is also true if the token belongs to no
-    /// app, because the push itself then reports the problem.
+    /// Whether a push to the token can carry a list of missed calls; also true for a token of no app, because sending
+    /// the push then reports the problem.
     package func carriesLists(_ token: PushToken) -> Bool {
         app(for: token).flatMap { self[$0] }?.rules.carriesLists(token) ?? true
     }

@@ -1,19 +1,20 @@
 package import Timekeeping
 
-/// A credential that a provider accepts for a short time, such as Apple's signed token or Google's access token, and
+/// A credential that a provider accepts for a limited time, such as Apple's signed token or Google's access token, and
 /// the time of its renewal.
 ///
-/// The cache performs no input or output: it receives events and returns orders. Only one credential is made at a time.
+/// The cache performs no input or output: it receives events and returns orders. At most one credential is being made
+/// at any time.
 package struct CredentialCache: Sendable {
     package enum State: Hashable, Sendable {
-        /// No credential was made yet. The next state is `renewing`.
+        /// No credential has been made yet. The next state is `renewing`.
         case missing
         /// A new credential is being made, and the old one is used until it expires. The next state is `held` or
         /// `unavailable`.
         case renewing(old: Credential?)
         /// A credential is available. The next state is `renewing` or `missing`.
         case held(Credential)
-        /// The credential could not be made. The next state is `renewing`, but not before this instant.
+        /// No credential could be made. The next state is `renewing`, but not before this instant.
         case unavailable(until: Instant, PushOutcome)
     }
 
@@ -28,25 +29,25 @@ package struct CredentialCache: Sendable {
         case use(String)
         /// Use this credential, and make a new one at the same time.
         case useAndMake(String)
-        /// Make a credential, and let the push wait for it.
+        /// Make a credential, and let the push wait until it is made.
         case make
-        /// Let the push wait for the credential that is being made.
+        /// Let the push wait for the credential that is already being made.
         case wait
-        /// End the push with this outcome, because no credential is available, and none will be soon.
+        /// End the push with this outcome, because a credential could not be made a short time ago.
         case giveUp(PushOutcome)
     }
 
     package private(set) var state = State.missing
-    /// How long before its expiry a credential is replaced.
+    /// How long before the expiry of a credential the next one is made.
     private let lead: Duration
 
-    /// The minimum age at which a refused credential is renewed. A younger credential is not the cause of the refusal,
-    /// and Apple blocks senders that make tokens too often.
+    /// The minimum age at which a refused credential is renewed. A younger credential cannot be outdated, and Apple
+    /// blocks senders that make tokens too often.
     private static let youth: Duration = .seconds(60)
 
     package init(renewedBeforeEnd lead: Duration) { self.lead = lead }
 
-    /// The time at which the credential must be renewed even if no push needs it, so that no push has to wait; `nil`
+    /// The time at which a new credential must be made even if no push needs one, so that no push has to wait; `nil`
     /// while a credential is being made.
     package var nextRenewal: Instant? {
         switch state {
@@ -59,7 +60,7 @@ package struct CredentialCache: Sendable {
 
     // MARK: What happened
 
-    /// Handles a push that needs the credential.
+    /// Decides which credential a push gets, or whether the push waits.
     package mutating func wanted(now: Instant) -> Want {
         switch state {
         case .missing:
@@ -82,12 +83,12 @@ package struct CredentialCache: Sendable {
     /// Stores a credential that was made.
     package mutating func made(_ value: String, life: Duration, now: Instant) {
         let end = now + max(life, .zero)
-        // A credential with a short lifetime is still used for half of that time.
+        // A credential with a short lifetime is renewed after half of this lifetime.
         state = .held(
             Credential(value: value, made: now, end: end, renewal: now + max(life - lead, life / 2)))
     }
 
-    /// Handles a credential that could not be made. After the pause, it may be tried again.
+    /// Handles the failure to make a credential. After `pause`, the daemon may try again to make a credential.
     package mutating func failed(_ outcome: PushOutcome, pause: Duration, now: Instant) {
         if case .renewing(var old?) = state, now < old.end {
             old.renewal = now + pause
@@ -97,7 +98,7 @@ package struct CredentialCache: Sendable {
         }
     }
 
-    /// Handles a push that the provider has refused because of this credential.
+    /// Handles the provider's refusal of a credential. If the credential is old enough, a new one will be made.
     package mutating func refused(_ value: String, now: Instant) {
         guard case .held(let credential) = state, credential.value == value, now - credential.made >= Self.youth else {
             return

@@ -1,4 +1,4 @@
-/// The setup of the dispatcher: the apps, their credentials, and limits.
+/// The settings of the push dispatcher: the apps, their credentials, and the limits.
 package struct DispatchSetup: Sendable {
     package var directory: PushDirectory
     package var credentials: PushCredentials
@@ -6,8 +6,8 @@ package struct DispatchSetup: Sendable {
     package var answerTimeout: Duration = .seconds(5)
     /// The maximum number of parallel requests to a server without TLS.
     package var plainLimit = 32
-    /// The maximum number of active notifications. A notification that pauses between tries counts too. Other pushes
-    /// have limits of their own.
+    /// The maximum number of active notifications, including notifications that pause between tries. Calls and lists of
+    /// missed calls have limits of their own.
     package var notificationLimit = 10_000
     /// The seed for random pauses, which spread the retries of pushes that failed together.
     package var seed: UInt64 = 1

@@ -1,21 +1,22 @@
 import Collections
 
-/// Limits the number of notifications in a server's queue, so that a call never waits for more than this number.
+/// Limits how many notifications are in a server's queue, so that a call waits behind few notifications only.
 ///
 /// The gate performs no input or output: it receives events, and returns the notifications that may enter the queue.
 package struct NotificationGate: Sendable {
-    /// The number of notifications in the queue, whether they wait or are in flight.
+    /// The number of notifications in the queue, waiting or in flight.
     package private(set) var inside = 0
     private let limit: Int
     private var queue = Queue<PushID>()
 
-    /// Creates a gate for a server with these limits. Notifications get a quarter of the parallel requests, and at
+    /// Creates the gate of a server with these limits. Notifications may use a quarter of the parallel requests, and at
     /// least one.
     package init(_ limits: ProviderLimits) { limit = max(1, limits.requests / 4) }
 
     package var waiting: Int { queue.count }
 
-    /// Handles a new notification. Returns whether it may enter the queue now; otherwise it waits at the gate.
+    /// Handles a new notification. Returns true if the notification may enter the queue now, and false if it waits at
+    /// the gate.
     package mutating func arrived(_ id: PushID) -> Bool {
         guard waiting > 0 || inside >= limit else {
             inside += 1
@@ -25,11 +26,11 @@ package struct NotificationGate: Sendable {
         return false
     }
 
-    /// Notes that a notification has left the queue.
+    /// Notes that a notification has left the server's queue.
     package mutating func left() { inside = max(0, inside - 1) }
 
-    /// Returns the next notification that may enter the queue, and counts it as ``inside``. The caller of this method
-    /// repeats the call until the result is `nil`.
+    /// Returns the next notification that may enter the queue, and adds it to ``inside``. The caller repeats the call
+    /// until the result is `nil`.
     package mutating func next() -> PushID? {
         guard waiting > 0, inside < limit else { return nil }
         inside += 1

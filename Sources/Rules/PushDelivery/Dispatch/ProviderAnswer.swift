@@ -7,7 +7,7 @@ package struct ProviderAnswer: Sendable {
     package let id: String?
     /// The value of the header field `Retry-After`.
     package let retryAfter: String?
-    /// The value of the header field `Date`, which shows the provider's clock.
+    /// The value of the header field `Date`, which shows the time of the provider's clock.
     package let date: String?
     package let body: [UInt8]
 
@@ -21,11 +21,11 @@ package struct ProviderAnswer: Sendable {
         self.body = body
     }
 
-    /// Whether the provider itself has failed, and not only this push.
+    /// Whether the answer reports a failure of the provider, and not only of this push.
     var isFailureOfProvider: Bool { status >= 500 }
 
-    /// The difference between this machine's clock and the provider's, in words; `nil` if they agree or there is no
-    /// `Date`.
+    /// Says how far this machine's clock differs from the provider's; `nil` if the difference is small, or if the
+    /// answer has no `Date`.
     package func clockFault(now: UnixTime) -> String? {
         guard let theirs = date.flatMap({ RetryAfter.date($0) }) else { return nil }
         let ahead = now.seconds.subtractingReportingOverflow(theirs).partialValue
@@ -33,20 +33,23 @@ package struct ProviderAnswer: Sendable {
         return "this machine's clock is \(ahead.magnitude) s \(ahead > 0 ? "ahead of" : "behind") the provider's"
     }
 
-    /// The tolerated difference of the clocks in seconds, for all providers.
+    /// The minimum difference of the clocks, in seconds, that the daemon reports.
     private static let clockTolerance: UInt64 = 60
 
-    /// The maximum size in bytes of a body that is parsed. Providers' answers are short, and a longer body is ignored.
+    /// The maximum size in bytes of an answer's body that the daemon parses. Providers' answers are short, so a longer
+    /// body is ignored.
     static let bodyLimit = 16 << 10
 }
 
 extension PushOutcome {
-    /// The outcome for a token that belongs to another app, project or environment.
+    /// The outcome of a push to a token of another app, project or environment. The token counts as dead if the
+    /// provider has accepted pushes of this app (`isProven`). If the provider has accepted none yet, the settings may
+    /// be wrong.
     static func foreignToken(_ reason: String, isProven: Bool) -> PushOutcome {
         isProven ? .tokenDead(since: nil) : .foreignToken(reason)
     }
 
-    /// The outcome of an answer whose reason is missing or unknown.
+    /// The outcome of a push if the provider's answer gives no reason or an unknown one.
     static func unexplained(_ status: Int, _ reason: String?, _ retryAfter: Duration?) -> PushOutcome {
         let reason = reason ?? "status \(status)"
         switch status {

@@ -1,6 +1,6 @@
 package import Bytes
 
-/// An HTTP request to a provider, complete except for the credential.
+/// An HTTP request to a push provider, complete except for the credential.
 package struct ProviderRequest: Hashable, Sendable {
     package struct Header: Hashable, Sendable {
         package let name: String
@@ -12,10 +12,11 @@ package struct ProviderRequest: Hashable, Sendable {
         }
     }
 
-    /// The encryption of the body, which the shell applies before the request is sent.
+    /// How the body must be encrypted before the request is sent.
     package enum Protection: Hashable, Sendable {
         case none
-        /// The body is encrypted for a web push subscription (RFC 8291), whose key and secret are in base64url.
+        /// Encrypt the body for a web push subscription (RFC 8291), with the subscription's key and secret in
+        /// base64url.
         case webPush(publicKey: ByteString, authSecret: ByteString)
     }
 

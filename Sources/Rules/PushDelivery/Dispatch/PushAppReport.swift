@@ -1,40 +1,40 @@
 package import Timekeeping
 
-/// The push statistics of one app since the start.
+/// The push statistics of one app since the daemon started.
 package struct PushAppReport: Hashable, Sendable {
     package private(set) var accepted = 0
     /// The number of pushes that ended without being accepted, for any reason.
     package private(set) var failed = 0
     package private(set) var deadTokens = 0
-    /// The number of pushes that ended because the provider refused our credentials.
+    /// The number of pushes that ended because the provider refused the daemon's credentials.
     package private(set) var credentialsRefused = 0
     /// The number of pushes that ended because the provider refused their content.
     package private(set) var payloadsRefused = 0
-    /// The number of requests that were sent: one for each try of a push.
+    /// The number of requests sent. Each try of a push is a request.
     package var sent = 0
-    /// The number of tries after the first try of each push.
+    /// The number of retries: all tries except the first try of each push.
     package var retried = 0
-    /// The number of pushes that were withdrawn before their end.
+    /// The number of pushes that were withdrawn before the provider accepted them.
     package var withdrawn = 0
     /// The number of pushes that ended because their tokens belong to another app.
     package private(set) var foreignTokens = 0
-    /// The reason why the provider could not be reached at the last try; `nil` after the next answer.
+    /// The reason why the last try did not reach the provider; `nil` after the next answer of the provider.
     package var problem: String?
-    /// The reason why the provider last refused our credentials, or why no connection was possible; `nil` after the
-    /// next accepted push.
+    /// The reason why the provider last refused the daemon's credentials, or why no connection was possible; `nil`
+    /// after the next accepted push.
     package private(set) var refusal: String?
     package private(set) var refusedAt: UnixTime?
     /// The time at which the provider last accepted a push.
     package private(set) var acceptedAt: UnixTime?
     package var queued = 0
     package var inFlight = 0
-    /// Whether requests are sent, because the circuit breaker is closed (see ``PushQueue``).
+    /// Whether the daemon sends requests to the provider, because the circuit breaker is closed (see ``PushQueue``).
     package var isReachable = true
 
     package init() {}
 
-    /// The number of pushes that failed for a reason without a count of its own: the provider was unreachable, time was
-    /// over, or the queue was full.
+    /// The number of failed pushes without a count for their reason, for example because the provider was unreachable
+    /// or the queue was full.
     package var failedOtherwise: Int { failed - deadTokens - credentialsRefused - foreignTokens - payloadsRefused }
 
     package mutating func count(_ outcome: PushOutcome, at date: UnixTime) {

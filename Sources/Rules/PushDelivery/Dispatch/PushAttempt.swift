@@ -1,14 +1,15 @@
 package import Timekeeping
 
-/// The tries of one push, which is sent, and sent again after pauses as long as it is useful.
+/// The tries of one push: the push is sent, and sent again after pauses for as long as it is useful.
 ///
 /// This type performs no input or output: it reads no clock and sends no requests. The caller reports events to it and
-/// carries out the returned actions.
+/// carries out the actions that it returns.
 package struct PushAttempt: Hashable, Sendable {
     package enum State: Hashable, Sendable {
-        /// The push waits for its turn at the provider or for a credential. The next state is `sent` or `ended`.
+        /// The push waits for its turn in the server's queue, or for a credential. The next state is `sent` or `ended`.
         case queued
-        /// The provider has not answered yet. The next state is `queued` (for a new credential), `pausing` or `ended`.
+        /// The push was sent, and the provider has not answered yet. The next state is `queued` (for a new credential),
+        /// `pausing` or `ended`.
         case sent
         /// The push waits before its next try. The next state is `queued` or `ended`.
         case pausing(until: Instant)
@@ -29,21 +30,21 @@ package struct PushAttempt: Hashable, Sendable {
         case finish(PushOutcome)
     }
 
-    /// The pauses before the second try, before the third, and so on. A push has one try more than it has pauses.
+    /// The pauses before the second try, the third try, and so on. A push has one more try than pauses.
     package struct Pauses: Hashable, Sendable {
         package let durations: [Duration]
 
         package init(durations: [Duration]) { self.durations = durations }
 
-        /// The pauses for calls: short at first, because a phone rings for about half a minute, and then constant until
-        /// that time is over.
+        /// The pauses for calls: short at first, because a phone rings for about half a minute, and then always five
+        /// seconds.
         package static let call = Pauses(
             durations: [.milliseconds(300), .seconds(1), .seconds(3)] + Array(repeating: .seconds(5), count: 5))
-        /// The pauses for a list of missed calls, which can wait. After its last try, the list is sent again when its
-        /// device registers.
+        /// The pauses for a list of missed calls, which is less urgent than a call. After its last try, a list of
+        /// missed calls is sent again when its device registers.
         package static let missedCalls = Pauses(durations: [.seconds(1), .seconds(5), .seconds(25), .seconds(60)])
-        /// The pauses for notifications, which are the longest, because a notification is not sent again after its last
-        /// try.
+        /// The pauses for notifications, which are the longest, because nothing sends a notification again after its
+        /// last try.
         package static let notification = Pauses(
             durations: [.seconds(1), .seconds(5), .seconds(25), .seconds(60), .seconds(300)])
     }
@@ -53,15 +54,15 @@ package struct PushAttempt: Hashable, Sendable {
     /// The time at which the push becomes useless.
     private let deadline: Instant
     private let answerTimeout: Duration
-    /// The number of tries. A try that failed because of an outdated credential is not counted.
+    /// The number of tries so far. A try that was refused because of an outdated credential is not counted.
     package private(set) var tries = 0
-    /// Whether the provider has refused a credential as outdated, so that a new one was made.
+    /// Whether the provider has already refused a credential of this push as outdated, so that a new one was made.
     private(set) var hasRenewedCredential = false
-    /// The reason of a push whose new credential was refused as outdated, too.
+    /// The reason for the end of a push whose renewed credential was refused as outdated, too.
     static let refusedAgain = "the credential was refused again"
     /// Whether the push is no longer needed, so that the request in flight is its last try.
     package private(set) var isLast = false
-    /// The outcome to report when the time limit is over.
+    /// The outcome that is reported if the deadline passes before the next try.
     private var lastOutcome = PushOutcome.retry(after: nil)
 
     package init(pauses: Pauses, deadline: Instant, answerTimeout: Duration) {
@@ -72,7 +73,7 @@ package struct PushAttempt: Hashable, Sendable {
 
     // MARK: What happened
 
-    /// Handles a push that has its turn and its credential.
+    /// Handles the turn of the push: it has left the queue, and its credential is available.
     package mutating func turnCame(now: Instant) -> Action {
         switch state {
         case .queued:
@@ -84,12 +85,12 @@ package struct PushAttempt: Hashable, Sendable {
         }
     }
 
-    /// Handles the result of a try: an answer, no answer, or a missing credential. `chance`, from 0 up to 1, spreads
-    /// the retries of pushes that failed together.
+    /// Handles the result of a try: an answer, no answer, or no credential. `chance` (from 0 up to 1) spreads the
+    /// retries of pushes that failed together.
     package mutating func answered(_ outcome: PushOutcome, chance: Double, now: Instant) -> Action {
         switch state {
-        // No request was sent, because the credential is missing. This counts as a try, so that the push does not wait
-        // for a credential forever.
+        // If the credential could not be made, no request was sent. The attempt counts as a try, so that the push does
+        // not wait forever.
         case .queued: tries += 1
         case .sent: break
         case .pausing, .ended: return .none
@@ -110,7 +111,7 @@ package struct PushAttempt: Hashable, Sendable {
         }
     }
 
-    /// Handles the instant of ``Action/arm(_:)``.
+    /// Handles the instant that ``Action/arm(_:)`` asked for.
     package mutating func deadlineReached(now: Instant) -> Action {
         switch state {
         case .pausing(let instant):
@@ -121,10 +122,10 @@ package struct PushAttempt: Hashable, Sendable {
         }
     }
 
-    /// Withdraws the push, because the call is over or the device has registered. A request in flight stays: the
-    /// provider may have received it, and its answer counts.
+    /// Withdraws the push, because the call is over or the device has registered. A request in flight is not withdrawn:
+    /// the provider may have received it, and its answer counts.
     ///
-    /// - Returns: whether the push ends now.
+    /// - Returns: whether the push ends now, because no request is in flight.
     package mutating func cancelled() -> Bool {
         switch state {
         case .sent:
@@ -144,7 +145,7 @@ package struct PushAttempt: Hashable, Sendable {
         lastOutcome = outcome
         let index = max(0, tries - 1)
         guard index < pauses.durations.count else { return end(outcome) }
-        // The actual pause is between 3/4 and 5/4 of this value.
+        // The actual pause is 75 to 125 percent of the planned pause.
         let instant = now + max(wish, pauses.durations[index] * (0.75 + 0.5 * min(max(chance, 0), 1)))
         guard instant < deadline else { return end(outcome) }
         state = .pausing(until: instant)
@@ -158,7 +159,7 @@ package struct PushAttempt: Hashable, Sendable {
 }
 
 extension PushRequest {
-    /// The pauses for this kind of push.
+    /// The pauses between the tries of this push, by its message.
     var pauses: PushAttempt.Pauses {
         switch message {
         case .incomingCall, .silent: .call

@@ -1,52 +1,54 @@
 import Timekeeping
 
-/// The credentials for requests to providers. A credential is a fixed key, or is made, kept for a while and renewed.
-/// Apps with the same key use one credential.
+/// The credentials for requests to push providers. A credential is a fixed key, or the daemon makes it, keeps it for a
+/// while and renews it. Apps with equal keys share one credential.
 ///
-/// This type performs no input or output: it returns orders to make credentials, and receives their results.
+/// This type performs no input or output: it returns orders to make credentials, and receives the results.
 package struct PushCredentials: Sendable {
     /// The source of an app's credential.
     package enum Source: Hashable, Sendable {
         /// The app needs no credential, or uses a certificate instead.
         case none
         case fixed(String)
-        /// A credential that the daemon makes. The number identifies it.
+        /// The app uses the made credential with this number.
         case made(Int)
     }
 
     package enum Kind: Hashable, Sendable {
-        /// A signed token for Apple, which requires that a token is used for at least 20 minutes and at most an hour.
+        /// A token that the daemon signs for Apple. Apple requires that a token is used for at least 20 minutes and at
+        /// most an hour.
         case apple
         /// An access token from Google's token service.
         case google
-        /// A signed token for each server that push tokens name (RFC 8292).
+        /// A token that the daemon signs for each web push server that push tokens name (RFC 8292).
         case webPush
     }
 
-    /// An order to make a credential, with the credential's number and, for web push, the server.
+    /// An order to make the credential with the number `number`. For web push, it orders a token for the server
+    /// `origin`.
     package struct Order: Hashable, Sendable {
         package let number: Int
         package let origin: String?
     }
 
     enum Answer: Hashable {
-        /// Send the request with this value of `authorization`, or without one. If `renewal` is set, also make a new
-        /// credential.
+        /// Send the request with this value of the header field `authorization`; `nil` if the request needs none. The
+        /// associated order `renewal` makes a new credential at the same time.
         case ready(String?, renewal: Order? = nil)
-        /// Let the push wait for the credential. If `isNew` is true, the credential must be made now; otherwise it is
-        /// already being made.
+        /// Let the push wait until the credential is made. If `isNew` is false, the credential has already been
+        /// ordered.
         case later(Order, isNew: Bool)
-        /// End the push with this outcome, because the credential is missing. `problem` says why, unless an answer to a
-        /// push was the reason.
+        /// End the push with this outcome, because its credential could not be made. `problem` gives the reason for the
+        /// operator; `nil` if an answer to a push was the reason.
         case none(PushOutcome, problem: String?)
     }
 
     private struct Made {
         let kind: Kind
         var cache: CredentialCache
-        /// The reason why the credential is missing, in words for the operator; `nil` if it is available.
+        /// The reason why no credential could be made, for the operator; `nil` if one was made.
         var problem: String?
-        /// The signed tokens for web push, by the server.
+        /// The signed tokens for web push, by the server that each token is for.
         var tokens: [String: OriginToken] = [:]
         var ordered: Set<String> = []
     }
@@ -57,24 +59,24 @@ package struct PushCredentials: Sendable {
         let end: Instant
     }
 
-    /// The source of each app's credential, by the app's index in the list of apps.
+    /// The source of each app's credential, at the app's index in the list of apps.
     private var sources: [Source]
-    /// The credentials that the daemon makes, by number. No number is used for another credential.
+    /// The credentials that the daemon makes, by number. A number is never used for two credentials.
     private var made: [Int: Made]
 
     private static let appleLife: Duration = .seconds(40 * 60)
     package static let webPushLife: Duration = .seconds(12 * 3600)
     private static let originLimit = 256
-    /// The pauses before a failed credential is made again: after a refusal by Google (`refusedPause`), and after any
-    /// other failure (`pause`).
+    /// The pauses before the daemon tries again to make a credential: `refusedPause` after Google has refused the key,
+    /// and `pause` after any other failure.
     private static let refusedPause: Duration = .seconds(60)
     private static let pause: Duration = .seconds(2)
 
-    /// Creates the credentials.
+    /// Creates the credentials of all apps.
     ///
     /// - Parameters:
-    ///   - sources: the source of each app's credential, by the app's index in the list of apps.
-    ///   - kinds: the kinds of the credentials that the daemon makes, by their numbers.
+    ///   - sources: the source of each app's credential, at the app's index in the list of apps.
+    ///   - kinds: the kind of each credential that the daemon makes; the index is the credential's number.
     package init(_ sources: [Source] = [], kinds: [Kind] = []) {
         self.init(sources, kinds: Dictionary(uniqueKeysWithValues: zip(kinds.indices, kinds)))
     }
@@ -86,16 +88,17 @@ package struct PushCredentials: Sendable {
         }
     }
 
-    /// Uses other sources. Credentials whose numbers stay are kept, and the others are dropped.
+    /// Changes the sources of the apps' credentials to the sources of `other`. Credentials whose numbers also exist in
+    /// `other` are kept, and all others are dropped.
     mutating func changed(to other: PushCredentials) {
         sources = other.sources
         made = other.made.merging(made.filter { other.made[$0.key] != nil }) { $1 }
     }
 
-    /// Whether the credential with this number can be made.
+    /// Whether the daemon still makes the credential with this number.
     func has(_ number: Int) -> Bool { made[number] != nil }
 
-    /// Decides which credential an app's request to a server gets.
+    /// Decides which credential the request of an app to a server gets, or whether the push waits.
     mutating func wanted(by app: PushApp.ID, at origin: String?, now: Moment) -> Answer {
         guard sources.indices.contains(app.index) else { return .ready(nil) }
         switch sources[app.index] {
@@ -104,7 +107,7 @@ package struct PushCredentials: Sendable {
         case .made(let number):
             guard let kind = made[number]?.kind else { return .ready(nil) }
             guard kind == .webPush else { return shared(number, now: now.instant) }
-            // If the token names no server, no request will be sent, so no credential is needed.
+            // If a web push token names no server, no request is sent, so the push needs no credential.
             return origin.map { token(number, for: $0, now: now) } ?? .ready(nil)
         }
     }
@@ -122,8 +125,8 @@ package struct PushCredentials: Sendable {
     }
 
     private mutating func token(_ number: Int, for origin: String, now: Moment) -> Answer {
-        // Push services check the times in the token by their own clocks. This machine's clock may have been set since
-        // the token was made.
+        // Push services check the times in a signed token by their own clocks. The push service may find a time wrong,
+        // because this machine's clock was set after the token was signed.
         if let token = made[number]?.tokens[origin], now.instant < token.end,
             (Duration.zero...Self.webPushLife).contains(now.date - token.madeAt)
         {
@@ -147,7 +150,7 @@ package struct PushCredentials: Sendable {
             value: value, madeAt: now.date, end: now.instant + Self.webPushLife)
     }
 
-    /// Handles a credential that could not be made.
+    /// Handles the failure to make a credential.
     mutating func failed(_ order: Order, _ outcome: PushOutcome, problem: String?, now: Instant) {
         guard let kind = made[order.number]?.kind else { return }
         if let problem { made[order.number]?.problem = problem }
@@ -164,7 +167,7 @@ package struct PushCredentials: Sendable {
         return Self.pause
     }
 
-    /// Handles the refusal of an app's credential by the provider.
+    /// Handles a provider's refusal of the credential of an app.
     mutating func refused(_ value: String?, by app: PushApp.ID, now: Instant) {
         guard let value, sources.indices.contains(app.index), case .made(let number) = sources[app.index] else {
             return
@@ -174,7 +177,7 @@ package struct PushCredentials: Sendable {
 
     // MARK: Ahead of time
 
-    /// The time at which the next credential of a token service must be renewed, so that no push has to wait for it.
+    /// The time at which the next of Google's access tokens must be renewed, so that no push has to wait for it.
     var nextRenewal: Instant? {
         var next: Instant?
         for credential in made.values where credential.kind == .google {
@@ -183,7 +186,7 @@ package struct PushCredentials: Sendable {
         return next
     }
 
-    /// The credentials that must be renewed now.
+    /// Returns orders for the access tokens of Google that must be renewed now.
     mutating func renewals(now: Instant) -> [Order] {
         var orders: [Order] = []
         for number in made.keys.sorted() where made[number]?.kind == .google {

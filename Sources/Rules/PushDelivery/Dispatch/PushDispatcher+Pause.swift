@@ -1,9 +1,9 @@
 package import Timekeeping
 
-/// Pauses providers: the daemon sends no requests to a paused provider.
+/// Pauses and resumes push providers. The daemon sends no requests to a paused provider.
 extension PushDispatcher {
-    /// Pauses a provider: its waiting pushes end as ``PushRefusal/paused``. A request in flight gets its answer, and is
-    /// not retried.
+    /// Pauses a provider: all waiting pushes to it end as ``PushRefusal/paused``. A request in flight still gets its
+    /// answer, but is not retried.
     package func pause(_ provider: PushProvider, now: Moment) {
         guard paused.insert(provider).inserted else { return }
         let waiting = entries.values.filter { $0.server.app.provider == provider && $0.attempt.state != .sent }

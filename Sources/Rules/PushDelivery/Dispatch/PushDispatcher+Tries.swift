@@ -2,7 +2,7 @@ import Addressing
 import Telemetry
 import Timekeeping
 
-/// Sends the tries of each push, and handles their results.
+/// Sends the tries of each push, and handles the results.
 extension PushDispatcher {
     // MARK: What happened
 
@@ -19,7 +19,7 @@ extension PushDispatcher {
         let standing = entry.server.standing
         var outcome = entry.server.app.outcome(of: answer, isProven: standing.isProven, now: now.date)
             .redacted(of: entry.request.token)
-        // A new credential that is refused as outdated is signed with the time of a wrong clock.
+        // If the provider refuses even a new credential as outdated, this machine's clock is probably wrong.
         if outcome == .renewCredential, entry.attempt.hasRenewedCredential, !entry.attempt.isLast {
             outcome = .credentialsRefused(PushAttempt.refusedAgain)
         }
@@ -50,7 +50,7 @@ extension PushDispatcher {
     }
 
     private func ended(_ entry: Entry, _ outcome: PushOutcome, isFailure: Bool, now: Moment) {
-        // This push is no longer needed and so is not retried, but other pushes need a new credential.
+        // The push is no longer needed and is not retried, but the other pushes of the app need a new credential.
         if outcome == .renewCredential, entry.attempt.isLast {
             credentials.refused(entry.credential, by: entry.server.app.id, now: now.instant)
         }
@@ -120,8 +120,8 @@ extension PushDispatcher {
     }
 }
 
-/// Makes random numbers that spread retries, without a system call for each (SplitMix64). The numbers are not used for
-/// secrets.
+/// A generator of random numbers that spread retries (SplitMix64). The generator makes no system calls, and its numbers
+/// must not be used as secrets.
 struct ChanceGenerator: RandomNumberGenerator {
     private var state: UInt64
 

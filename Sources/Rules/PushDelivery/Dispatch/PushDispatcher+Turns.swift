@@ -1,6 +1,7 @@
 import Timekeeping
 
-/// Decides when each push is sent: by the gate and the queue of its server, and when its credential is available.
+/// Decides when each push is sent: the notification gate and the queue of its server let it through, and its credential
+/// is available.
 extension PushDispatcher {
     func enqueue(_ entry: Entry, now: Moment) {
         guard !paused.contains(entry.server.app.provider) else { return stop(entry, now: now) }
@@ -23,7 +24,7 @@ extension PushDispatcher {
         }
     }
 
-    /// Gets the credential for a push whose turn in the queue has come.
+    /// Starts a push whose turn in the queue has come, with the credential if it is available.
     private func begin(_ entry: Entry, now: Moment) {
         entry.hasPlace = true
         guard !paused.contains(entry.server.app.provider) else { return stop(entry, now: now) }
@@ -41,7 +42,7 @@ extension PushDispatcher {
     private func proceed(_ entry: Entry, with credential: String?, now: Moment) {
         entry.credential = credential
         follow(entry.attempt.turnCame(now: now.instant), entry, now: now)
-        // The push was too late, so no request was sent.
+        // If the deadline has passed, no request was sent, so the push leaves the queue here.
         if entry.attempt.state == .ended { leave(entry, .unknown, now: now) }
     }
 
@@ -51,7 +52,7 @@ extension PushDispatcher {
         abandon(entry, outcome, now: now)
     }
 
-    /// Ends the turn of a push in the queue, if it has one, and starts other pushes.
+    /// Takes a push out of its server's queue, if it had its turn, and starts the next pushes.
     func leave(_ entry: Entry, _ health: PushQueue.Health, now: Moment) {
         guard entry.hasPlace else { return }
         entry.hasPlace = false
@@ -65,14 +66,14 @@ extension PushDispatcher {
         leaveGate(entry, now: now)
     }
 
-    /// Counts a notification as gone from the queue, and lets the next notifications enter.
+    /// Notes that a notification has left the queue, and lets the next notifications at the gate enter.
     func leaveGate(_ entry: Entry, now: Moment) {
         guard entry.isInGate else { return }
         entry.isInGate = false
         let server = entry.server
         server.gate.left()
-        // A notification that cannot be sent leaves the queue immediately and calls this method again. The loop below
-        // continues with the next notification.
+        // A notification that cannot be sent leaves the queue immediately and calls this method again. The inner call
+        // returns here, and the loop continues with the next notification.
         guard !server.isOpening else { return }
         server.isOpening = true
         while let id = server.gate.next() {
@@ -87,7 +88,8 @@ extension PushDispatcher {
     }
 
     func drain(_ server: PushServer, now: Moment) {
-        // Events inside the loop call this method again, and the loop continues with the next push, as in `leaveGate`.
+        // Events inside the loop call this method again. The inner call returns here, and the loop continues with the
+        // next push.
         guard !server.isDraining else { return }
         server.isDraining = true
         while let id = server.queue.next(now: now.instant) {
@@ -112,7 +114,8 @@ extension PushDispatcher {
         for entry in takeWaiting(for: order) { giveUp(entry, outcome, problem: problem, now: now) }
     }
 
-    /// Gets a credential again for pushes that wait for a credential that will not be made any more.
+    /// Asks for a credential again for pushes whose awaited credential will not be made any more, because the settings
+    /// have changed.
     func askAgain(now: Moment) {
         let lost = withoutCredential.filter { !credentials.has($0.order.number) && $0.entry.hasPlace }
         withoutCredential.removeAll { !credentials.has($0.order.number) }

@@ -3,47 +3,48 @@ package import Bytes
 package import Telemetry
 package import Timekeeping
 
-/// Sends pushes to their providers: it decides on the server, the turn, the content and the retries of each push, and
+/// Sends pushes to their providers: it chooses the server, the turn, the content and the retries of each push, and
 /// determines its outcome.
 ///
 /// The dispatcher performs no input or output: it reads no clock and sends no requests. The caller reports events to
 /// it, carries out the returned actions, takes the outcomes, and calls it again at ``nextDeadline``.
 package final class PushDispatcher {
     package enum Action: Sendable {
-        /// Make a credential. The result is reported as ``Event/credentialMade(_:_:life:)`` or
+        /// Make a credential, and report the result as ``Event/credentialMade(_:_:life:)`` or
         /// ``Event/credentialFailed(_:_:problem:)``, immediately or later.
         case makeCredential(PushCredentials.Order)
-        /// Send a request. The result is reported as one of the first three events, immediately or later.
+        /// Send a request, and report the result as ``Event/answered(_:_:after:)``, ``Event/unanswered(_:_:_:)`` or
+        /// ``Event/notSent(_:_:)``, immediately or later.
         case send(Transmission)
         case tell(PushID, PushStep)
     }
 
-    /// The result of an action.
+    /// The result of an action, which the caller reports to the dispatcher.
     package enum Event: Sendable {
         /// The provider has answered. `after` is the time since the request was sent.
         case answered(Transmission, ProviderAnswer, after: Duration)
-        /// The provider could not be reached, or did not answer. The text says why, for the operator.
+        /// The provider could not be reached, or did not answer. The text gives the reason for the operator.
         case unanswered(Transmission, PushOutcome, String)
-        /// The request could not be sent, because it could not be made.
+        /// The request was not sent, because it could not be built.
         case notSent(Transmission, PushOutcome)
         /// A credential was made. `life` is its lifetime, if the issuer reported it.
         case credentialMade(PushCredentials.Order, String, life: Duration? = nil)
-        /// A credential could not be made. `problem` says why, if that is more than the outcome says.
+        /// A credential could not be made. `problem` gives the reason, if the outcome does not.
         case credentialFailed(PushCredentials.Order, PushOutcome, problem: String? = nil)
     }
 
-    /// One try of a push: the request and its destination. The type is a class, because many functions pass it on.
+    /// One try of a push: the request and its destination. This type is a class, because many functions pass it on.
     package final class Transmission: Sendable {
         package let push: PushRequest
-        /// The slot index of the push until the answer comes. After the answer, another push may get the slot.
+        /// The slot index of the push until the provider answers. After the answer, another push may get the slot.
         let slot: Int
         package let app: PushApp.ID
-        /// The number of the server, if the token names a server; `nil` for the app's own server.
+        /// The number of the server that the token names; `nil` for the app's own server.
         package let server: Int?
         package let request: ProviderRequest
         /// The value of the header field `authorization`.
         package let credential: String?
-        /// The time limit for the answer. An answer after this time is ignored.
+        /// The time limit for the provider's answer. The dispatcher ignores an answer after this time.
         package let end: Instant
 
         init(_ entry: Entry, _ request: ProviderRequest, until end: Instant) {
@@ -57,18 +58,18 @@ package final class PushDispatcher {
         }
     }
 
-    /// A push that has not ended.
+    /// A push that has not ended yet.
     final class Entry {
         let request: PushRequest
         let server: PushServer
-        /// The server that the token names; `nil` if the app has a server of its own.
+        /// The server that the token names; `nil` if all tokens of the app use one server.
         let origin: String?
         let slot: Int
         var attempt: PushAttempt
-        /// Whether the push has its turn: the queue has released it, and it counts among the parallel requests.
+        /// Whether the queue has released the push, so that it counts as one of the parallel requests.
         var hasPlace = false
         let isNotification: Bool
-        /// Whether the push is a notification that has passed its server's gate and is still in the queue.
+        /// Whether the push is a notification that has passed the server's gate and has not left the queue.
         var isInGate = false
         var credential: String?
         var pause = DeadlineID.none
@@ -84,7 +85,7 @@ package final class PushDispatcher {
     }
 
     package let directory: PushDirectory
-    /// The code that identifies a device in the daemon's pushes. The app sends this code when it reports to the daemon.
+    /// Returns the code that stands for a device in pushes and in the app's reports to the daemon.
     let deviceCode: (DeviceID) -> ByteString?
     private let answerTimeout: Duration
     private let notificationLimit: Int
@@ -99,21 +100,21 @@ package final class PushDispatcher {
     var freeSlots: [Int] = []
     /// The number of notifications among the active pushes.
     var notifications = 0
-    /// The pushes that have their turn and wait until their credential is made.
+    /// The pushes that have left the queue and wait until their credential is made.
     var withoutCredential: [(entry: Entry, order: PushCredentials.Order)] = []
     var pauses = DeadlineQueue<PushID>()
     private var keepsCredentials = false
-    /// The providers to which the dispatcher sends no requests now.
+    /// The paused providers, to which the dispatcher sends no requests.
     package internal(set) var paused: Set<PushProvider> = []
-    /// The outcomes that the ledger has not taken yet.
+    /// The outcomes that ``nextOutcome()`` has not returned yet.
     var settled: [(id: PushID, outcome: PushOutcome)] = []
     private var firstSettled = 0
-    /// The time at which ``timePassed(now:)`` must be called next. The shell reads it after each message, so it is
+    /// The time at which ``timePassed(now:)`` must be called next. The caller reads this value very often, so it is
     /// computed only after a change in the dispatcher.
     package private(set) var nextDeadline: Instant?
 
-    /// Creates a dispatcher, which writes the outcomes of pushes to the log. `deviceCode` returns the code that
-    /// identifies a device in the daemon's pushes.
+    /// Creates a dispatcher, which logs the outcomes of pushes. `deviceCode` returns the code that stands for a device
+    /// in pushes.
     package init(_ setup: DispatchSetup, deviceCode: @escaping (DeviceID) -> ByteString? = { _ in nil }, log: Log) {
         directory = setup.directory
         credentials = setup.credentials
@@ -125,15 +126,15 @@ package final class PushDispatcher {
         chances = ChanceGenerator(seed: setup.seed)
     }
 
-    /// Moves the actions since the last call into an array, in their order. The former content of the array is dropped,
+    /// Moves the actions since the last call into `taken`, in their order. The previous content of `taken` is dropped,
     /// and its memory is reused.
     package func takeActions(into taken: inout [Action]) {
         taken.removeAll(keepingCapacity: true)
         swap(&taken, &actions)
     }
 
-    /// Returns the next ended push and its outcome, in the order of the ends. Withdrawn pushes have no outcome. The
-    /// caller of this method repeats the call until the result is `nil`.
+    /// Returns the next ended push and its outcome, in the order in which the pushes ended. Withdrawn pushes have no
+    /// outcome. The caller repeats the call until the result is `nil`.
     package func nextOutcome() -> (id: PushID, outcome: PushOutcome)? {
         if firstSettled < settled.count {
             firstSettled += 1
@@ -153,7 +154,7 @@ package final class PushDispatcher {
         nextDeadline = deadline == .distantFuture ? nil : deadline
     }
 
-    /// The number of notifications that would be accepted now.
+    /// The number of further notifications that the dispatcher would accept now.
     package var notificationRoom: Int { max(0, notificationLimit - notifications) }
 
     /// The counters, and the current values of the gauges.
@@ -164,20 +165,20 @@ package final class PushDispatcher {
         return figures
     }
 
-    /// The report about the pushes of each app, in the order of the list of apps.
+    /// The push statistics of each app, in the order of the list of apps.
     package var reports: [(app: PushApp, report: PushAppReport)] { servers.reports }
 
     // MARK: What happened
 
-    /// Begins to renew credentials before they expire, so that no push waits for one.
+    /// Starts to renew credentials before they expire, so that no push has to wait for one.
     package func started(now: Moment) {
         keepsCredentials = true
         renewCredentials(now: now)
         lookForDeadline()
     }
 
-    /// Uses changed keys for credentials. Pushes that wait for a credential of an old key now wait for one of the new
-    /// key.
+    /// Changes to other keys for credentials. A push that waits for a credential of a removed key waits for a
+    /// credential of the new key from now on.
     package func credentialsChanged(_ changed: PushCredentials, now: Moment) {
         credentials.changed(to: changed)
         askAgain(now: now)
@@ -197,7 +198,7 @@ package final class PushDispatcher {
         lookForDeadline()
     }
 
-    /// Sends a push, if its token belongs to an app and the queue has room.
+    /// Sends a push, if its token belongs to an app of the settings and the queue has room.
     package func pushAsked(_ request: PushRequest, now: Moment) {
         take(request, now: now)
         lookForDeadline()
@@ -233,8 +234,8 @@ package final class PushDispatcher {
         settled.append((request.id, .retry(after: nil)))
     }
 
-    /// Withdraws a push, because the call is over or its device has registered. A request in flight stays until the
-    /// provider answers, and is not retried. A push that has ended keeps its outcome.
+    /// Withdraws a push, because the call is over or the device has registered. A request in flight still gets its
+    /// answer, but is not retried. If the push has ended, its outcome stays.
     package func cancelled(_ id: PushID, now: Moment) {
         guard let entry = entries[id], entry.attempt.cancelled() else { return }
         forget(entry)
@@ -246,7 +247,7 @@ package final class PushDispatcher {
         lookForDeadline()
     }
 
-    /// Handles the time of ``nextDeadline``.
+    /// Handles the time of ``nextDeadline``: starts tries whose pause is over, and renews credentials.
     package func timePassed(now: Moment) {
         while let id = pauses.popExpired(now: now.instant) {
             guard let entry = entries[id] else { continue }

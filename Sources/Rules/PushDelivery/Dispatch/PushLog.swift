@@ -2,7 +2,7 @@ import Telemetry
 import Timekeeping
 
 /// Counts and logs the outcomes of pushes. The rate of log lines is limited, because a failing provider could cause a
-/// line for every push.
+/// log line for every push.
 struct PushLog {
     var figures = CounterSet()
     private let log: Log

@@ -1,7 +1,7 @@
 import Bytes
 
 extension PushOutcome {
-    /// The outcome without the token, which is secret and may be repeated in the provider's text (T18).
+    /// The outcome without the push token, which is secret and may be part of the provider's text (T18).
     package func redacted(of token: PushToken) -> PushOutcome {
         switch self {
         case .credentialsRefused(let reason): .credentialsRefused(token.struck(from: reason))
@@ -14,10 +14,10 @@ extension PushOutcome {
 }
 
 extension PushToken {
-    /// The minimum number of characters of the token that are replaced in a text. A shorter match can be accidental.
+    /// The minimum length of a part of the token that is replaced by `…`. A shorter match may be accidental.
     private static let shortestPart = 8
 
-    /// The text with `…` in place of the beginning of the token or of one of its parts, however long the beginning is.
+    /// The text with `…` in place of the token and its parts. A long enough beginning of a part is replaced, too.
     func struck(from text: String) -> String {
         let separators: [UInt8] = [UInt8(ascii: "&"), UInt8(ascii: ":"), UInt8(ascii: "/"), UInt8(ascii: "?")]
         let whole = prid.array

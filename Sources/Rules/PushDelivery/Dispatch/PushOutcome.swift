@@ -3,27 +3,30 @@ package import Timekeeping
 
 /// The result of a push, as the provider's answer means it. The outcome decides what the daemon does next.
 package enum PushOutcome: Hashable, Sendable {
-    /// The provider has accepted the push, and may have assigned an id.
+    /// The provider has accepted the push, and may have assigned the given id to it.
     case accepted(ByteString?)
-    /// The provider has accepted the push, and has returned a new token for later pushes (the canonical id of FCM's
+    /// The provider has accepted the push, and has returned a new token for later pushes (the canonical id in FCM's
     /// legacy interface).
     case acceptedWithNewToken(ByteString)
-    /// The provider reports that the app is gone from the device, perhaps with the time since then. The contact is
-    /// dropped if ``shouldDropToken(since:registeredAt:)`` agrees.
+    /// The provider reports that the app is gone from the device, with the time since when, if it knows the time. The
+    /// daemon removes the contact if ``shouldDropToken(since:registeredAt:)`` is true.
     case tokenDead(since: UnixTime?)
     /// The push may be tried again, but not before the given time has passed.
     case retry(after: Duration?)
-    /// The provider refused our short-lived credential. A new credential is made for one more try.
+    /// The provider refused the daemon's short-lived credential as outdated. The daemon makes a new credential for one
+    /// more try.
     case renewCredential
-    /// The provider refuses our credentials, and the operator must correct them. The token stays.
+    /// The provider refuses the daemon's credentials, and the operator must correct them. The push token is kept after
+    /// such a refusal.
     case credentialsRefused(String)
-    /// The provider says that the token belongs to another app, project or environment. Wrong settings of the daemon
-    /// have the same effect, so the token stays until the provider has accepted one of our pushes.
+    /// The provider says that the token belongs to another app, project or environment. The reason may also be a wrong
+    /// setting of the daemon, so the token is kept until the provider has accepted a push of this app.
     case foreignToken(String)
-    /// The settings allow no connection to the provider: its certificate is not trusted, or one of our files cannot be
-    /// used. The operator must correct this, but our keys are not the cause. The token stays.
+    /// The settings allow no connection to the provider: its certificate is not trusted, or a file in the settings
+    /// cannot be used. The operator must correct the settings. The push token is kept in this case.
     case noConnection(String)
-    /// The provider refuses the content of the push, which is our error. The token stays.
+    /// The provider refuses the content of the push, which is the daemon's error. The push token is kept after such a
+    /// refusal.
     case payloadRefused(String)
     /// The device has no token for this kind of push.
     case noSuitableToken
@@ -38,10 +41,8 @@ package enum PushOutcome: Hashable, Sendable {
     }
 }
 
-/// Whether to drop a token that its provider reports as dead. The token stays if the device has registered it again
-/// since the time of its death.
-///
-/// Apple describes this rule for its answer 410.
+/// Whether to remove a token that its provider reports as dead. The token is kept if the device has registered it after
+/// the time that the provider reports. Apple describes this rule for its answer 410.
 package func shouldDropToken(since: UnixTime?, registeredAt: UnixTime) -> Bool {
     guard let since else { return true }
     return registeredAt <= since

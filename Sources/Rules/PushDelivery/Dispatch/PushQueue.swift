@@ -3,14 +3,14 @@ package import Timekeeping
 
 /// The queue of pushes for one server of a provider, with a limit of parallel requests and a circuit breaker.
 ///
-/// After several failures in a row the breaker opens, so that a provider that is down costs neither connections nor
-/// pushes. While it is open, the pushes wait, and at intervals one push is sent as a probe.
+/// After several failures in a row, the breaker opens, so that a provider that is down uses up neither connections nor
+/// the tries of pushes. While the breaker is open, the pushes wait, and at intervals one push is sent as a probe.
 ///
 /// The queue performs no input or output: it receives events, and returns the pushes to start.
 package struct PushQueue: Sendable {
     /// The state of the circuit breaker.
     package enum Breaker: Hashable, Sendable {
-        /// Requests are sent. `since` is the time of the last counted failure. The next state is `open`.
+        /// Requests are sent. `since` is the time of the last failure that was counted. The next state is `open`.
         case closed(failuresInARow: Int, since: Instant = .distantPast)
         /// No request is sent before this instant. The next state is `probing`.
         case open(until: Instant)
@@ -21,18 +21,18 @@ package struct PushQueue: Sendable {
     package enum Verdict: Hashable, Sendable {
         case start
         case wait
-        /// The queue is full, so the push is refused.
+        /// The queue is full, and the push is refused.
         case refuse
     }
 
-    /// The provider's state as one request shows it, whatever its result means for the push.
+    /// The state of a provider, as the end of one request shows it, whatever the result means for the push.
     package enum Health: Hashable, Sendable {
         /// The provider answered, with any status.
         case answered
         /// The provider could not be reached, did not answer, or reported an internal failure.
         case failed
-        /// A push that failed before has failed again. This failure is not counted, because a single push proves
-        /// nothing.
+        /// A push that had already failed has failed again. The second failure of a push is not counted, because the
+        /// push itself may be the cause.
         case failedAgain
         /// The request was cancelled, so the provider's state is unknown.
         case unknown
@@ -45,7 +45,7 @@ package struct PushQueue: Sendable {
 
     /// The number of failures in a row that opens the breaker.
     private static let failureLimit = 5
-    /// The time within which several failures count once, because a broken connection makes many pushes fail together.
+    /// Failures within this time count as one, because a broken connection makes many pushes fail together.
     private static let together: Duration = .milliseconds(100)
     /// How long the breaker stays open before the next probe.
     private static let pause: Duration = .seconds(5)
@@ -64,7 +64,7 @@ package struct PushQueue: Sendable {
 
     // MARK: What happened
 
-    /// Handles a new push: the result says whether to start it, to let it wait, or to refuse it.
+    /// Handles a new push. The result says whether the push starts, waits or is refused.
     package mutating func arrived(_ id: PushID, now: Instant) -> Verdict {
         if queued == 0, begin(now: now) { return .start }
         guard queued < settings.queue else { return .refuse }
@@ -72,7 +72,7 @@ package struct PushQueue: Sendable {
         return .wait
     }
 
-    /// Notes that a started push has ended.
+    /// Notes that a started push no longer counts as a parallel request, and counts failures of the provider.
     package mutating func left(_ health: Health, now: Instant) {
         inFlight -= 1
         switch (breaker, health) {
@@ -84,9 +84,9 @@ package struct PushQueue: Sendable {
                 ? .closed(failuresInARow: failures + 1, since: now) : .open(until: now + Self.pause)
         case (.probing, .answered): breaker = .closed(failuresInARow: 0)
         case (.probing, .failed), (.probing, .failedAgain): breaker = .open(until: now + Self.pause)
-        // The result is unknown, so the next push is a probe and is sent immediately.
+        // The result of the probe is unknown, so the next push is sent immediately as a probe.
         case (.probing, .unknown): breaker = .open(until: now)
-        // This push was in flight when the breaker opened.
+        // The answered push was in flight when the breaker opened.
         case (.open, .answered): breaker = .closed(failuresInARow: 0)
         case (.closed, .failedAgain), (.closed, .unknown), (.open, .failed), (.open, .failedAgain), (.open, .unknown):
             break
@@ -95,14 +95,14 @@ package struct PushQueue: Sendable {
 
     /// Returns the next push to start; `nil` if no push waits or no push may start.
     ///
-    /// The caller of this method repeats the call until the result is `nil`, after a push has left and at
-    /// ``nextProbe``. If a returned push is no longer needed, the caller reports it by ``left(_:now:)`` first.
+    /// The caller repeats the call until the result is `nil`, after each ``left(_:now:)`` and at ``nextProbe``. If a
+    /// returned push is no longer needed, the caller reports it with ``left(_:now:)`` first.
     package mutating func next(now: Instant) -> PushID? {
         guard queued > 0, begin(now: now) else { return nil }
         return queue.popFirst()
     }
 
-    /// The time at which ``next(now:)`` must be called even if no push has left.
+    /// The time at which ``next(now:)`` must be called even if no push has left the queue.
     package var nextProbe: Instant? {
         switch breaker {
         case .open(let until): queued > 0 ? until : nil
@@ -110,7 +110,8 @@ package struct PushQueue: Sendable {
         }
     }
 
-    /// Reserves one of the parallel requests for a push. Returns whether one was free.
+    /// Counts a push as one of the parallel requests. Returns false if all parallel requests are in use, or if the
+    /// breaker is open.
     private mutating func begin(now: Instant) -> Bool {
         guard inFlight < settings.requests else { return false }
         switch breaker {

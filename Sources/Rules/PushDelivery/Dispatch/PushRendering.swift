@@ -1,4 +1,4 @@
-/// The HTTP request for a push, or the reason why there can be none.
+/// The HTTP request for a push, or the outcome of a push for which no request can be built.
 package enum PushRendering: Hashable, Sendable {
     case request(ProviderRequest)
     case impossible(PushOutcome)

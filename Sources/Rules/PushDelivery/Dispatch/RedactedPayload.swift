@@ -1,10 +1,11 @@
 import JSON
 
-/// Describes the body of a request for the log, without its texts and names.
+/// Describes the body of a push request for the log, without its texts.
 package enum RedactedPayload {
     private static let limit = 600
 
-    /// The keys, the numbers and the lengths of texts in a body; only its length if it is not JSON.
+    /// Lists the keys, the numbers and the lengths of the texts in a JSON body; for any other body, returns only its
+    /// length.
     package static func text(of body: [UInt8]) -> String {
         guard let value = try? JSONValue(body) else { return "\(body.count) bytes" }
         var out = ""

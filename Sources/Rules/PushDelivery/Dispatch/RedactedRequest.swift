@@ -1,15 +1,15 @@
 package import Timekeeping
 
-/// A request to a provider in a form that operators may see: without tokens, keys and texts of people.
+/// A request to a push provider in a form that operators may see: without tokens, keys and people's texts.
 package struct RedactedRequest: Hashable, Sendable {
-    /// The method, the scheme and the host. The path is left out, because it can contain a token or a key.
+    /// The method, the scheme and the host. The path is omitted, because it can contain a token or a key.
     package let line: String
-    /// The header fields, as `name: value`. A value that could be secret is left out.
+    /// The header fields, each as `name: value`. A value that could be secret is replaced by its length.
     package let fields: [String]
-    /// The body, as ``RedactedPayload`` describes it.
+    /// The body, in the form that ``RedactedPayload`` returns.
     package let body: String
 
-    /// The names of header fields whose values are shown, because the daemon itself writes them.
+    /// The names of header fields whose values are shown, because the daemon itself writes the values.
     private static let shown: Set = ["content-type", "ttl", "urgency", "topic"]
 
     init(_ request: ProviderRequest, to token: PushToken) {
@@ -28,7 +28,7 @@ package struct RedactedRequest: Hashable, Sendable {
 }
 
 extension PushApp {
-    /// The request for a push, without secrets; `nil` if there can be none.
+    /// The request for a push, without secrets; `nil` if no request can be built for the push.
     package func redacted(_ push: PushRequest, now: UnixTime) -> RedactedRequest? {
         guard case .request(let request) = render(push, now: now) else { return nil }
         return RedactedRequest(request, to: push.token)

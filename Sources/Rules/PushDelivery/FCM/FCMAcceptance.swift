@@ -1,10 +1,11 @@
 import Bytes
 
-/// Decides which of Google's tokens belong to our projects.
+/// Decides whether an FCM push token is for one of the Firebase projects in the settings.
 struct FCMAcceptance: TokenAcceptance {
-    /// The values of `pn-param` that select one of our projects, as far as they are known.
+    /// The known values of `pn-param` that select one of the projects in the settings.
     private var names = Set<ByteString>()
-    /// Whether ``names`` is complete, because the settings list all values or have several projects.
+    /// Whether ``names`` contains all allowed values of `pn-param`, because the settings list values in `params` or
+    /// have several projects.
     private var isComplete: Bool
     private var hasSeveral: Bool
 
@@ -21,26 +22,27 @@ struct FCMAcceptance: TokenAcceptance {
         guard !param.isEmpty else { return hasSeveral ? .googleParamMissing : nil }
         if names.contains(param) { return nil }
         if isComplete { return .googleProject }
-        // With a single project, the daemon may know only its id, and neither its number nor the values that apps send.
+        // If the settings have a single project, they may contain only its id, and neither its number nor the values
+        // that apps send.
         return !names.isEmpty && param.isGoogleProjectID ? .googleProject : nil
     }
 }
 
 extension FCMSettings {
-    /// The values of `pn-param` that identify this app.
+    /// The values of `pn-param` that select this Firebase project.
     var names: [String] { params + [projectID].compactMap(\.self) }
 }
 
 extension ByteString {
-    /// Whether the text has the form of FCM's registration tokens: letters, digits, `:`, `_` and `-`. FCM's legacy
-    /// interface also accepts topics and conditions in the same member, but they have other forms.
+    /// Whether the text has the form of FCM's registration tokens: letters, digits, `:`, `_` and `-`. The topics and
+    /// conditions that FCM's legacy interface accepts in place of a token have other forms.
     var isGoogleToken: Bool {
         !isEmpty
             && withSpan { span in
-                // Sixteen bytes are compared at a time, because this check runs for every push.
+                // Sixteen bytes are compared at a time, because every push runs this check.
                 let other = span.firstPlace(in: 0..<span.count) { block in
                     let letters = (block | SIMD16(repeating: 0x20)) &- SIMD16(repeating: UInt8(ascii: "a"))
-                    // The ASCII code of the colon follows the codes of the digits.
+                    // The colon follows the digits in ASCII, so this comparison accepts both.
                     let digits = block &- SIMD16(repeating: UInt8(ascii: "0"))
                     return (letters .> SIMD16(repeating: 25)) .& (digits .> SIMD16(repeating: 10))
                         .& (block .!= SIMD16(repeating: UInt8(ascii: "_")))
@@ -50,8 +52,8 @@ extension ByteString {
             }
     }
 
-    /// Whether the text has the form of a project's id: 6 to 30 lower-case letters, digits and hyphens, with a letter
-    /// first.
+    /// Whether the text has the form of a Firebase project id: 6 to 30 lower-case letters, digits and hyphens, with a
+    /// letter first.
     fileprivate var isGoogleProjectID: Bool {
         guard (6...30).contains(count), self[0].isASCIILetter else { return false }
         return allSatisfy { byte in

@@ -1,12 +1,12 @@
 import Bytes
 import JSON
 
-/// Converts an answer of FCM's legacy interface to an outcome, by its `results[0].error`. The HTTP status is 200 even
-/// if the push failed.
+/// Converts an answer of FCM's legacy interface into an outcome, by `results[0].error` in its body. The HTTP status is
+/// 200 even if the push failed.
 enum FCMLegacyReason {
     static func outcome(of answer: ProviderAnswer, _ retryAfter: Duration?, isProven: Bool) -> PushOutcome {
         guard answer.status == 200 else { return .unexplained(answer.status, nil, retryAfter) }
-        // A gateway that imitates FCM may answer 200 with any body.
+        // A gateway that imitates FCM may answer an accepted push with 200 and any body.
         guard let result = Result(answer.body) else { return .accepted(nil) }
         guard let text = result.error else {
             if let token = result.token, !token.isEmpty { return .acceptedWithNewToken(ByteString(token)) }
@@ -18,19 +18,19 @@ enum FCMLegacyReason {
         case "Unavailable", "InternalServerError", "DeviceMessageRateExceeded", "TopicsMessageRateExceeded":
             return .retry(after: retryAfter)
         case "InvalidApnsCredential": return .credentialsRefused(text)
-        // The errors here are MissingRegistration, MessageTooBig, InvalidDataKey, InvalidTtl, InvalidParameters, and
-        // new ones.
+        // The error is MissingRegistration, MessageTooBig, InvalidDataKey, InvalidTtl, InvalidParameters, or a new one.
         default: return .payloadRefused(text)
         }
     }
 
-    /// The first result in an answer's body. No JSON tree is built, because every accepted push is parsed here.
+    /// The first element of `results` in an answer's body. The element is parsed without a JSON tree, because this code
+    /// runs for every accepted push.
     private struct Result {
         var error: String?
         var token: String?
         var id: String?
 
-        /// Parses a body. The result is `nil` if the body is not JSON or has another structure.
+        /// Parses the body of an answer. The result is `nil` if the body is not JSON or contains no results.
         init?(_ body: [UInt8]) {
             guard body.count <= ProviderAnswer.bodyLimit, var reader = try? JSONReader(body) else { return nil }
             do throws(JSONError) {
@@ -44,7 +44,7 @@ enum FCMLegacyReason {
                     self = Result()
                     isThere = try readFirst(from: &reader)
                 }
-                // Text after the JSON value is an error.
+                // Further text after the JSON value is an error.
                 guard try reader.next() == .end, isThere else { return nil }
             } catch {
                 return nil
@@ -53,9 +53,9 @@ enum FCMLegacyReason {
 
         private init() {}
 
-        /// Parses the first result of the array.
+        /// Parses the first element of the array `results`.
         ///
-        /// - Returns: whether there is a first result, in any form.
+        /// - Returns: whether the array has a first element, of any type.
         private mutating func readFirst(from reader: inout JSONReader) throws(JSONError) -> Bool {
             let outside = reader.depth
             let isArray = try reader.next() == .arrayStart
@@ -80,7 +80,7 @@ enum FCMLegacyReason {
             }
         }
 
-        /// The next value, if it is a text. Any other value is skipped.
+        /// Returns the next value if it is a string. A value of another type is skipped.
         private static func text(from reader: inout JSONReader) throws(JSONError) -> String? {
             let outside = reader.depth
             if case .string(let text) = try reader.next() { return reader.string(text) }

@@ -1,15 +1,15 @@
 import Bytes
 import JSON
 
-/// Converts an answer of FCM's HTTP v1 interface to an outcome, by its `errorCode` or, if that is missing, by the more
-/// general `status`.
+/// Converts an answer of FCM's HTTP v1 interface into an outcome, by `errorCode` in its body or, if that is missing, by
+/// the more general `status`.
 enum FCMReason {
-    /// How long to wait if a quota is used up and Google's answer names no time, as Google asks.
+    /// How long the daemon waits, as Google asks, if a quota is used up and the answer contains no waiting time.
     private static let quotaPause: Duration = .seconds(60)
 
     static func outcome(of answer: ProviderAnswer, _ retryAfter: Duration?, isProven: Bool) -> PushOutcome {
         guard answer.status != 200 else { return .accepted(name(answer.body).map { ByteString($0) }) }
-        // An answer with a status of 500 or more says nothing about tokens.
+        // An answer with a status of 500 or more reports a failure of Google's server, and nothing about the token.
         guard answer.status < 500 else { return .retry(after: retryAfter) }
         let body = answer.body.count <= ProviderAnswer.bodyLimit ? try? JSONValue(answer.body) : nil
         let error = body?["error"]
@@ -25,7 +25,7 @@ enum FCMReason {
         case "THIRD_PARTY_AUTH_ERROR", "PERMISSION_DENIED": return .credentialsRefused(message(error) ?? text)
         case "QUOTA_EXCEEDED", "RESOURCE_EXHAUSTED": return .retry(after: retryAfter ?? quotaPause)
         case "UNSPECIFIED_ERROR", "UNAVAILABLE", "INTERNAL": return .retry(after: retryAfter)
-        // Google's published table does not list this reason, so the status decides.
+        // The reason is not in Google's published table, so the status decides.
         default:
             return answer.status == 401 ? .renewCredential : .unexplained(answer.status, text, retryAfter)
         }
@@ -33,8 +33,8 @@ enum FCMReason {
 
     // MARK: Bodies
 
-    /// The name in `{"name":"projects/…/messages/…"}`. No JSON tree is built, because this method runs for every
-    /// accepted push.
+    /// The name of the accepted message in `{"name":"projects/…/messages/…"}`. The name is parsed without a JSON tree,
+    /// because this method runs for every accepted push.
     private static func name(_ body: [UInt8]) -> String? {
         guard body.count <= ProviderAnswer.bodyLimit, var reader = try? JSONReader(body),
             (try? reader.next()) == .objectStart
@@ -57,7 +57,7 @@ enum FCMReason {
         return nil
     }
 
-    /// Whether the error is about the token, and not about another part of our request.
+    /// Whether Google's error is about the push token, and not about another part of the request.
     private static func namesToken(_ error: JSONValue?) -> Bool {
         for detail in error?["details"]?.array ?? [] {
             for violation in detail["fieldViolations"]?.array ?? [] where violation["field"]?.string == "message.token"

@@ -1,13 +1,13 @@
 import Bytes
 import JSON
 
-/// Writes the pushes of one app for FCM's HTTP v1 interface (A27). Its `data` has the fields of any payload format,
-/// with all values as strings.
+/// Builds the pushes of one app for FCM's HTTP v1 interface (A27). The object `data` contains the fields of the app's
+/// payload format, with all values as strings.
 final class FCMRequest: Sendable {
-    /// The maximum size in bytes of the keys and values of `data` together.
+    /// The maximum size in bytes of all keys and values in `data` together.
     static let dataLimit = 4096
 
-    /// The URL for requests; `nil` while the project is unknown.
+    /// The URL to which pushes are posted; `nil` while the Firebase project is unknown.
     private let url: String?
     private let profile: PayloadProfile
 
@@ -16,7 +16,7 @@ final class FCMRequest: Sendable {
         profile = settings.profile
     }
 
-    /// An empty body with the capacity for a push of usual length.
+    /// Returns an empty body that has enough memory for a push of usual length.
     static func emptyBody(for context: PayloadContext) -> [UInt8] {
         var body: [UInt8] = []
         body.reserveCapacity(context.push.token.prid.count + 480)
@@ -37,8 +37,8 @@ final class FCMRequest: Sendable {
         }
         body.append("{\"message\":{\"token\":")
         body.append(jsonString: context.push.token.prid)
-        // The priority is high for each push that rings or shows something. Google limits high-priority pushes that
-        // show nothing.
+        // A push that rings or shows something gets the high priority. Google limits high-priority pushes that show
+        // nothing.
         body.append(",\"android\":{\"priority\":\"")
         body.append(context.isSilentNotification ? "NORMAL\"" : "HIGH\"")
         switch context.push.message {
@@ -47,8 +47,8 @@ final class FCMRequest: Sendable {
             body.append(decimal: context.inviteTTL)
             body.append("s\"")
         case .notification(let notification):
-            // A notification has no collapse key. Google stores pushes for only four keys of a device, but a hundred
-            // pushes without a key.
+            // A notification gets no collapse key, because Google stores pushes for at most four keys of a device, but
+            // up to a hundred pushes without a key.
             body.append(",\"ttl\":\"")
             body.append(decimal: context.life(of: notification))
             body.append("s\"")
@@ -68,6 +68,6 @@ final class FCMRequest: Sendable {
 
 extension ProviderRequest.Header {
     static let json = ProviderRequest.Header("content-type", "application/json")
-    /// The header fields, in one array for all requests, so that requests are compared fast.
+    /// The usual header fields, as one shared array, so that comparing requests is fast.
     static let onlyJSON = [json]
 }

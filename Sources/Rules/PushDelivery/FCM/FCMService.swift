@@ -1,4 +1,4 @@
-/// Describes Firebase Cloud Messaging as a push service. The server may also be a gateway with Google's legacy
+/// Describes Firebase Cloud Messaging as a push provider. The server may also be a gateway with Google's legacy
 /// interface.
 extension FCMSettings: PushServiceSettings {
     package static var providers: [PushProvider] { [.fcm] }
@@ -29,7 +29,7 @@ extension FCMSettings: PushServiceSettings {
     }
 }
 
-/// One project at Firebase, with its apps.
+/// The rules for one Firebase project with its apps.
 package final class FCMApp: PushAppRules {
     package let settings: FCMSettings
     private let requests: Requests
@@ -69,7 +69,7 @@ package final class FCMApp: PushAppRules {
     package var limits: ProviderLimits { settings.limits }
     package var asksForDeviceCode: Bool { settings.profile == .tenDarts }
 
-    /// The default for Linphone's payload format is INVITE and CANCEL, because Flexisip sends both.
+    /// The default after a call's end is INVITE and CANCEL for Linphone's payload format, because Flexisip sends both.
     package func afterEnd(of token: PushToken) -> AfterEnd {
         settings.afterEnd ?? (settings.profile == .linphone ? .inviteCancel : .none)
     }

@@ -1,11 +1,11 @@
 package import Settings
 
-/// The Firebase interface of a server (A27).
+/// The interface of FCM that a server supports (A27).
 package enum FCMBodyFormat: String, Hashable, Sendable, CaseIterable {
-    /// The current HTTP v1 interface.
+    /// The server supports the current HTTP v1 interface.
     case v1
-    /// The legacy interface with a server key, exactly as in ECSS-10. Google has switched it off, but some gateways
-    /// support it.
+    /// The server supports the legacy interface with a server key, exactly as in ECSS-10. Google has switched the
+    /// legacy interface off, but some gateways still have it.
     case legacy
 }
 
@@ -80,10 +80,10 @@ package struct FCMSettings: SettingsGroup, Equatable {
         return [SettingComplaint("expected service-account-file, since fcm is enabled with v1", key: "enabled")]
     }
 
-    /// The payload format. By default a push contains the caller, except over the legacy interface, for which ECSS-10
-    /// defines the content.
+    /// The payload format of the app. By default a push contains the caller, except over the legacy interface, where
+    /// ECSS-10 defines the content.
     package var profile: PayloadProfile { payload ?? (bodyFormat == .v1 ? .ecss10Extended : .ecss10) }
 
-    /// The server's URL, without a slash at its end.
+    /// The URL of the FCM server, without a slash at its end.
     package var baseURL: String { (endpoint ?? "https://fcm.googleapis.com").withoutTrailingSlash }
 }

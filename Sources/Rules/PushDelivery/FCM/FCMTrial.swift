@@ -1,6 +1,7 @@
-/// Tests our credentials with a message that is marked as a trial. Google checks it and sends it to nobody.
+/// Tests the credentials for Firebase with a message that is marked as a test. Google checks the message, and sends it
+/// to nobody.
 extension FCMApp {
-    /// The name of a topic to which no app subscribes. For the legacy interface, it is a token that no device has.
+    /// A topic to which no app subscribes; for the legacy interface, a push token that no device has.
     private static let name = "sippushd-trial"
 
     package var trials: [CredentialTrial] {
@@ -26,7 +27,7 @@ extension FCMApp {
         let outcome = outcome(of: answer, nil, isProven: false)
         switch outcome {
         case .accepted, .acceptedWithNewToken: return .works
-        // The legacy interface refuses the token only after it has accepted the key.
+        // The legacy interface checks the token only after the key, so this answer shows that the key is right.
         case .tokenDead where settings.bodyFormat == .legacy, .foreignToken where settings.bodyFormat == .legacy:
             return .works
         case .foreignToken(let reason):

@@ -1,20 +1,21 @@
 package import Timekeeping
 
-/// A push token that reaches no app any more, so that the daemon has dropped its contact.
+/// A push token whose app is gone, so that the daemon has removed its contact.
 package struct DeadToken: Hashable, Sendable {
-    /// The source of the report that the token is dead.
+    /// Who reported that the token is dead.
     package enum Source: String, Hashable, Sendable {
-        /// A provider's answer to a push.
+        /// A provider reported the token as dead in its answer to a push.
         case provider
-        /// Apple's feedback service.
+        /// Apple's feedback service listed the token.
         case feedback
     }
 
-    /// The registered token. An Apple device's token may contain two tokens.
+    /// The token as the device registered it. An Apple device may register two tokens in one `pn-prid`.
     package let token: PushToken
-    /// The time since which the token is dead, as the provider reports it, or else the time of the provider's answer.
+    /// The time since which the token is dead. If the provider reports no time, it is the time of the provider's
+    /// answer.
     package let since: UnixTime
-    /// The time at which the daemon dropped the contact.
+    /// The time at which the daemon removed the contact.
     package let recordedAt: UnixTime
     package let source: Source
 

@@ -3,9 +3,9 @@ import Bytes
 /// Parses the stream of Apple's feedback service. Each record has four bytes of time, two bytes of length, and the
 /// token.
 ///
-/// The reader accepts slices of any size. Bytes that remain at the end are an incomplete record.
+/// The reader accepts pieces of any size. Bytes that remain at the end of the stream are an incomplete record.
 package struct FeedbackReader: Sendable {
-    /// An error in the stream, after which the start of the next record is unknown.
+    /// An error in the stream. After an error, the start of the next record is unknown.
     package enum Problem: Hashable, Sendable, CustomStringConvertible {
         case tokenTooLong(Int)
 
@@ -16,21 +16,22 @@ package struct FeedbackReader: Sendable {
         }
     }
 
-    /// The maximum length of a token in bytes. Today's tokens have 32 bytes, and a longer token shows that the stream
-    /// is not feedback.
+    /// The maximum length of a token in bytes. Today's tokens have 32 bytes, so a much longer token shows that the
+    /// stream contains no feedback.
     package static let longestToken = 256
 
     private static let headLength = 6
     private var record: [UInt8] = []
-    /// The error in the stream, if any. After an error, the reader parses no more records.
+    /// The first error in the stream. After an error, the reader parses no more records.
     package private(set) var problem: Problem?
 
     package init() {}
 
-    /// The number of bytes of an incomplete record, which are ignored at the end of the stream.
+    /// The number of bytes of an incomplete record. If the stream ends, these bytes are ignored.
     package var partialBytes: Int { record.count }
 
-    /// Reads the next bytes, and returns the records that are now complete, up to a ``problem``.
+    /// Reads the next bytes of the stream, and returns the records that are now complete. If an error is found,
+    /// ``problem`` has it, and no further records are returned.
     package mutating func read(_ bytes: Span<UInt8>) -> [FeedbackRecord] {
         guard problem == nil else { return [] }
         var records: [FeedbackRecord] = []
@@ -52,7 +53,7 @@ package struct FeedbackReader: Sendable {
 }
 
 extension FeedbackRecord {
-    /// Reads the bytes of a complete record.
+    /// Creates a record from its bytes in the stream.
     fileprivate init(_ bytes: [UInt8]) {
         let second = bytes.prefix(4).reduce(UInt32(0)) { $0 << 8 | UInt32($1) }
         self.init(second: second, token: ByteString(Hex.encode(bytes.span.extracting(6..<bytes.count))))

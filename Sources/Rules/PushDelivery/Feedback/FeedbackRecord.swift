@@ -1,11 +1,12 @@
 package import Bytes
 package import Timekeeping
 
-/// One record of Apple's feedback service: a token, and the time at which Apple found that the app is gone.
+/// One record of Apple's feedback service: a push token, and the time at which Apple found that the app is gone.
 package struct FeedbackRecord: Hashable, Sendable {
-    /// The time in seconds since 1970. The number is unsigned, so it is valid until 2106.
+    /// The time at which Apple found that the app is gone, in seconds since 1970. The time is an unsigned number, so it
+    /// can be written until 2106.
     package let second: UInt32
-    /// The token in lower-case hexadecimal digits.
+    /// The push token in lower-case hexadecimal digits.
     package let token: ByteString
 
     package init(second: UInt32, token: ByteString) {
@@ -13,8 +14,8 @@ package struct FeedbackRecord: Hashable, Sendable {
         self.token = token
     }
 
-    /// Whether the token of a record is dropped, by the rule of ``shouldDropToken(since:registeredAt:)``. A token that
-    /// its device registered after that second is alive.
+    /// Whether the token in a record is removed, as ``shouldDropToken(since:registeredAt:)`` decides: a token that its
+    /// device registered after `second` is alive.
     package static func shouldDropToken(second: UInt32, registeredAt: UnixTime) -> Bool {
         registeredAt.seconds <= Int64(second)
     }
@@ -23,10 +24,10 @@ package struct FeedbackRecord: Hashable, Sendable {
 extension PushToken {
     package var isApple: Bool { provider == .apns || provider == .apnsDevelopment }
 
-    /// The one or two tokens in an Apple device's `pn-prid`, in lower case, without their services.
+    /// The one or two device tokens in an Apple device's `pn-prid`, in lower case, without their services.
     ///
-    /// The property also reads parameters that ``APNsToken`` refuses, because a dead token must be found even if its
-    /// contact has errors.
+    /// Parameters that ``APNsToken`` refuses are read, too, because a dead token must be found even if its contact has
+    /// errors.
     package var appleTokens: [ByteString] {
         guard isApple else { return [] }
         var tokens: [ByteString] = []
@@ -39,7 +40,8 @@ extension PushToken {
 }
 
 extension DeadToken {
-    /// Appends records in Apple's format, 38 bytes each: one for each Apple token of 32 bytes in the contact.
+    /// Appends records in the format of Apple's feedback service, 38 bytes each: one for each device token of 32 bytes
+    /// in the contact.
     package func appendFeedbackRecords(to bytes: inout [UInt8]) {
         let second = UInt32(clamping: since.seconds)
         for token in token.appleTokens {

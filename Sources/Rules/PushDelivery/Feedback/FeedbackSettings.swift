@@ -1,8 +1,8 @@
 package import Settings
 
-/// A host and a port, as the settings write them.
+/// A host and a port, in the form `HOST:PORT` of the settings.
 package struct HostAndPort: Hashable, Sendable, CustomStringConvertible {
-    /// A host name, or an address without brackets.
+    /// A host name, or an IP address; an IPv6 address is written without brackets.
     package let host: String
     package let port: UInt16
 
@@ -26,7 +26,7 @@ package struct HostAndPort: Hashable, Sendable, CustomStringConvertible {
     package var description: String { host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)" }
 }
 
-/// Settings for Apple's feedback service, or for a compatible server.
+/// The settings for Apple's feedback service, or for a compatible server.
 package struct FeedbackSettings: SettingsGroup, Hashable {
     package var endpoint: HostAndPort?
     package var certFile: String?

@@ -1,6 +1,6 @@
 import Bytes
 
-/// Decides which tokens belong to the operator's own servers.
+/// Decides whether a push token is for one of the operator's own push servers in the settings.
 struct HTTPPushAcceptance: TokenAcceptance {
     private let apps: Set<ByteString>
 
@@ -14,8 +14,8 @@ struct HTTPPushAcceptance: TokenAcceptance {
 }
 
 extension ByteString {
-    /// Whether the text is UTF-8 without control characters. Nothing else is known about tokens, because the operator's
-    /// server defines them.
+    /// Whether the text is UTF-8 without control characters. The operator's server defines the form of its tokens, so
+    /// nothing else is checked.
     fileprivate var isPlainText: Bool {
         guard let text = String(validating: array, as: UTF8.self) else { return false }
         return text.unicodeScalars.allSatisfy { $0.properties.generalCategory != .control }

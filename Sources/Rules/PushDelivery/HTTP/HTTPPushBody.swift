@@ -2,14 +2,14 @@ import Bytes
 import JSON
 import Settings
 
-/// A JSON text from the settings, whose strings may contain fields such as `{{token}}`.
+/// The JSON body of requests, from the settings. Strings in the body may contain fields such as `{{token}}`.
 ///
-/// The body is stored as a tree and not as text, so that the value of a field cannot leave its string. A string that is
-/// only `{{date}}`, `{{badge}}` or `{{ttl}}` becomes a number. `{{calls}}` becomes an array, and `{{custom}}` an
-/// object.
+/// The body is stored as a tree and not as text, so that the value of a field cannot end its string. A string that is
+/// only `{{date}}`, `{{sent}}`, `{{badge}}` or `{{ttl}}` becomes a number, `{{calls}}` becomes an array, and
+/// `{{custom}}` an object.
 package struct HTTPPushBody: Hashable, Sendable {
     private indirect enum Node: Hashable, Sendable {
-        /// JSON text without fields.
+        /// A part of the JSON text that contains no fields.
         case fixed([UInt8])
         case text(HTTPPushTemplate)
         case array([Node])
@@ -55,7 +55,7 @@ package struct HTTPPushBody: Hashable, Sendable {
         }
     }
 
-    /// All fields in the body.
+    /// All fields that the body contains.
     var fields: [HTTPPushField] { Self.fields(of: root) }
 
     private static func fields(of node: Node) -> [HTTPPushField] {

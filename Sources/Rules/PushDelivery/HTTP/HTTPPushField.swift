@@ -1,7 +1,7 @@
 import Bytes
 import Timekeeping
 
-/// The fields that a template may contain, each as a name between `{{` and `}}`.
+/// The fields that a template may contain. In the template, the name of a field is between `{{` and `}}`.
 package enum HTTPPushField: String, Hashable, Sendable, CaseIterable {
     case token, param, type
     case callRef = "call-ref"
@@ -18,22 +18,22 @@ package enum HTTPPushField: String, Hashable, Sendable, CaseIterable {
 
     static var names: String { allCases.map(\.rawValue).joined(separator: ", ") }
 
-    /// Whether the field's value is JSON, which is allowed only in a body.
+    /// Whether the field's value is a JSON array or object, which is allowed only in a body.
     var isBodyOnly: Bool { self == .calls || self == .custom }
 
-    /// Whether this field lets a server distinguish notifications from calls.
+    /// Whether the value of this field shows a server that a push is a notification and not a call.
     var tellsNotification: Bool { self == .type || self == .title || self == .message }
 }
 
-/// The values of the fields of one push.
+/// The values of the template fields for one push.
 struct HTTPPushValues {
     let context: PayloadContext
 
-    /// The maximum size in bytes of a peer's name or URI (`textLimit`), and of a list of calls (`listLimit`).
+    /// The maximum sizes in bytes: `textLimit` for the other party's name or URI, and `listLimit` for a list of calls.
     private static let textLimit = 1024
     private static let listLimit = 4096
 
-    /// The value of a field before the template encodes it, in any bytes.
+    /// The value of a field as raw bytes, which the template encodes later.
     func text(_ field: HTTPPushField) -> ByteString {
         if let number = number(field) { return ByteString("\(number)") }
         let push = context.push
@@ -83,7 +83,7 @@ struct HTTPPushValues {
         }
     }
 
-    /// The list of missed calls as JSON; an empty list for any other push.
+    /// The list of missed calls as a JSON array; an empty array for any other push.
     var calls: [UInt8] {
         switch context.push.message {
         case .incomingCall, .silent, .notification: CallList.json([], atMost: Self.listLimit)
@@ -91,7 +91,7 @@ struct HTTPPushValues {
         }
     }
 
-    /// The application server's object as JSON; an empty object if there is none.
+    /// The JSON object that the application server sent for the app; an empty object if there is none.
     var custom: [UInt8] { notification?.custom?.json ?? Array("{}".utf8) }
 
     private var notification: PushNotification? {
@@ -104,7 +104,7 @@ struct HTTPPushValues {
         return call
     }
 
-    /// The caller or, for a list of missed calls, the caller of the last call.
+    /// The caller of the call; for a list of missed calls, the caller of the newest call.
     private var caller: ByteString {
         switch context.push.message {
         case .incomingCall(let call): call.isNameless ? ByteString("anonymous") : call.callerURI
@@ -115,7 +115,7 @@ struct HTTPPushValues {
 }
 
 extension ByteString {
-    /// The first `limit` bytes, without an incomplete character at the end.
+    /// The first `limit` bytes of the text, without an incomplete character at the end.
     fileprivate func cut(to limit: Int) -> ByteString {
         guard count > limit else { return self }
         var end = limit

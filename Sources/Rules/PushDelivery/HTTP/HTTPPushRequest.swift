@@ -1,9 +1,9 @@
-/// Writes pushes for an operator's own server, as its settings define.
+/// Builds pushes for an operator's own push server, in the form that the settings of the server define.
 enum HTTPPushRequest {
     static func make(_ context: PayloadContext, _ settings: HTTPPushAppSettings) -> PushRendering {
         let values = HTTPPushValues(context: context)
-        // A server whose requests do not show that a push is a notification gets none, because it could mistake it for
-        // a call.
+        // If the request does not show that a push is a notification, the server gets no notifications, because it
+        // could take them for calls.
         if case .notification = context.push.message, !settings.tellsNotifications {
             return .impossible(.noSuitableToken)
         }

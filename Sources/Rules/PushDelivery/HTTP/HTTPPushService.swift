@@ -1,5 +1,5 @@
-/// Describes the operator's own servers as a push service. Each app has a name, and only tokens with such a name are
-/// accepted.
+/// Describes the operator's own push servers as a push provider. Each app in the settings has a name, which `pn-param`
+/// must contain.
 extension HTTPPushSettings: PushServiceSettings {
     package static var providers: [PushProvider] { [.http] }
     package static var platforms: Set<PushPlatform> { Set(PushPlatform.allCases) }
@@ -19,7 +19,7 @@ extension HTTPPushSettings: PushServiceSettings {
     private var namedApps: [(key: String, value: HTTPPushAppSettings)] { apps.sorted { $0.key < $1.key } }
 }
 
-/// One of the operator's own servers.
+/// The rules for one of the operator's own push servers.
 package final class HTTPPushApp: PushAppRules {
     private let settings: HTTPPushAppSettings
 

@@ -1,6 +1,6 @@
 package import Settings
 
-/// Settings for the operator's own servers, each with its own form of requests.
+/// The settings for the operator's own push servers. The operator defines the form of the requests to each server.
 package struct HTTPPushSettings: SettingsGroup, Equatable {
     package var enabled = false
     package var apps: [String: HTTPPushAppSettings] = [:]
@@ -31,7 +31,7 @@ package enum HTTPPushMethod: String, Hashable, Sendable, CaseIterable {
     case patch = "PATCH"
 }
 
-/// Settings for one app whose pushes are ordinary HTTP requests.
+/// The settings for one of the operator's own push servers, which gets pushes as HTTP requests.
 package struct HTTPPushAppSettings: SettingsGroup, Equatable {
     package var url: HTTPPushURL?
     package var method = HTTPPushMethod.post
@@ -122,10 +122,10 @@ package struct HTTPPushAppSettings: SettingsGroup, Equatable {
         return found
     }
 
-    /// Whether a server can see from the requests that a push is a notification and not a call.
+    /// Whether the request of a push shows the server that the push is a notification and not a call.
     var tellsNotifications: Bool { fields.contains(where: \.tellsNotification) }
 
-    /// All fields in the templates of the requests.
+    /// All fields in the templates for the URL, the header fields and the body.
     private var fields: [HTTPPushField] {
         let templates = headers.map(\.template) + [url?.template].compactMap(\.self)
         return templates.flatMap(\.fields) + (body?.fields ?? [])
@@ -139,8 +139,7 @@ package struct HTTPPushAppSettings: SettingsGroup, Equatable {
         $0.template.source
     }
 
-    /// The type of a header field in the settings. An error does not quote the value, which may be a key without its
-    /// name.
+    /// The type of a header field in the settings. Error messages do not quote the value, because it may be a key.
     private static let headerType = SettingType<HTTPPushHeader>(name: "name: value") { node throws(SettingMismatch) in
         guard let text = node.text else { throw SettingMismatch("expected \"name: value\"", at: node.position) }
         do throws(SettingComplaint) {

@@ -1,8 +1,8 @@
 import Bytes
 import Settings
 
-/// A text with fields, such as `/push/{{token}}`. The values of fields are encoded for the URL, header field or body
-/// that the text is in.
+/// A text from the settings with fields, such as `/push/{{token}}`. The value of a field is encoded for the place where
+/// the text is used: URL, header field or body.
 package struct HTTPPushTemplate: Hashable, Sendable {
     enum Part: Hashable, Sendable {
         case literal(String)
@@ -49,7 +49,7 @@ package struct HTTPPushTemplate: Hashable, Sendable {
         }
     }
 
-    /// The field, if the template consists of a single field.
+    /// The field, if the template consists of this field only; otherwise `nil`.
     var onlyField: HTTPPushField? {
         guard parts.count == 1, case .field(let field) = parts[0] else { return nil }
         return field
@@ -67,10 +67,11 @@ package struct HTTPPushTemplate: Hashable, Sendable {
     }
 }
 
-/// The URL for requests. Scheme, host and port are fixed, and the values of fields are percent-encoded.
+/// The URL of requests, from the settings. Scheme, host and port contain no fields, and the values of fields are
+/// percent-encoded.
 package struct HTTPPushURL: Hashable, Sendable {
     let template: HTTPPushTemplate
-    /// The scheme, host and port of the URL.
+    /// The scheme, host and port of the URL, which are the same for all pushes.
     let baseURL: String
 
     init(_ text: String) throws(SettingComplaint) {
@@ -99,8 +100,8 @@ package struct HTTPPushURL: Hashable, Sendable {
         baseURL = scheme + host
     }
 
-    /// The URL for one push; `nil` if a field turns a segment of the path into `.` or `..`, which would lead to another
-    /// resource even when encoded.
+    /// The URL for one push. The result is `nil` if a field makes `.` or `..` a segment of the path, which would lead
+    /// to another resource even when percent-encoded.
     func render(_ values: HTTPPushValues) -> String? {
         let url = template.render(values) { text, _, out in out.append(percentEncoding: text) }
         let path = url.dropFirst(baseURL.utf8.count).prefix { $0 != UInt8(ascii: "?") }
@@ -112,13 +113,13 @@ package struct HTTPPushURL: Hashable, Sendable {
     }
 }
 
-/// A header field that the operator has set. Its value may contain keys and is never printed.
+/// A header field of requests, from the settings. The value may be a key, so it is never printed.
 package struct HTTPPushHeader: Hashable, Sendable {
-    /// The name, in lower case.
+    /// The header field's name, in lower case.
     let name: String
     let template: HTTPPushTemplate
 
-    /// The names that an operator cannot set, because HTTP itself or the signature sets these header fields.
+    /// The names of header fields that an operator cannot set, because the daemon or its HTTP client sets them.
     private static let reserved: Set<String> = [
         "connection", "content-length", "expect", "host", "keep-alive", "proxy-connection", "te", "trailer",
         "transfer-encoding", "upgrade", Self.signatureName,
@@ -149,8 +150,8 @@ package struct HTTPPushHeader: Hashable, Sendable {
         }
     }
 
-    /// The header field for one push; `nil` if it would contain a token that is not allowed in a header field. In names
-    /// and texts, control characters become blanks.
+    /// The header field for one push; `nil` if its value would contain a token with characters that header fields do
+    /// not allow. In values that contain no token, control characters become blanks.
     func render(_ values: HTTPPushValues) -> ProviderRequest.Header? {
         if template.names(.token), !values.text(.token).isVisible { return nil }
         let value = template.render(values) { text, _, out in
@@ -161,6 +162,6 @@ package struct HTTPPushHeader: Hashable, Sendable {
 }
 
 extension ByteString {
-    /// Whether all bytes are ASCII without blanks and control characters.
+    /// Whether all bytes are visible ASCII characters, without blanks.
     fileprivate var isVisible: Bool { allSatisfy { (0x21...0x7e).contains($0) } }
 }

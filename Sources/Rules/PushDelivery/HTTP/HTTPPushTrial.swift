@@ -1,5 +1,5 @@
-/// Tests with an OPTIONS request whether the operator's server answers. The server checks signature and header fields
-/// only with a push, whose effect is unknown.
+/// Tests with an OPTIONS request whether the operator's push server answers. Signature and header fields could be
+/// tested only by a real push, whose effect is unknown.
 extension HTTPPushApp {
     package var trials: [CredentialTrial] {
         guard let baseURL else { return [] }

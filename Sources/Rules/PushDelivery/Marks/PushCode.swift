@@ -1,26 +1,26 @@
 import Bytes
 import Collections
 
-/// The code of one push, by which providers and apps name it. The code is the same in all tries and for all devices,
-/// and is sent as `apns-id` and as `id` in payloads.
+/// The code by which providers and apps identify a push. The code is the same in all tries and for all devices, and is
+/// sent as `apns-id` and as `id` in payloads.
 ///
-/// A code has 122 random bits in the form of a version 4 UUID. The bits must come from an unpredictable source.
+/// The code is a version 4 UUID with 122 random bits, which must come from an unpredictable source.
 package struct PushCode: Hashable, Absentable, Sendable {
     package let high, low: UInt64
     package static let absent = PushCode()
 
-    /// Creates a code from random bits. The six bits that define the kind of UUID are replaced.
+    /// Creates a code from random bits. Six of the 128 bits are replaced, because they define the version of the UUID.
     package init(high: UInt64, low: UInt64) {
         self.high = high & 0xffff_ffff_ffff_0fff | 0x4000
         self.low = low & 0x3fff_ffff_ffff_ffff | 1 << 63
     }
 
-    /// A hash for tables: some of the code's unpredictable bits.
+    /// A hash of the code for tables, taken from its random bits.
     var hash: UInt32 { UInt32(truncatingIfNeeded: high >> 32) }
 
     private init() { (high, low) = (0, 0) }
 
-    /// Parses a ``description``; `nil` for any other text.
+    /// Parses a code in the form of ``description``; `nil` for any other text.
     package init?(_ text: some StringProtocol) {
         guard text.utf8.count == Self.length else { return nil }
         var halves: (UInt64, UInt64) = (0, 0)
@@ -48,10 +48,10 @@ package struct PushCode: Hashable, Absentable, Sendable {
 }
 
 extension PushCode: CustomStringConvertible {
-    /// The code as a version 4 UUID in lower case.
+    /// The code as the text of a version 4 UUID, in lower case.
     package var description: String { ByteString(copying: text.span).string }
 
-    /// The bytes of ``description``.
+    /// The ASCII bytes of ``description``.
     package var text: [36 of UInt8] {
         var text: [36 of UInt8] = .init(repeating: UInt8(ascii: "-"))
         let (first, last) = (high.hexDigits, low.hexDigits)

@@ -1,28 +1,28 @@
 package import Collections
 package import Timekeeping
 
-/// An app's report about a push that it received. The reports are independent of each other: a push can be read and
-/// never followed.
+/// A kind of report from an app about a push that it received. The kinds are independent of each other: for example,
+/// the user can read a push and never follow it.
 package enum PushMark: String, Hashable, Sendable, CaseIterable {
     /// The app has received the push.
     case received
-    /// The user tapped the push to open its destination.
+    /// The user tapped the push, so that the app opened its destination.
     case followed
-    /// The user has read the push, so it no longer counts in the badge.
+    /// The user has read the push, so the badge no longer counts it.
     case read
 }
 
-/// The app's reports about one push on one device, with the time of each first report.
+/// The reports about one push from one device, each with the time at which the report first came.
 package struct PushMarks: Hashable, Sendable {
     @PackedOptional package var received: UnixTime?
     @PackedOptional package var followed: UnixTime?
     @PackedOptional package var read: UnixTime?
-    /// Whether the push is never counted in the badge, read or unread.
+    /// Whether the badge never counts the push, even while the push is unread.
     package var isOutsideBadge = false
 
     package init() {}
 
-    /// Records the time of a report, unless the same report came before.
+    /// Records the time of a report, unless the app has already sent a report of this kind.
     package mutating func set(_ mark: PushMark, at date: UnixTime) {
         switch mark {
         case .received: received = received ?? date

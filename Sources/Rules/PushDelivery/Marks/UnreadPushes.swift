@@ -2,17 +2,17 @@ package import Addressing
 import Collections
 package import Timekeeping
 
-/// Counts the unread pushes of each device. The number of a device's unread pushes is the badge of its next push (A18).
+/// Counts the unread pushes of each device. The badge in a push is the number of unread pushes of the device (A18).
 ///
-/// A push is counted from its request until an app reports that it was read, or until the provider is known not to have
-/// accepted it. A device without unread pushes uses no memory.
+/// A push counts as unread from its request until the app reports that it was read, or until it is clear that the
+/// provider did not accept it. A device without unread pushes uses no memory.
 package struct UnreadPushes: Sendable {
-    /// The subject of a push. Some subjects can become read without a report of the app.
+    /// The subject of a push. A push about some subjects can become read without a report from the app.
     package enum Matter: Hashable, Sendable {
         case call(CallRef)
-        /// A list of missed calls.
+        /// The push contains a list of missed calls.
         case list
-        /// A subject that only the app and its server know.
+        /// The push is about a subject that only the app and its application server know.
         case other
     }
 
@@ -22,18 +22,19 @@ package struct UnreadPushes: Sendable {
         let date: UnixTime
     }
 
-    /// The unread pushes of each device, oldest first. Devices without unread pushes are not in the table.
+    /// The unread pushes of each device, oldest first. A device without unread pushes is not in the table.
     private var devices = PlacedTable<DeviceID, ShortList<Entry>>(empty: ShortList())
-    /// The number of unread pushes of all devices.
+    /// The number of unread pushes of all devices together.
     package private(set) var count = 0
     private let limit: Int
     private let maximumAge: Duration
 
-    /// The maximum number of unread pushes of one device. Above this number, the oldest pushes are dropped, because no
-    /// phone shows a larger number in full.
+    /// The maximum number of unread pushes of one device. If a device has more unread pushes, the oldest are dropped,
+    /// because phones do not show a larger number.
     package static let deviceLimit = 99
 
-    /// Creates a table for at most `limit` pushes of all devices. Each push counts for at most `maximumAge`.
+    /// Creates the counter for at most `limit` pushes of all devices together. Each push counts for at most
+    /// `maximumAge`.
     package init(limit: Int, maximumAge: Duration) {
         self.limit = limit
         self.maximumAge = maximumAge
@@ -44,14 +45,14 @@ package struct UnreadPushes: Sendable {
 
     // MARK: What happened
 
-    /// Counts a push that is requested.
+    /// Counts a push as unread when it is requested.
     ///
     /// - Parameters:
     ///   - code: the code of the push.
     ///   - matter: the subject of the push.
-    ///   - device: the device that gets it.
+    ///   - device: the device that gets the push.
     ///   - date: the time now.
-    /// - Returns: the badge of the push: the number of the device's unread pushes, including this one.
+    /// - Returns: the badge of the push: the number of the device's unread pushes, including this push.
     package mutating func asked(_ code: PushCode, _ matter: Matter, by device: DeviceID, at date: UnixTime) -> Int {
         if let entries = devices[device] {
             let surplus = max(0, entries.count + 1 - Self.deviceLimit)
@@ -65,8 +66,8 @@ package struct UnreadPushes: Sendable {
         return devices[place].count
     }
 
-    /// Counts a list of missed calls that is requested. Older pushes about the same calls no longer count, because the
-    /// phone gets the list together with the badge.
+    /// Counts a list of missed calls as unread when it is requested. The returned badge does not count older pushes
+    /// about calls in the list, because the list replaces them on the phone.
     package mutating func listAsked(
         _ code: PushCode, of calls: [CallRef], by device: DeviceID, at date: UnixTime
     ) -> Int {
@@ -74,25 +75,25 @@ package struct UnreadPushes: Sendable {
         return badge - (devices[device]?.count { $0.isToldAgain(by: code, of: calls) } ?? 0)
     }
 
-    /// Removes a push that was read, or that its provider never accepted. Returns false if the push was not counted.
+    /// Removes a push that was read, or that its provider did not accept. Returns false if the push was not counted.
     @discardableResult
     package mutating func ended(_ code: PushCode, of device: DeviceID) -> Bool {
         removeFirst(of: device) { $0.code == code } != nil
     }
 
-    /// Removes the push about a call that is no longer unread, because a phone answered it or an operator deleted it.
+    /// Removes the push about a call that a phone has answered or an operator has deleted.
     ///
-    /// - Returns: the device's push about the call.
+    /// - Returns: the code of the device's push about the call.
     package mutating func callIsNoNews(_ call: CallRef, of device: DeviceID) -> PushCode? {
         removeFirst(of: device) { $0.matter == .call(call) }
     }
 
-    /// Handles a list of missed calls that the provider has accepted. Older lists, and the pushes about the calls of
-    /// this list, no longer count.
+    /// Handles a list of missed calls that the provider has accepted. Older lists, and pushes about calls in the new
+    /// list, no longer count.
     ///
-    /// - Returns: the pushes that no longer count.
+    /// - Returns: the codes of the pushes that no longer count.
     package mutating func listAccepted(_ code: PushCode, of calls: [CallRef], by device: DeviceID) -> [PushCode] {
-        // The entries are in the order of the pushes, so the entries after this list are newer.
+        // Entries are in the order of the pushes, so all entries after the new list are newer than it.
         var isOlder = true
         return removeAll(of: device) { entry in
             if entry.code == code { isOlder = false }
@@ -100,9 +101,9 @@ package struct UnreadPushes: Sendable {
         }
     }
 
-    /// Removes all pushes of a device, because its user has read them.
+    /// Removes all unread pushes of a device, because the user has read them.
     ///
-    /// - Returns: the pushes that were unread.
+    /// - Returns: the codes of the removed pushes.
     package mutating func allRead(by device: DeviceID) -> [PushCode] { removeAll(of: device) { _ in true } }
 
     package mutating func deviceRemoved(_ device: DeviceID) { _ = removeAll(of: device) { _ in true } }
@@ -143,7 +144,7 @@ package struct UnreadPushes: Sendable {
 }
 
 extension UnreadPushes.Entry {
-    /// Whether a newer list of missed calls repeats this subject.
+    /// Whether the list of missed calls `list` repeats the subject of this push.
     fileprivate func isToldAgain(by list: PushCode, of calls: [CallRef]) -> Bool {
         switch matter {
         case .call(let call): calls.contains(call)

@@ -1,8 +1,8 @@
 import Bytes
 import Timekeeping
 
-/// Writes notifications for apps of ECSS-10, which defines none. Each payload has ECSS-10's `type` and `date`, and the
-/// members of the 10darts format.
+/// Builds notifications for apps with ECSS-10 payloads. ECSS-10 defines no notifications, so each notification has
+/// ECSS-10's `type` and `date`, and the members of the 10darts format.
 extension ECSS10Payload {
     static func fields(_ notification: PushNotification, _ context: PayloadContext, room: Int) -> [PayloadField] {
         TextLimits.fitting(room, titles: 1, size: \.size) { limits in
@@ -24,11 +24,11 @@ extension ECSS10Payload {
             var body: [UInt8] = []
             body.append("{\"aps\":{")
             if notification.isSilent {
-                // Apple allows no other member in a silent push.
+                // Apple allows only `content-available` in the `aps` of a silent push.
                 body.append("\"content-available\":1")
             } else {
                 body.append(alert: notification, limits)
-                // `mutable-content` lets the app fetch the image before the notification is shown.
+                // With `mutable-content`, the app can fetch the image before iOS shows the notification.
                 if !notification.imageURL.isEmpty { body.append(",\"mutable-content\":1") }
                 body.append(",")
                 badge.append(to: &body)

@@ -1,7 +1,7 @@
 import Bytes
 
-/// Writes notifications for Linphone apps: Flexisip's envelope, with the application server's object in
-/// `custom-payload`.
+/// Builds notifications for Linphone apps in Flexisip's format. The application server's object is in `custom-payload`,
+/// for Apple in `customPayload`.
 extension LinphonePayload {
     static func fields(_ notification: PushNotification, _ context: PayloadContext, room: Int) -> [PayloadField] {
         TextLimits.fitting(room, titles: 1, size: \.size) { limits in
@@ -43,7 +43,7 @@ extension LinphonePayload {
         }
     }
 
-    /// The members by which the app finds a waiting MESSAGE, as Flexisip writes them.
+    /// The members by which the app finds the MESSAGE that waits for it, as Flexisip writes them.
     private static func sender(of notification: PushNotification) -> [PayloadField] {
         guard !notification.callID.isEmpty else { return [] }
         return [
@@ -58,8 +58,8 @@ extension LinphonePayload {
         notification.custom?.json ?? Array("{}".utf8)
     }
 
-    /// The member that makes the app report the arrival. Flexisip has no such member, so it is added only if the
-    /// application server wants a report.
+    /// The member `cfm`, by which the app must report that the push has arrived. The member is added only if the
+    /// application server asks for a report, because Flexisip does not send it.
     private static func confirmation(_ notification: PushNotification) -> [PayloadField] {
         notification.wantsConfirmation ? [PayloadField("cfm", 1)] : []
     }

@@ -1,7 +1,7 @@
 import Bytes
 import Timekeeping
 
-/// The maximum sizes of a notification's title and text, in bytes after escaping.
+/// The maximum sizes of a notification's title and text, in bytes of escaped JSON.
 struct TextLimits {
     let title: Int
     let text: Int
@@ -9,15 +9,15 @@ struct TextLimits {
     private static let longestTitle = 512
     static let longestText = 4096
 
-    /// Writes a payload in which title and text are cut to the room that the other members leave. The title gets only a
-    /// part of this room.
+    /// Builds a payload in which title and text are cut so that the payload fits into `room`. The title gets at most
+    /// its share of the free room.
     ///
     /// - Parameters:
     ///   - room: the maximum size of the payload in bytes.
     ///   - titles: how often the payload contains the title.
-    ///   - size: the size of a payload in bytes.
-    ///   - write: writes the payload with the given limits.
-    /// - Returns: the payload. The payload exceeds `room` if the other members alone exceed it.
+    ///   - size: returns the size of a payload in bytes.
+    ///   - write: builds the payload with the given limits.
+    /// - Returns: the payload, which exceeds `room` only if it is too long even without title and text.
     static func fitting<Payload>(
         _ room: Int, titles: Int, size: (Payload) -> Int, _ write: (TextLimits) -> Payload
     ) -> Payload {
@@ -31,27 +31,27 @@ struct TextLimits {
 }
 
 extension PayloadContext {
-    /// The remaining lifetime of a notification, in whole seconds.
+    /// How long the notification is still valid, in whole seconds.
     func life(of notification: PushNotification) -> Int64 {
         let left = (notification.expiresAt - now).components
         return max(0, left.seconds + (left.attoseconds > 0 ? 1 : 0))
     }
 
-    /// The latest time at which Apple may deliver the notification, in Unix seconds. With 0, Apple delivers it now or
-    /// never.
+    /// The time until which Apple may deliver the notification, in Unix seconds. If the value is 0, Apple tries only
+    /// once to deliver the notification.
     func expiration(of notification: PushNotification) -> Int64 {
         now < notification.expiresAt ? notification.expiresAt.seconds : 0
     }
 }
 
 extension PushNotification {
-    /// The value of `type` that distinguishes a notification from a call, in payload formats without a word of their
-    /// own.
+    /// The value of `type` by which an app distinguishes a notification from a call, in payload formats that define no
+    /// value for notifications.
     var type: String { endedCall?.type ?? (isSilent ? "silent" : "message") }
 
     var soundName: ByteString { sound.isEmpty ? ByteString("default") : sound }
 
-    /// The members for the destination and the image, if the notification has them.
+    /// The payload members for the destination and the image, if the notification has a destination or an image.
     var leads: [PayloadField] {
         [("dst", destinationType), ("dsc", destinationContent), ("img", imageURL)].compactMap { name, value in
             value.isEmpty ? nil : PayloadField(name, value, atMost: .max)
@@ -62,8 +62,8 @@ extension PushNotification {
 }
 
 extension PayloadContext {
-    /// Whether the push shows nothing, so that it may be delayed. A push about the end of a call may not be delayed,
-    /// because the phone has to stop ringing.
+    /// Whether the push is a notification that shows nothing, so that its delivery may be delayed. End pushes are not
+    /// delayed, because the phone has to stop ringing.
     var isSilentNotification: Bool {
         guard case .notification(let notification) = push.message else { return false }
         return notification.isSilent && notification.endedCall == nil

@@ -2,59 +2,61 @@ package import Bytes
 package import JSON
 package import Timekeeping
 
-/// A notification to a device: a message to show, or only a wake-up. An application server has ordered it, or the
-/// daemon sends it at the end of a call. A notification never announces a call.
+/// A notification to a device: a message to show, or a silent push that only wakes the app. An application server has
+/// ordered the notification, or the daemon sends it at the end of a call. A notification never announces a call.
 ///
-/// An empty string means that a value is missing. Title and text are cut to the provider's limit; other values are not.
+/// An empty string stands for a missing value. Only title and text are cut to fit the provider's limit.
 package struct PushNotification: Hashable, Sendable {
     package var title = ByteString.empty
     package var text = ByteString.empty
-    /// Whether the push only wakes the app, and the app shows no notification.
+    /// Whether the push only wakes the app, so that the phone shows no notification.
     package var isSilent = false
     /// Whether the app must report that the push has arrived.
     package var wantsConfirmation = false
     /// Whether the notification counts as one of the device's unread pushes.
     package var countsInBadge = true
-    /// The kind of the destination that the app opens; ``destinationContent`` identifies the destination.
+    /// The kind of place in the app that the notification opens. The place itself is in ``destinationContent``.
     package var destinationType = ByteString.empty
     package var destinationContent = ByteString.empty
     package var imageURL = ByteString.empty
     package var custom: CustomData?
-    /// The sound: a file of the app, or `default`, which is also used for an empty value.
+    /// The sound of the notification: the name of a sound file of the app, or `default`. An empty value stands for
+    /// `default`.
     package var sound = ByteString.empty
-    /// The badge that the application server chose; `nil` for the daemon's own count.
+    /// The badge that the application server set; `nil` if the badge is the daemon's own count.
     package var badge: Int?
-    /// The members that only Acrobits' mediator supports. Pushes to other providers leave them out.
+    /// The values that only Acrobits' mediator understands. Only pushes through Acrobits' mediator contain these
+    /// values.
     package var mediated: MediatedMessage?
-    /// The Call-ID of the waiting MESSAGE that the push is about. ``mediated`` names the sender of the MESSAGE.
+    /// The Call-ID of the waiting MESSAGE that the push announces. ``mediated`` has the sender of the MESSAGE.
     package var callID = ByteString.empty
-    /// The call whose end the push reports; `nil` for any other push.
+    /// The call whose end the push reports; `nil` for a push that reports no end.
     package private(set) var endedCall: EndedCallNotice?
     /// The time at which the notification expires.
     package let expiresAt: UnixTime
 
     package init(expiresAt: UnixTime) { self.expiresAt = expiresAt }
 
-    /// Creates the notification about the end of a call, for a phone that got a push for the call and did not register.
+    /// Creates an end push, for a phone that got a push for the call and has not registered since.
     package init(_ end: EndedCallNotice, expiresAt: UnixTime) {
         self.expiresAt = expiresAt
         isSilent = true
         endedCall = end
         destinationType = ByteString(end.type)
         destinationContent = ByteString(end.call.callRef.description)
-        // The mediator has a single word for calls that were answered elsewhere and calls that were declined elsewhere.
+        // Acrobits' mediator has one verb for calls that another phone answered and calls that another phone declined.
         var message = MediatedMessage(end.outcome == .missed ? .callMissed : .callAnsweredElsewhere)
         message.id = end.call.callID
         mediated = message
     }
 
-    /// Whether the push is counted in the device's badge. A silent push is not, because nobody can read it.
+    /// Whether the push counts in the device's badge. A silent push never counts, because nobody can read it.
     package var isInBadge: Bool { countsInBadge && !isSilent }
 
     package static let longestLife: Duration = .seconds(28 * 86_400)
 }
 
-/// A call that a push has announced and that has ended.
+/// A call that was announced by a push and has ended.
 package struct EndedCallNotice: Hashable, Sendable {
     package enum Outcome: Hashable, Sendable {
         /// The caller hung up, or no phone answered in time.
@@ -72,7 +74,7 @@ package struct EndedCallNotice: Hashable, Sendable {
         self.outcome = outcome
     }
 
-    /// The daemon's own word for the outcome, for providers and payload formats that define none.
+    /// The daemon's own name of the outcome, for providers and payload formats that define no name.
     var type: String {
         switch outcome {
         case .missed: "call_ended"
@@ -82,17 +84,18 @@ package struct EndedCallNotice: Hashable, Sendable {
     }
 }
 
-/// A JSON object from an application server, which is passed on to the app unchanged.
+/// A JSON object from an application server. The app gets the object unchanged.
 package struct CustomData: Hashable, Sendable {
-    /// The object as JSON text, without blanks.
+    /// The object as compact JSON text.
     package let json: [UInt8]
-    /// Whether the object has a member `device` of its own.
+    /// Whether the object contains a member `device`, so that the daemon adds no member `device`.
     let namesDevice: Bool
 
-    /// The maximum size of an object in bytes. A larger object would not fit into the push of any provider.
+    /// The maximum size of the object in bytes. A larger object would not fit into a push of any provider.
     package static let longest = 4096
 
-    /// Creates the data from a JSON object. Returns `nil` for any other value, and for an object that is too large.
+    /// Creates the data from a JSON object. The result is `nil` for any other JSON value, and for an object that is too
+    /// large.
     package init?(_ value: JSONValue) {
         guard case .object = value else { return nil }
         var json: [UInt8] = []
@@ -103,25 +106,25 @@ package struct CustomData: Hashable, Sendable {
     }
 }
 
-/// The members of a notification that only Acrobits' mediator supports.
+/// The values of a notification that only Acrobits' mediator understands.
 package struct MediatedMessage: Hashable, Sendable {
     package enum Verb: String, Hashable, Sendable, CaseIterable {
-        /// The app fetches its text messages and shows them. The selector names the app's account.
+        /// The app fetches its text messages and shows them. The selector tells the app which account to use.
         case text = "NotifyTextMessage"
-        /// The app shows the text and does nothing else.
+        /// The app shows the text of the push, and does nothing else.
         case genericText = "NotifyGenericTextMessage"
-        /// The announced call has ended and was not answered.
+        /// The call that a push announced has ended, and nobody answered it.
         case callMissed = "NotifyIncomingCallMissed"
-        /// The call was answered on another device.
+        /// The call that a push announced was answered on another device.
         case callAnsweredElsewhere = "NotifyIncomingCallAnsweredElsewhere"
 
-        /// Whether the verb is about a call. Application servers cannot use such a verb, because only the daemon knows
-        /// a call's outcome.
+        /// Whether the verb is about a call. Application servers cannot use the verbs about calls, because only the
+        /// daemon knows how a call ended.
         package var isOfCall: Bool { self == .callMissed || self == .callAnsweredElsewhere }
     }
 
     package var verb: Verb
-    /// The name of the sender.
+    /// The name of the message's sender.
     package var userName = ByteString.empty
     package var userDisplayName = ByteString.empty
     package var contentType = ByteString.empty

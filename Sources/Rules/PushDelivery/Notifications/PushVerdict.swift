@@ -1,16 +1,16 @@
 package import Timekeeping
 
-/// Whether a push can be sent, as far as the daemon knows before the push is ordered.
+/// Whether a push can be sent, as far as the daemon can tell without asking the provider.
 package enum PushVerdict: Hashable, Sendable {
     case possible
-    /// The token cannot carry this kind of push, or belongs to none of our apps.
+    /// The token cannot carry this kind of push, or belongs to no app in the settings.
     case notCarried
-    /// The provider would refuse the contents. The associated text is the reason.
+    /// The provider would refuse the content of the push. The associated text is the reason.
     case refused(String)
 }
 
 extension PushDirectory {
-    /// Decides whether a push can be sent, by writing its request without sending it.
+    /// Decides whether a push can be sent: builds the request for it, and sends nothing.
     package func verdict(on push: PushRequest, now: UnixTime) -> PushVerdict {
         guard let app = app(for: push.token).flatMap({ self[$0] }) else { return .notCarried }
         switch app.render(push, now: now) {

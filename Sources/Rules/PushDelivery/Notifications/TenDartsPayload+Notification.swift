@@ -1,9 +1,10 @@
 import Bytes
 import JSON
 
-/// Writes notifications in the format of the 10darts platform.
+/// Builds notifications in the payload format of the 10darts platform.
 extension TenDartsPayload {
-    /// The members of the `data` object for Android (FCM). A silent notification differs only by `sil`.
+    /// The members of the object `data` for Android (FCM). A silent notification has the same members, with `sil` set
+    /// to 1.
     static func fields(_ notification: PushNotification, _ context: PayloadContext, room: Int) -> [PayloadField] {
         naming(context, room: room, size: \.size) { device in
             fields(notification, context, device, room: room)
@@ -31,7 +32,7 @@ extension TenDartsPayload {
             var body: [UInt8] = []
             body.append("{\"aps\":{\"content-available\":1},")
             var members = [id] + destination(notification) + flags(notification)
-            // Silent pushes for Apple do not contain the device's code.
+            // A silent push to an Apple device never contains the device's code.
             if notification.endedCall != nil { members += custom(notification, context, nil) }
             members.append(membersTo: &body)
             body.append("}")
@@ -61,8 +62,8 @@ extension TenDartsPayload {
         }
     }
 
-    /// Writes a payload with the code of the device, by which the app names the device in its reports. The code is left
-    /// out if the payload has no room for it.
+    /// Builds a payload with the code that stands for the device in the app's reports. The code is omitted if the
+    /// payload would be too long with it.
     private static func naming<Payload>(
         _ context: PayloadContext, room: Int, size: (Payload) -> Int, _ write: (ByteString?) -> Payload
     ) -> Payload {
@@ -70,8 +71,8 @@ extension TenDartsPayload {
         return size(whole) <= room || context.deviceCode == nil ? whole : write(nil)
     }
 
-    /// The application server's object for the app, with the device's code added unless the object has its own
-    /// `device`.
+    /// The member `ctm`: the application server's object for the app. The device's code is added as `device`, unless
+    /// the object already has a member `device`.
     private static func custom(
         _ notification: PushNotification, _ context: PayloadContext, _ device: ByteString?
     ) -> [PayloadField] {
@@ -85,7 +86,8 @@ extension TenDartsPayload {
         return [PayloadField("ctm", json: json)]
     }
 
-    /// The destination in the app. These members are present even when they are empty.
+    /// The members `dst` and `dsc` for the place in the app that the notification opens, which are present even if they
+    /// are empty.
     private static func destination(_ notification: PushNotification) -> [PayloadField] {
         [
             PayloadField("dst", notification.destinationType, atMost: .max),

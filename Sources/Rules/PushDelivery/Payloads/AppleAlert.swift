@@ -2,7 +2,7 @@ import Bytes
 import JSON
 
 extension Array<UInt8> {
-    /// Appends the members of `aps` for the text and sound of a push to an Apple phone.
+    /// Appends the members `alert` and `sound` to the `aps` of a push to an Apple device.
     mutating func append(
         alert title: ByteString, _ text: ByteString, _ limits: TextLimits, sound: ByteString = ByteString("default")
     ) {

@@ -2,14 +2,17 @@ import Bytes
 import JSON
 import Timekeeping
 
-/// Writes the list of calls in a push about missed calls (R26).
+/// Builds the list of calls in a push about missed calls (R26).
 enum CallList {
-    /// The maximum length of a caller in bytes, far above real numbers. The limit makes sure that one call always fits.
+    /// The maximum length of a caller in bytes, which is much longer than real telephone numbers. The limit makes sure
+    /// that the list has room for at least one call.
     private static let callerLimit = 1024
 
-    /// The newest calls that fit, as a JSON array, oldest first and numbered from 0 (A25).
+    /// The newest calls that fit into `limit` bytes, as a JSON array. The oldest call in the array is first and has the
+    /// number 0 (A25).
     static func json(_ calls: [MissedCall], atMost limit: Int) -> [UInt8] {
-        // The text has all entries without their numbers, oldest first; `ends` has the index at which each entry ends.
+        // `text` has the JSON of all calls without their numbers, oldest first. `ends` has the index at which each call
+        // ends.
         var text: [UInt8] = []
         var ends: [Int] = []
         for call in calls {
@@ -34,7 +37,7 @@ enum CallList {
         return array
     }
 
-    /// The callers as one text to show, newest first, because the end of the text may be cut off.
+    /// The callers as one text for people, newest first, because the end of the text may be cut off.
     static func callers(_ calls: [MissedCall], atMost limit: Int) -> ByteString {
         var names: [UInt8] = []
         for call in calls.reversed() where names.count < limit {

@@ -2,9 +2,8 @@ import Bytes
 import JSON
 import Timekeeping
 
-/// The payload format `ecss10.extended`: the payloads of ECSS-10, with more members in pushes about a call. These
-/// members are the caller, the Call-ID of the INVITE, the time of sending, and the time for which the call then still
-/// waited.
+/// The payload format `ecss10.extended`: ECSS-10's payloads, with more members in pushes about a call. The further
+/// members are the caller, the Call-ID, the time of sending, and how long the call waits after that time.
 extension ECSS10Payload {
     private static let numberLimit = 512
     private static let nameLimit = 256
@@ -14,7 +13,7 @@ extension ECSS10Payload {
             return fields(context, room: room) + context.callTie
         }
         let number = call.isNameless ? ByteString("anonymous") : call.callerURI
-        // The members are one array, because this is the usual push of a call.
+        // The members are collected in one array, for speed, because most pushes for calls have this format.
         var fields: [PayloadField] = []
         fields.reserveCapacity(7)
         fields.append(PayloadField("type", word: "invite"))
@@ -36,7 +35,7 @@ extension ECSS10Payload {
         }
         var body = apple(
             context, type, badge: badge, room: room, numberLimit: numberLimit, nameLimit: nameLimit)
-        // `acme` must be the last member of the payload, because its end is replaced here.
+        // `acme` is the last member of the payload, so the new members are put before the two braces at its end.
         body.removeLast(2)
         body.append(",")
         members.append(membersTo: &body)
@@ -50,13 +49,13 @@ extension ECSS10Payload {
 }
 
 extension PayloadContext {
-    /// The maximum length of a Call-ID in bytes. A longer Call-ID is left out, because a part of a Call-ID would match
-    /// no INVITE.
+    /// The maximum length of a Call-ID in bytes. A longer Call-ID is omitted, because an app could not find the INVITE
+    /// by a part of a Call-ID.
     private static let callIDLimit = 512
 
-    /// The Call-ID and the time of this try, by which an app finds the INVITE for a push and recognises a late push.
-    /// The list is empty for pushes that are not about a call. Only the daemon's own payload formats have these
-    /// members.
+    /// The Call-ID and the time of this try, by which an app finds the INVITE of a push and recognises a late push. The
+    /// list of members is empty if the push is not about a call. Only payload formats of the daemon itself have these
+    /// two members.
     var callTie: [PayloadField] {
         var fields: [PayloadField] = []
         appendCallTie(to: &fields)

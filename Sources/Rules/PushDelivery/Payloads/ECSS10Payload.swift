@@ -2,9 +2,10 @@ import Bytes
 import JSON
 import Timekeeping
 
-/// Writes payloads byte for byte as in ECSS-10: R12 and R24 for Firebase, R13 and R25 for Apple.
+/// Builds payloads exactly as in ECSS-10, byte for byte: R12 and R24 for Firebase, R13 and R25 for Apple.
 enum ECSS10Payload {
-    /// The maximum length in bytes of a text between its quotes, which keeps a payload below the provider's limit.
+    /// The maximum lengths in bytes of a caller's number and name, without quotes. The limits keep the payload below
+    /// the provider's limit.
     private static let numberLimit = 2048
     private static let nameLimit = 1024
 
@@ -31,7 +32,7 @@ enum ECSS10Payload {
         var body: [UInt8] = []
         body.append("{\"aps\":{")
         if type == .background {
-            // Apple allows no other member in a silent push.
+            // Apple allows only `content-available` in the `aps` of a silent push.
             body.append("\"content-available\":1")
         } else {
             badge.append(to: &body)
@@ -67,7 +68,8 @@ enum ECSS10Payload {
         } else {
             body.append(jsonString: call.callerURI, atMost: numberLimit)
         }
-        // ECSS-10 spells the key in this way. The empty name of an anonymous caller is written as an empty list (A16).
+        // ECSS-10 misspells the key as `dispaly_name`. If the caller has no name or is anonymous, the value is an empty
+        // list (A16).
         body.append(",\"dispaly_name\":")
         if call.isNameless || call.displayName.isEmpty {
             body.append("[]")

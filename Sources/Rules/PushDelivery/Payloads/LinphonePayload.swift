@@ -2,9 +2,9 @@ import Bytes
 import JSON
 import Timekeeping
 
-/// Writes payloads in the format of Flexisip, which Linphone apps understand.
+/// Builds payloads in the format of Flexisip, which Linphone's apps understand.
 enum LinphonePayload {
-    /// The key of the text "incoming call" in Linphone apps.
+    /// The key of the text "incoming call" in Linphone's apps.
     private static let callKey = "IC_MSG"
     static let uriLimit = 512
     static let nameLimit = 256
@@ -36,7 +36,7 @@ enum LinphonePayload {
         }
     }
 
-    /// Flexisip's text about the end of a call that a push has announced.
+    /// The key of Flexisip's text about the end of a call, by the way in which the call ended.
     private static func key(_ outcome: EndedCallNotice.Outcome) -> String {
         switch outcome {
         case .missed: "Missing call"
@@ -99,8 +99,8 @@ enum LinphonePayload {
         return body
     }
 
-    /// The list of missed calls for Apple. Flexisip has no such list, so the text is written out, because an app shows
-    /// an unknown key unchanged.
+    /// The list of missed calls for an Apple device. Flexisip has no text key for missed calls, and an app shows an
+    /// unknown key unchanged, so the push contains the text itself.
     private static func appleList(
         _ context: PayloadContext, _ calls: [MissedCall], _ type: ApplePushType, room: Int
     ) -> [UInt8] {
@@ -135,6 +135,6 @@ enum LinphonePayload {
         ]
     }
 
-    /// The time in UTC, in the form `YYYY-MM-DD HH:MM:SS`.
+    /// Writes a time in UTC, in the form `YYYY-MM-DD HH:MM:SS`.
     static func sendTime(_ time: UnixTime) -> String { "\(time.civil.dayText) \(time.civil.timeText)" }
 }

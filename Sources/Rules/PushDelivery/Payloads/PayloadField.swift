@@ -1,15 +1,15 @@
 import Bytes
 import JSON
 
-/// A key of a payload with its value, which is written as JSON or, for Firebase, as a string.
+/// One member of a payload: a key and its value. The value is written as JSON or, for Firebase, as a string.
 struct PayloadField {
     enum Value {
-        /// A text, which is cut between two characters if it is longer than the limit.
+        /// A text that is cut to at most this many bytes, and never in the middle of a character.
         case text(ByteString, atMost: Int)
-        /// A fixed text of the program.
+        /// A fixed word of a payload format.
         case word(StaticString)
         case number(Int64)
-        /// An array or object as JSON text.
+        /// An array or object, as JSON text.
         case json([UInt8])
     }
 
@@ -40,17 +40,17 @@ struct PayloadField {
 }
 
 extension Array<PayloadField> {
-    /// The size in bytes of all keys and values. The size of a text is counted after escaping.
+    /// The size in bytes of all keys and values together. Texts count with their JSON escapes.
     var size: Int {
         var members: [UInt8] = []
         return append(membersTo: &members)
     }
 
-    /// Appends the members of a JSON object, without its braces.
+    /// Appends the fields as the members of a JSON object, without braces.
     ///
     /// - Parameters:
-    ///   - body: receives the members.
-    ///   - asStrings: whether numbers and JSON are also written as strings, as Firebase requires.
+    ///   - body: the JSON text to which the members are appended.
+    ///   - asStrings: whether numbers, arrays and objects are written as strings, as Firebase requires.
     /// - Returns: the ``size`` of the members.
     @discardableResult
     func append(membersTo body: inout [UInt8], asStrings: Bool = false) -> Int {

@@ -1,31 +1,32 @@
 import Bytes
 import Timekeeping
 
-/// The payload format of an app.
+/// The payload format of an app: the fields of its pushes.
 package enum PayloadProfile: String, Hashable, Sendable, CaseIterable {
     /// The payloads of ECSS-10 (R12, R13, R24, R25).
     case ecss10
-    /// The payloads of ECSS-10. A push for a call also has the caller, the Call-ID of the INVITE, and the time of
-    /// sending.
+    /// The payloads of ECSS-10 with more members: a push for a call also has the caller, the Call-ID of the INVITE, and
+    /// the time of sending.
     case ecss10Extended = "ecss10.extended"
-    /// The payloads of the 10darts platform: a code, a text to show, and a destination in the app.
+    /// The payloads of the 10darts platform: the push's code, a text to show, and a place in the app to open.
     case tenDarts = "10d"
     /// The payloads of Flexisip, for Linphone apps.
     case linphone
 
-    /// Whether the payload format has texts of its own about the end of a call.
+    /// Whether the payload format has end pushes that Apple devices show as text.
     var tellsEnds: Bool { self == .linphone }
 }
 
-/// The type by which Apple decides how to treat a push. The payload must agree with it.
+/// The value of `apns-push-type`, by which Apple and iOS decide how to treat a push. The payload must fit the push
+/// type.
 enum ApplePushType: String {
     case voip, alert, background
 }
 
-/// The data from which a payload is written.
+/// The data from which the payload of a push is built.
 package struct PayloadContext {
     let push: PushRequest
-    /// The code that identifies the device in the app's reports.
+    /// The code that stands for the device in the app's reports about pushes.
     var deviceCode: ByteString?
     let settings: PayloadSettings
     /// The time of this try of the push.
@@ -33,7 +34,8 @@ package struct PayloadContext {
 
     var code: PushCode { push.code }
 
-    /// The lifetime of a push for a call (A12): the rest of the ring time in whole seconds, minus the margin.
+    /// How long a push for a call stays valid (A12): the rest of the ring time in whole seconds, minus the margin in
+    /// the settings.
     var inviteTTL: Int64 {
         let left = (push.deadline - now).components
         let seconds = left.seconds + (left.attoseconds > 0 ? 1 : 0)
@@ -44,13 +46,13 @@ package struct PayloadContext {
 }
 
 extension PayloadProfile {
-    /// The fields of a push for services that transport keys and values.
+    /// The fields of a push, for providers that transport keys and values.
     ///
     /// - Parameters:
-    ///   - context: the data.
-    ///   - room: the maximum size in bytes of all keys and values. A list of missed calls is shortened by dropping
-    ///     its oldest entries (A25).
-    /// - Returns: the fields in the order in which to write them.
+    ///   - context: the data from which the payload is built.
+    ///   - room: the maximum size in bytes of all keys and values. To fit, a list of missed calls loses its oldest
+    ///     entries (A25).
+    /// - Returns: the fields, in the order in which they are written.
     func fields(_ context: PayloadContext, room: Int) -> [PayloadField] {
         switch self {
         case .ecss10: ECSS10Payload.fields(context, room: room)
@@ -60,14 +62,14 @@ extension PayloadProfile {
         }
     }
 
-    /// The whole payload of a push to an Apple device.
+    /// The whole payload of a push to an Apple device, as JSON.
     ///
     /// - Parameters:
-    ///   - context: the data.
-    ///   - type: how Apple will treat the push.
-    ///   - badge: the form of the badge, in payload formats that do not fix it.
+    ///   - context: the data from which the payload is built.
+    ///   - type: the value of `apns-push-type` for the push.
+    ///   - badge: the form of the badge, in payload formats that do not define it.
     ///   - room: the maximum size of the payload in bytes.
-    /// - Returns: JSON.
+    /// - Returns: the JSON text of the payload.
     func apple(_ context: PayloadContext, _ type: ApplePushType, badge: BadgeType, room: Int) -> [UInt8] {
         switch self {
         case .ecss10: ECSS10Payload.apple(context, type, badge: badge, room: room)

@@ -1,6 +1,6 @@
 package import Settings
 
-/// Settings for the pushes of all providers.
+/// The settings that the payloads of all providers use.
 package struct PayloadSettings: Hashable, Sendable {
     package var inviteMargin: Duration = .seconds(2)
     package var missedCallsTTL: Duration = .seconds(120)
@@ -9,7 +9,7 @@ package struct PayloadSettings: Hashable, Sendable {
     package init() {}
 }
 
-/// The texts that a phone shows unchanged, for payload formats that contain text.
+/// The texts in pushes that a phone shows unchanged, for payload formats that contain texts.
 package struct PushTexts: SettingsGroup, Hashable {
     package var incomingCall = "Incoming call"
     package var missedCalls = "Missed calls"

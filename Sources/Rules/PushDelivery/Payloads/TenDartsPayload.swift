@@ -2,12 +2,13 @@ import Bytes
 import JSON
 import Timekeeping
 
-/// Writes payloads in the format of the 10darts platform: for Android, for iOS, and for silent pushes to iOS.
+/// Builds payloads in the format of the 10darts platform: for Android, for iOS, and for silent pushes to iOS.
 ///
-/// `id` is the push's code, with which the app reports that the push was received, opened or read. `dst` and `dsc` name
-/// the destination in the app. `ctm` has the data of a call, and the code that identifies the device in reports.
+/// `id` is the code of the push, which the app sends when it reports that the push was received, opened or read. `dst`
+/// and `dsc` name the place in the app to open. `ctm` has the data of a call, and the code that stands for the device
+/// in reports.
 enum TenDartsPayload {
-    /// The maximum size in bytes of a text to show.
+    /// The maximum size in bytes of a text that the phone shows.
     private static let textLimit = 512
 
     static func fields(_ context: PayloadContext, room: Int) -> [PayloadField] {
@@ -56,7 +57,7 @@ enum TenDartsPayload {
 
     // MARK: Parts
 
-    /// The texts that the phone shows.
+    /// The title and the text that the phone shows.
     private struct Words {
         let title: ByteString
         let text: ByteString
@@ -86,7 +87,8 @@ enum TenDartsPayload {
         }
     }
 
-    /// The members that say whether the app must report the push's arrival, and whether it shows a notification.
+    /// The members that say whether the app must report the push's arrival (`cfm`) and whether the push is silent
+    /// (`sil`).
     static func flags(confirms: Bool, isSilent: Bool) -> [PayloadField] {
         [PayloadField("cfm", confirms ? 1 : 0), PayloadField("sil", isSilent ? 1 : 0), PayloadField("org", "10d")]
     }
@@ -118,7 +120,8 @@ enum TenDartsPayload {
         return body
     }
 
-    /// The object for the app in a push that contains only the Call-ID and the time of the call.
+    /// The object `ctm` of a push about a call that contains only the Call-ID, the time of sending and the device's
+    /// code.
     static func tie(_ context: PayloadContext, device: ByteString?) -> [UInt8] {
         var body = Array("{".utf8)
         context.callTie.append(membersTo: &body)
@@ -127,7 +130,7 @@ enum TenDartsPayload {
         return body
     }
 
-    /// The code of the device as a JSON member, with a comma before it.
+    /// The device's code as a JSON member that follows another member.
     private static func member(_ deviceCode: ByteString?) -> [UInt8] {
         guard let code = deviceCode else { return [] }
         var member: [UInt8] = []

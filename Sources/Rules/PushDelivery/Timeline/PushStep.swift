@@ -1,22 +1,22 @@
-/// A step in the delivery of a push to its provider, reported as it happens.
+/// A step in the delivery of a push to its provider.
 package enum PushStep: Hashable, Sendable {
-    /// The push waits for its turn.
+    /// The push was accepted and waits for its turn.
     ///
-    /// - Parameter app: the name of its app.
+    /// - Parameter app: the name of the app whose server gets the push.
     case queued(app: String)
-    /// The push was refused before it was queued; ``finished(_:)`` follows.
+    /// The push was refused before it entered the queue; ``finished(_:)`` follows.
     case refused(PushRefusal)
-    /// A request was passed to the HTTP client, for the first or a later try.
+    /// The HTTP client got the request of a try.
     case sent
-    /// The result of a try: the HTTP status of the answer, or else the error of the HTTP client.
+    /// The try has its result: the HTTP status of the answer or, without an answer, the error of the HTTP client.
     case answered(PushOutcome, status: Int?, problem: String?)
-    /// The outcome of the push, after which no more tries follow.
+    /// The push has its outcome, and no more tries follow.
     case finished(PushOutcome)
     /// The push was withdrawn before it had an outcome.
     case withdrawn
 }
 
-/// The reason why a push was refused before it was queued.
+/// Why a push was refused before it entered the queue.
 package enum PushRefusal: Hashable, Sendable {
     case queueFull
     /// The token belongs to no app in the settings.

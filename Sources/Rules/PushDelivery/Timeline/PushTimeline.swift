@@ -2,30 +2,31 @@ package import Addressing
 import Collections
 package import Timekeeping
 
-/// The open records of the timeline. A record begins when a push is requested or left out, and ends when no more steps
-/// can follow.
+/// The open records of the timeline. A record is opened when a push is requested or omitted, and completed when no more
+/// steps can follow.
 ///
-/// The timeline performs no input or output: it receives the steps, and returns the complete records. Steps of unknown
-/// records are ignored.
+/// The timeline performs no input or output: it receives the steps, and returns the complete records. Steps for an
+/// unknown record are ignored.
 package struct PushTimeline: ~Copyable {
     private var entries = PlacedTable<RecordID, OpenRecord?>(empty: nil)
-    /// Finds an open record by the code of its push.
+    /// Finds an open record by the code of its push and the device.
     private var receipts = SlotIndex()
-    /// The maximum number of open records, above which new ones are not kept. If the limit is 0, the timeline is off.
+    /// The maximum number of open records. If the limit is reached, new records are not kept. If the limit is 0, the
+    /// timeline is off.
     private let limit: Int
-    /// The number of records that were not kept.
+    /// The number of records that were not kept, because a limit was reached.
     package private(set) var omitted: UInt64 = 0
 
     package init(limit: Int) { self.limit = limit }
 
     package var isOn: Bool { limit > 0 }
 
-    /// Counts a record that was left out, because its caller has reached the limit.
+    /// Counts a record that is not kept, because the caller of its call already has too many records.
     package mutating func leftOut() { omitted += 1 }
 
     package var count: Int { entries.count }
 
-    /// The open records for which `isAsked` returns true, oldest first. The search examines all open records.
+    /// The open records for which `isAsked` returns true, oldest first. The search looks at every open record.
     package func underWay(_ isAsked: (TimelineRecord) -> Bool) -> [TimelineRecord] {
         entries.all.compactMap(\.value?.record).filter(isAsked).sorted { $0.id.rawValue < $1.id.rawValue }
     }
@@ -42,7 +43,7 @@ package struct PushTimeline: ~Copyable {
         entries[place] = OpenRecord(record: record, began: now)
     }
 
-    /// Adds an app's report about a push to its record. Returns false if the record is not open.
+    /// Adds an app's report about a push to the record of the push. Returns false if that record is not open.
     package mutating func marked(_ code: PushCode, of device: DeviceID, _ mark: PushMark, at date: UnixTime) -> Bool {
         let place = receipts.find(hash: Self.hash(code, device)) {
             entries[$0]?.record.code == code && entries[$0]?.record.device == device
@@ -52,7 +53,7 @@ package struct PushTimeline: ~Copyable {
         return true
     }
 
-    /// Adds a step of the push to its record. Returns the record if it is complete now.
+    /// Adds a step of a push to the record of the push. Returns the record if it is now complete.
     package mutating func noted(_ id: RecordID, _ step: PushStep, now: Instant) -> TimelineRecord? {
         switch step {
         case .queued(let app):
@@ -78,26 +79,26 @@ package struct PushTimeline: ~Copyable {
         }
     }
 
-    /// Notes that the result of the push is unknown, because the run that sent it has ended.
+    /// Notes that the result of the push is unknown, because the daemon stopped before the provider answered.
     package mutating func lost(_ id: RecordID) { entry(id)?.record.delivery = .unknown }
 
-    /// Notes a REGISTER of the phone. If the phone has shown life before, the REGISTER is ignored, because it then has
-    /// nothing to do with the call.
+    /// Notes a REGISTER of the phone. Only the first REGISTER before the INVITE and before any other sign of life is
+    /// noted. Later REGISTERs have nothing to do with the call.
     package mutating func registered(_ id: RecordID, now: Instant) { entry(id)?.registered(now: now) }
 
-    /// Notes a sign of life on the phone's registered flow, which released the call.
+    /// Notes a sign of life on the phone's registered flow that released the call.
     package mutating func showedLife(_ id: RecordID, by sign: TimelineRecord.SignOfLife) {
         entry(id)?.showedLife(by: sign)
     }
 
-    /// Notes that the INVITE was sent to the phone.
+    /// Notes that the daemon sent the INVITE to the phone.
     package mutating func invited(_ id: RecordID, now: Instant) { entry(id)?.invited(now: now) }
 
-    /// Notes that the phone responded with 180 or a higher status, and that the call continues. A response before the
-    /// INVITE of this record is ignored.
+    /// Notes that the phone responded to the INVITE with 180 or a higher status. A response before the INVITE of this
+    /// record is ignored.
     package mutating func rang(_ id: RecordID, now: Instant) { entry(id)?.rang(now: now) }
 
-    /// Notes the end of the call for this phone. Returns the record if it is complete now.
+    /// Notes the end of the call for this phone. Returns the record if it is now complete.
     package mutating func ended(
         _ id: RecordID, _ end: TimelineRecord.End, status: UInt16? = nil, now: Instant
     ) -> TimelineRecord? {
@@ -106,8 +107,8 @@ package struct PushTimeline: ~Copyable {
         return taken(entry)
     }
 
-    /// Completes the open records in their present state, because the daemon stops. Records of calls stay open, because
-    /// the next run continues them.
+    /// Completes the open records in their present state, because the daemon stops. The records of calls stay open,
+    /// because the next run of the daemon continues them.
     package mutating func stopped(now: Instant) -> [TimelineRecord] {
         let ending = entries.all.compactMap(\.value).filter { entry in
             entry.record.kind != .call && entry.record.kind != .outgoing
@@ -124,12 +125,12 @@ package struct PushTimeline: ~Copyable {
 
     private func entry(_ id: RecordID) -> OpenRecord? { entries[id] ?? nil }
 
-    /// A hash of one push to one device, because many devices may get the same push.
+    /// A hash of a push and a device, because one push with one code may go to many devices.
     private static func hash(_ code: PushCode, _ device: DeviceID) -> UInt32 {
         code.hash ^ UInt32(truncatingIfNeeded: device._rawHashValue(seed: 0))
     }
 
-    /// Removes the record if it is complete, and returns it.
+    /// If the record is complete, removes it and returns it.
     private mutating func taken(_ entry: OpenRecord) -> TimelineRecord? {
         let record = entry.record
         guard record.isComplete, let place = entries.place(of: record.id) else { return nil }
@@ -139,7 +140,8 @@ package struct PushTimeline: ~Copyable {
     }
 }
 
-/// An open record with its steps. The type is a class, so that a step writes a few bytes and moves no other data.
+/// An open record of the timeline. This type is a class, so that a step changes a few bytes and does not move the whole
+/// record.
 private final class OpenRecord {
     var record: TimelineRecord
     let began: Instant
@@ -177,11 +179,11 @@ private final class OpenRecord {
         }
     }
 
-    /// Sets the result of the push: the last answer, or the reason why nothing was sent.
+    /// Records the outcome of the push: the provider's last answer, or the reason why no request was sent.
     func finished(_ outcome: PushOutcome) {
         record.delivery = .finished
         switch outcome {
-        // No tries or no time are left, so the last answer is the result.
+        // No tries or no time are left, so the provider's last answer is the result.
         case .retry: record.answer = record.answer ?? .failed
         case .accepted, .acceptedWithNewToken, .tokenDead, .renewCredential, .credentialsRefused, .foreignToken,
             .noConnection,
@@ -197,7 +199,7 @@ private final class OpenRecord {
     }
 
     func showedLife(by sign: TimelineRecord.SignOfLife) {
-        // If the phone already had the INVITE and stayed silent, the sign of life did not release the call.
+        // If the phone already had the INVITE and was silent, this sign of life did not release the call.
         if record.sign == nil, record.steps.invited == nil { record.sign = sign }
     }
 
@@ -209,7 +211,7 @@ private final class OpenRecord {
         if record.steps.rang == nil, record.steps.invited != nil { record.steps.rang = offset(now) }
     }
 
-    /// Records the end of the call for this phone, unless an end is already recorded.
+    /// Records how the call ended for this phone, unless an end is already recorded.
     func ended(_ end: TimelineRecord.End, _ status: UInt16?, now: Instant) {
         guard record.end == nil else { return }
         record.end = end

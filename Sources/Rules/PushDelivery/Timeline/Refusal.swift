@@ -1,70 +1,72 @@
-/// The reason why the daemon refused a request before it woke or called any phone.
+/// The reason why the daemon refused a request without waking or calling a phone.
 package enum Refusal: String, Hashable, Sendable, CaseIterable {
     // 403
-    /// The domain of the Request-URI is not one of ours.
+    /// The domain of the Request-URI is not one of the daemon's domains.
     case foreignDomain = "foreign-domain"
-    /// The From field names another user than the one whose password was sent.
+    /// The From field names a different user than the Authorization field with the right password.
     case otherIdentity = "other-identity"
-    /// The Route of the request contains a token that this daemon did not make.
+    /// The Route of the request contains a dialog token that this daemon did not make.
     case forgedRoute = "forged-route"
-    /// The method may be sent outside a dialog only by a trusted peer.
+    /// Only a trusted peer may send a request with this method outside a dialog.
     case needsTrust = "needs-trust"
-    /// The request is a NOTIFY with an event that only a trusted peer may send.
+    /// The request is a NOTIFY with an event that only trusted peers may send.
     case command
-    /// The From of a phone's request differs from the From at the beginning of its dialog.
+    /// The From field of a phone's request differs from the From field of the request that began the dialog.
     case otherName = "other-name"
     // 404
     case unknownUser = "unknown-user"
     // 407
-    /// The sender was challenged and sent no password. A PBX that is not listed under `trusted` gets this refusal.
+    /// The daemon challenged the sender, and got no password. A PBX that is not listed under `trusted` gets this
+    /// refusal.
     case notTrusted = "not-trusted"
     // 401, 407
     case wrongPassword = "wrong-password"
     // 480
     case noContact = "no-contact"
-    /// The request is for a `sips:` address, but one of its hops would not use TLS.
+    /// The request is for a `sips:` address, but not all hops to the phone would use TLS.
     case notSecure = "not-secure"
     // 481
-    /// The method needs a dialog, but To has no tag.
+    /// The method is allowed in a dialog only, but the To field has no tag.
     case needsDialog = "needs-dialog"
     // 486
-    /// The callee already has the maximum number of active calls.
+    /// The callee already has as many active calls as one callee may have.
     case calleeLimit = "callee-limit"
     // 503
-    /// The caller already has the maximum number of active requests.
+    /// The caller already has as many active requests as one caller may have.
     case callerLimit = "caller-limit"
-    /// The daemon already serves the maximum number of calls.
+    /// The daemon already serves as many calls as its limit allows.
     case tooManyCalls = "too-many-calls"
-    /// The daemon already holds the maximum number of bytes or transactions.
+    /// The daemon already stores as many bytes or transactions as its limit allows.
     case noRoom = "no-room"
-    /// The daemon is overloaded: more requests arrive than it can serve in time.
+    /// The daemon is overloaded: requests arrive faster than it can serve them.
     case overload
-    /// The phone's request is for the upstream, which does not answer.
+    /// The phone's request is for the upstream (the PBX), which does not answer.
     case upstreamAway = "upstream-away"
-    /// The daemon is shutting down.
+    /// The daemon is shutting down and takes no new calls.
     case draining
-    /// Too many wrong passwords came from this source, or for this user.
+    /// Too many wrong passwords came from this source address, or for this user.
     case wrongLogins = "wrong-logins"
     /// No source of users says now who the user is.
     case usersAway = "users-away"
     // 440, 482, 483
-    /// The call came back to the daemon, or passed too many hops.
+    /// The request came back to the daemon, or passed too many hops.
     case loop
     // 400, 416, 420
-    /// The daemon does not support the form, URI scheme or extensions of the request.
+    /// The daemon does not support the syntax, the URI scheme or a required extension of the request.
     case unfit
-    /// A REGISTER was refused for another reason, which is in ``TimelineRecord/reason``.
+    /// A REGISTER was refused for a reason without a case of its own, which is in ``TimelineRecord/reason``.
     case register
 }
 
-/// The kind of sender whose request was refused. Each kind has a part of the store that other senders cannot fill.
+/// The kind of the sender of a refused request. The records of each kind have their own limit, so that strangers cannot
+/// displace the records of others.
 package enum RefusalShare: String, Hashable, Sendable, CaseIterable {
     case trusted
-    /// A user who sent the right password.
+    /// The sender is a user who sent the right password.
     case user
     case stranger
 
-    /// The maximum number of records of each kind.
+    /// The maximum number of records for senders of this kind.
     package var records: Int {
         switch self {
         case .trusted, .user: 5000

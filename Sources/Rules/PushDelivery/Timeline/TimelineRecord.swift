@@ -3,38 +3,38 @@ package import Bytes
 package import Collections
 package import Timekeeping
 
-/// Identifies one record of the timeline within a run of the program.
+/// Identifies one record of the timeline within one run of the daemon.
 package struct RecordID: SerialID, Absentable, Sendable {
     package let rawValue: UInt64
     package static var absent: RecordID { RecordID(rawValue: 0) }
     package init(rawValue: UInt64) { self.rawValue = rawValue }
 
-    /// Compares two ids. This function is written by hand, because the synthesized function uses a witness table in
-    /// other modules.
+    /// Compares two ids. A version from the compiler would use a witness table in other modules, which is slow.
     @inlinable
     package static func == (left: RecordID, right: RecordID) -> Bool { left.rawValue == right.rawValue }
 }
 
-/// The steps by which one phone learned of one call, or of its missed calls, each with its time.
+/// The steps by which a phone was told about a call or about its missed calls, each with its time.
 ///
-/// A record is a row of the store, and explains why a phone did not ring. Calls without a push, refused requests and
-/// calls from phones have records too. Records of refused requests and of calls from phones also contain the source and
-/// the other party. A record never contains a token.
+/// The store keeps the records, which explain why a phone did not ring. Calls without a push, refused requests and
+/// calls from phones have records, too. Records of refused requests and of calls from phones contain the source and the
+/// other party. No record contains a token.
 package struct TimelineRecord: Hashable, Sendable {
     package enum Kind: String, Hashable, Sendable {
         case call
         case missedCalls = "missed-calls"
-        /// A push that an application server ordered.
+        /// The record is about a push that an application server ordered.
         case notification
-        /// A call from a phone. `user` and `host` are the caller's; ``TimelineRecord/peer`` is the callee.
+        /// The record is about a call from a phone. `user` and `host` are the caller, and ``TimelineRecord/peer`` is
+        /// the callee.
         case outgoing
-        /// A REGISTER that was refused. Other REGISTERs have no records.
+        /// The record is about a REGISTER that was refused. Accepted REGISTERs have no records.
         case register
-        /// A contact that was removed, because its provider was switched off.
+        /// The record is about a contact that was removed, because its provider was switched off.
         case contact
     }
 
-    /// The reason why no push was requested.
+    /// Why the daemon requested no push for the call.
     package enum Omission: String, Hashable, Sendable, CaseIterable {
         /// The user does not exist, so the caller gets 404.
         case unknownUser = "unknown-user"
@@ -42,58 +42,58 @@ package struct TimelineRecord: Hashable, Sendable {
         case noContact = "no-contact"
         /// The daemon already serves the maximum number of calls, so the caller gets 503.
         case tooManyCalls = "too-many-calls"
-        /// The contact has no usable push parameters, so it got the INVITE immediately.
+        /// The contact has no usable push parameters, so the contact got the INVITE immediately.
         case ordinaryContact = "ordinary-contact"
-        /// The contact's provider is switched off, so it got the INVITE immediately.
+        /// The contact's provider is switched off, so the contact got the INVITE immediately.
         case providerOff = "provider-off"
-        /// The provider of the contact's token is paused. The call still waited for the phone.
+        /// The provider of the contact's token is paused. The call waited for the phone, although no push woke it.
         case providerPaused = "provider-paused"
-        /// The phone had just registered, so it got the INVITE immediately.
+        /// The phone had registered just before the call, so it got the INVITE immediately.
         case justRegistered = "just-registered"
-        /// The phone had got too many pushes. The call still waited for the phone.
+        /// The phone had already got too many pushes. The call waited for the phone, although no push woke it.
         case deviceLimit = "device-limit"
-        /// The caller had woken too many phones. The call still waited for this phone.
+        /// The caller had already woken too many phones. The call waited for this phone, although no push woke it.
         case callerLimit = "caller-limit"
-        /// The token can be used for calls only, or the provider has no push of this kind.
+        /// The token is for calls only, or the provider has no pushes of this kind.
         case notCarried = "not-carried"
     }
 
-    /// The progress of the push to the provider.
+    /// How far the push to the provider has come.
     package enum Delivery: String, Hashable, Sendable {
         /// No push was requested.
         case none
         case underWay = "under-way"
-        /// The last try of the push has its answer.
+        /// The push has its outcome, and no more tries follow.
         case finished
-        /// The push was withdrawn before its last try was answered, because the phone had registered or the call was over.
+        /// The push was withdrawn before it had an outcome, because the phone had registered or the call was over.
         case withdrawn
-        /// The daemon ended before the result was recorded.
+        /// The daemon stopped before the outcome was recorded.
         case unknown
     }
 
-    /// The provider's answer to the last try, or the reason for its failure.
+    /// The provider's answer to the last try of the push, or the reason why there is none.
     package enum Answer: String, Hashable, Sendable, CaseIterable {
         case accepted
-        /// The provider accepted the push, and returned another token for later pushes.
+        /// The provider accepted the push, and returned a new token for later pushes.
         case acceptedWithNewToken = "new-token"
         case tokenDead = "token-dead"
-        /// The provider could not be reached, or failed.
+        /// The provider could not be reached, or reported a failure of its own.
         case failed
         case credentialsRefused = "credentials-refused"
-        /// The token belongs to an app that is not ours.
+        /// The token belongs to an app that is not in the settings.
         case foreignToken = "foreign-token"
         case noConnection = "no-connection"
         case payloadRefused = "payload-refused"
         case noSuitableToken = "no-suitable-token"
-        /// The push was not sent, because the queue was full.
+        /// The daemon did not send the push, because the queue was full.
         case queueFull = "queue-full"
-        /// The push was not sent, because the token belongs to no app in the settings.
+        /// The daemon did not send the push, because the token belongs to no app in the settings.
         case noApp = "no-app"
-        /// The push was not sent, because the provider is paused.
+        /// The daemon did not send the push, because an operator has paused the provider.
         case paused
     }
 
-    /// The way in which the call ended for this phone.
+    /// How the call ended for this phone.
     package enum End: String, Hashable, Sendable, CaseIterable {
         case answered
         case answeredElsewhere = "answered-elsewhere"
@@ -107,30 +107,31 @@ package struct TimelineRecord: Hashable, Sendable {
         case callerGaveUp = "caller-gave-up"
         /// An operator ended the call.
         case endedByOperator = "dismissed"
-        /// The phone did not register within the waiting time of the call.
+        /// The phone did not register within the ring time, so the call stopped waiting for it.
         case timeOver = "time-over"
-        /// The wait ended before the time limit of the settings, because the phone's earlier wakes took less time.
+        /// The call stopped waiting before the end of the ring time, because 99 percent of the phone's earlier wakes
+        /// took less time.
         case boundReached = "bound-reached"
-        /// The phone got a push, but the call did not wait for it, because its last ten accepted pushes had woken
-        /// nobody.
+        /// The phone got a push, but the call did not wait for it: after its last ten accepted pushes the phone did not
+        /// register.
         case notWaited = "not-waited"
-        /// The phone did not register in time, and the destination of the forward rang or answered.
+        /// The phone did not register in time, and the call was answered or rang at the destination of a call forward.
         case forwarded
         case signedOut = "signed-out"
         case tokenDead = "token-dead"
         case providerOff = "provider-off"
-        /// The push could not be delivered, so the call stopped waiting for the phone.
+        /// The push could not be delivered, so the call did not wait for the phone any longer.
         case pushFailed = "push-failed"
-        /// The call was refused immediately, and the caller got ``TimelineRecord/endStatus``.
+        /// The daemon refused the call immediately, and the caller got ``TimelineRecord/endStatus``.
         case notOffered = "not-offered"
         /// The daemon was stopped.
         case stopped
-        /// The daemon ended unexpectedly, and its next run ended the record. Only records of earlier versions have this
-        /// end.
+        /// The daemon stopped unexpectedly, and its next run completed the record. Only records of earlier versions of
+        /// the daemon have this end.
         case restarted
     }
 
-    /// The sign of life that released a held call, when no REGISTER did, on the flow that the phone had registered.
+    /// The kind of sign of life on the phone's registered flow that released a held call, if it was not a REGISTER.
     package enum SignOfLife: String, Hashable, Sendable, CaseIterable {
         case keepAlive = "keep-alive"
         case request
@@ -144,16 +145,16 @@ package struct TimelineRecord: Hashable, Sendable {
     package let callID: ByteString
     /// The id of the device; 0 if no phone was called.
     package let device: DeviceID
-    /// Identifies the call or, for a list of missed calls, its oldest call.
+    /// The reference of the call; for a list of missed calls, of the oldest call in the list.
     @PackedOptional package private(set) var callRef: CallRef?
     package let requestedAt: UnixTime
     /// The code of the push; `nil` if no push was requested.
     @PackedOptional package private(set) var code: PushCode?
-    /// The name of the push app in logs and commands.
+    /// The name of the push app, as in logs and commands.
     package var app: String
     private var details = BoxedOptional<Details>()
     package var steps = Steps()
-    // Small members are next to each other to save memory, because each held call has records.
+    // The small members are next to each other, so that the record needs less memory: each held call has records.
     private let callCount: Int32
     @PackedOptional private var httpStatus: Int32?
     private var tryCount: UInt16 = 0
@@ -162,22 +163,23 @@ package struct TimelineRecord: Hashable, Sendable {
     package let omission: Omission?
     package var delivery: Delivery
     package var answer: Answer?
-    /// The sign of life that released the call; `nil` if the phone registered for the call, got it in another way, or
-    /// did not get it.
+    /// The sign of life that released the call; `nil` if a REGISTER released the call, or if the call was not held or
+    /// not released.
     package var sign: SignOfLife?
     package var end: End?
 
-    /// The values that only few records have.
+    /// The members that only few records need.
     private struct Details: Hashable, Sendable {
         var reason = ""
         var providerID = ByteString.empty
         @PackedOptional var deadSince: UnixTime?
         var marks = PushMarks()
-        // The origin is boxed, because each pushed call has details, but hardly any call has an origin.
+        // The origin has a box of its own, because the record of each pushed call has details, but hardly any has an
+        // origin.
         var origin = BoxedOptional<Origin>()
     }
 
-    /// The values that only records of refused requests and of calls from phones have.
+    /// The members that only records of refused requests and of calls from phones need.
     private struct Origin: Hashable, Sendable {
         var source = ByteString.empty
         var peer = ByteString.empty
@@ -199,63 +201,64 @@ package struct TimelineRecord: Hashable, Sendable {
         set { tryCount = UInt16(clamping: newValue) }
     }
 
-    /// The HTTP status of the last answer.
+    /// The HTTP status of the provider's last answer.
     package var status: Int? {
         get { httpStatus.map { Int($0) } }
         set { httpStatus = newValue.map { Int32(clamping: $0) } }
     }
 
-    /// The message of the provider or the HTTP client about the last failed try.
+    /// The text from the provider or from the HTTP client about the last failed try.
     package var reason: String {
         get { details.value?.reason ?? "" }
         set { if reason != newValue { details.change(orNew: Details()) { $0.reason = newValue } } }
     }
 
-    /// The time since which the push token is dead, as the provider reported it.
+    /// The time since which the push token is dead, as the provider reports it.
     package var deadSince: UnixTime? {
         get { details.value?.deadSince }
         set { if deadSince != newValue { details.change(orNew: Details()) { $0.deadSince = newValue } } }
     }
 
-    /// The provider's own id of the push.
+    /// The id that the provider assigned to the push.
     package var providerID: ByteString {
         get { details.value?.providerID ?? .empty }
         set { if providerID != newValue { details.change(orNew: Details()) { $0.providerID = newValue } } }
     }
 
-    /// The app's reports about the push. In some cases the daemon itself knows that a push was read.
+    /// The app's reports about the push. Sometimes the daemon itself knows that a push was read, and records the
+    /// report.
     package var marks: PushMarks {
         get { details.value?.marks ?? PushMarks() }
         set { if marks != newValue { details.change(orNew: Details()) { $0.marks = newValue } } }
     }
 
-    /// The address and port of the sender; empty if the record does not need it.
+    /// The sender's address and port; empty if this kind of record has no source.
     package var source: ByteString {
         get { origin?.source ?? .empty }
         set { if source != newValue { changeOrigin { $0.source = newValue } } }
     }
 
-    /// The URI of the other party, unchanged: the caller of a refused call, or the callee of a call from a phone.
+    /// The URI of the other party, unchanged: the caller for a refused call, the callee for a call from a phone.
     package var peer: ByteString {
         get { origin?.peer ?? .empty }
         set { if peer != newValue { changeOrigin { $0.peer = newValue } } }
     }
 
-    /// Whether the other party is this number, or this user in any domain.
+    /// Whether the other party has this telephone number, or this user name in any domain.
     package func isFor(_ number: ByteString) -> Bool {
         guard !number.isEmpty, let peer = origin?.peer, !peer.isEmpty else { return false }
         let text = peer.string
         return ["sip:\(number)@", "sips:\(number)@"].contains { text.hasPrefix($0) } || text == "tel:\(number)"
     }
 
-    /// The reason why the request was refused; `nil` if it was not. Records of refusals have a part of the store to
-    /// themselves.
+    /// The reason why the request was refused; `nil` if it was not refused. Records of refused requests have their own
+    /// limit in the store.
     package var refusal: Refusal? { origin?.refusal }
 
-    /// The kind of sender whose request was refused.
+    /// The kind of the sender of a refused request.
     package var share: RefusalShare { origin?.share ?? .stranger }
 
-    /// Turns this record into the record of a refused request.
+    /// Turns this record into a record of a refused request.
     package mutating func refused(_ refusal: Refusal, _ status: UInt16, share: RefusalShare) {
         changeOrigin {
             $0.refusal = refusal
@@ -267,11 +270,12 @@ package struct TimelineRecord: Hashable, Sendable {
         steps.ended = 0
     }
 
-    /// The times of the steps, in milliseconds after ``TimelineRecord/requestedAt``, by the monotonic clock.
+    /// The times of the steps, in milliseconds after ``TimelineRecord/requestedAt``. The times of the steps are
+    /// measured with the monotonic clock.
     package struct Steps: Hashable, Sendable {
-        /// The time at which the first try was sent.
+        /// The time at which the first try of the push was sent.
         @PackedOptional package var sent: Int32?
-        /// The time at which the last answer arrived.
+        /// The time at which the provider's last answer arrived.
         @PackedOptional package var answered: Int32?
         /// The time at which a REGISTER of the phone arrived.
         @PackedOptional package var registered: Int32?
@@ -283,7 +287,7 @@ package struct TimelineRecord: Hashable, Sendable {
         package init() {}
     }
 
-    /// Creates a record without steps. If `omission` is `nil`, a push is requested, and `code` is its code.
+    /// Creates a record without steps. If `omission` is `nil`, a push with the code `code` is requested.
     package init(
         id: RecordID, kind: Kind, user: ByteString, host: ByteString, device: DeviceID, callRef: CallRef?,
         callID: ByteString, calls: Int = 1, requestedAt: UnixTime, omission: Omission?, code: PushCode? = nil,
@@ -342,7 +346,7 @@ extension TimelineRecord {
     }
 }
 
-/// Adds a time that stands for a missing time. No push is as old as this time.
+/// The time that stands for a missing time in packed optionals. No push is as old as this time.
 extension UnixTime: Absentable {
     package static var absent: UnixTime { UnixTime(milliseconds: .min) }
 }

@@ -1,12 +1,12 @@
 package import Timekeeping
 
-/// A request that shows whether a provider accepts the credentials of an app, and that reaches no phone.
+/// A request that shows whether a provider accepts an app's credentials, and that reaches no phone.
 package struct CredentialTrial: Sendable {
-    /// The part of the app that the request tests, such as one of its topics; empty if the app has a single trial.
+    /// The part of the app that this trial tests, for example one of its topics; empty if the app has one trial only.
     package let subject: String
     package let request: ProviderRequest
-    /// Whether the request contains the app's credential. A trial without a credential only shows whether the server
-    /// can be reached.
+    /// Whether the request contains the app's credential. Without the credential, the trial only shows whether the
+    /// server answers.
     package let showsCredential: Bool
 
     init(_ request: ProviderRequest, of subject: String = "", showsCredential: Bool = true) {
@@ -15,19 +15,19 @@ package struct CredentialTrial: Sendable {
         self.showsCredential = showsCredential
     }
 
-    /// The maximum number of trials for one app.
+    /// The maximum number of trial requests for one app.
     static let limit = 8
 }
 
-/// The result of a trial.
+/// The result of testing an app's credentials.
 package enum TrialVerdict: Hashable, Sendable {
     /// The provider accepts the credentials.
     case works
-    /// The server answers, but checks credentials only with a real push. The text says why.
+    /// The server answers, but checks credentials only with a real push. The text gives the details.
     case reached(String)
-    /// The provider refuses the credentials, or the app that the settings describe. `cure` says what to do.
+    /// The provider refuses the credentials or the app in the settings. `cure` tells the operator what to do.
     case refused(String, cure: String)
-    /// The provider could not be reached, or failed. `cure` says what to do.
+    /// The provider could not be reached, or reported a failure of its own. `cure` tells the operator what to do.
     case failed(String, cure: String)
 
     /// The severity of the verdict: a higher number is worse.
@@ -42,7 +42,7 @@ package enum TrialVerdict: Hashable, Sendable {
 
     package func isWorse(than other: TrialVerdict) -> Bool { weight > other.weight }
 
-    /// The verdict with the tested part of the app in front of its reason.
+    /// The verdict, with the tested part of the app before its reason.
     package func about(_ subject: String) -> TrialVerdict {
         guard !subject.isEmpty else { return self }
         return switch self {
@@ -55,35 +55,35 @@ package enum TrialVerdict: Hashable, Sendable {
 }
 
 extension TrialVerdict {
-    /// The verdict on an answer that reports a failure of the provider itself.
+    /// The verdict on an answer by which the provider reports a failure of its own.
     static func providerFails(_ answer: ProviderAnswer) -> TrialVerdict {
         .failed(
             "the provider answers \(answer.status)", cure: "Look at the provider's status page, and try again later.")
     }
 
-    /// The verdict on any answer of a server that checks credentials only with a push.
+    /// The verdict on an answer of a server that checks credentials only with a real push.
     static func anyAnswer(_ answer: ProviderAnswer, _ words: String) -> TrialVerdict {
         answer.isFailureOfProvider ? providerFails(answer) : .reached(words)
     }
 }
 
 extension ProviderAnswer {
-    /// How many seconds this machine's clock is ahead of the `Date` of an answer; negative if the clock is behind.
+    /// How many seconds this machine's clock is ahead of the provider's clock; negative if it is behind.
     ///
     /// - Parameters:
-    ///   - text: the header field `Date`.
-    ///   - now: the time when the answer came.
-    /// - Returns: `nil` if the field is missing or contains no date.
+    ///   - text: the value of the header field `Date` in the provider's answer.
+    ///   - now: this machine's time when the answer arrived.
+    /// - Returns: the seconds; `nil` if the header field is missing or contains no date.
     package static func clockLead(over text: String?, now: UnixTime) -> Int64? {
         text.flatMap { RetryAfter.date($0) }.map { now.seconds.subtractingReportingOverflow($0).partialValue }
     }
 }
 
 extension PushApp {
-    /// The requests that show whether the provider accepts our credentials. An app that needs no credentials and has no
-    /// server has none.
+    /// The requests that show whether the provider accepts the app's credentials; empty for an app without credentials
+    /// and without a server.
     package var trials: [CredentialTrial] { Array(rules.trials.prefix(CredentialTrial.limit)) }
 
-    /// The verdict on the answer to a trial.
+    /// The verdict on the app's credentials, by the provider's answer to a trial request.
     package func verdict(on answer: ProviderAnswer) -> TrialVerdict { rules.verdict(onTrial: answer) }
 }

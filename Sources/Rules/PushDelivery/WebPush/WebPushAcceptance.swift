@@ -1,4 +1,4 @@
-/// Accepts the web push subscriptions whose URL has one of the hosts in the settings (T12).
+/// Accepts web push subscriptions whose URL has one of the hosts in the settings (T12).
 struct WebPushAcceptance: TokenAcceptance {
     private let hosts: [WebPushHost]
 

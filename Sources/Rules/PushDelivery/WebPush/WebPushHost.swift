@@ -1,19 +1,20 @@
 import Bytes
 package import Settings
 
-/// A host to which web pushes may be sent, or all hosts below a name.
+/// A host to which the daemon may send web pushes, or all hosts below a domain name.
 ///
-/// The URL of a web push comes from a phone, so this list limits where the daemon sends requests (T12).
+/// A phone chooses the URL of its web push subscription, so the list of hosts limits where the daemon sends requests
+/// (T12).
 package struct WebPushHost: Hashable, Sendable {
-    /// The host name in lower case, without the `*.` of a suffix.
+    /// The host name in lower case. If the rule is for all hosts below a name, it is that name without `*.`.
     package let name: String
     package let isSuffix: Bool
     package let port: UInt16
 
-    /// The standard port of HTTPS, which URLs may omit.
+    /// The port that URLs omit: the standard port of HTTPS.
     static let standardPort: UInt16 = 443
 
-    /// The hosts of the push services of current browsers.
+    /// The hosts of the push services of today's browsers.
     static let known = [
         WebPushHost("fcm.googleapis.com"), WebPushHost("updates.push.services.mozilla.com"),
         WebPushHost("push.services.mozilla.com", isSuffix: true), WebPushHost("notify.windows.com", isSuffix: true),
@@ -55,10 +56,10 @@ package struct WebPushHost: Hashable, Sendable {
     }
 }
 
-/// Checks host names and ports, so that all programs read them in the same way.
+/// Checks host names and ports strictly, so that no other program reads them in a different way.
 enum HostName {
-    /// Whether the name has valid labels: lower-case letters, digits and hyphens, separated by dots, without a dot at
-    /// the end (RFC 1123).
+    /// Whether the text is a valid host name (RFC 1123): labels of lower-case letters, digits and hyphens, separated by
+    /// dots, without a dot at the end.
     static func isValid(_ name: ByteString) -> Bool {
         guard (1...253).contains(name.count) else { return false }
         return name.parts(separatedBy: UInt8(ascii: ".")).allSatisfy(isLabel)
@@ -72,7 +73,7 @@ enum HostName {
         return label.allSatisfy { ($0.isASCIILetter && $0 == $0.asciiLowercased) || $0.isASCIIDigit || $0 == hyphen }
     }
 
-    /// Parses a port in its usual form, without leading zeros.
+    /// Parses a decimal port without leading zeros; `nil` for any other text.
     static func port(_ digits: ByteString) -> UInt16? {
         guard !digits.isEmpty, digits[0] != UInt8(ascii: "0") else { return nil }
         return digits.decimal()

@@ -1,21 +1,21 @@
 import JSON
 
-/// Converts the HTTP status of a web push service to an outcome (RFC 8030 section 5, RFC 8292 section 4.2).
+/// Converts the HTTP status from a web push service into an outcome (RFC 8030 section 5, RFC 8292 section 4.2).
 enum WebPushReason {
     static func outcome(of answer: ProviderAnswer, _ retryAfter: Duration?) -> PushOutcome {
         switch answer.status {
-        // A service answers 201, or 202 if a receipt was requested.
+        // Push services answer 201, or 202 if a receipt was requested.
         case 200...299: return .accepted(nil)
         case 404, 410: return .tokenDead(since: nil)
         default: break
         }
         let reason = reason(answer)
-        // The subscription was made for another of our VAPID keys. Apple reports this error with the status 400.
+        // The subscription was made with another VAPID key. Apple reports this error with status 400.
         if reason == "VapidPkHashMismatch" { return .credentialsRefused("VapidPkHashMismatch") }
         return .unexplained(answer.status, reason, retryAfter)
     }
 
-    /// The reason in the body of an answer from Apple or Mozilla. Other services give no reason that can be parsed.
+    /// The reason in the body of an answer from Apple or Mozilla. No other push service gives a reason in a known form.
     private static func reason(_ answer: ProviderAnswer) -> String? {
         guard answer.body.count <= ProviderAnswer.bodyLimit, let body = try? JSONValue(answer.body) else { return nil }
         return (body["reason"]?.string ?? body["message"]?.string).map { String($0.prefix(200)) }

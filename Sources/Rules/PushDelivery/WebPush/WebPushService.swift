@@ -1,4 +1,4 @@
-/// Describes web push as a push service. The servers are named by the subscriptions.
+/// Describes web push as a push provider. Each subscription names its own server.
 extension WebPushSettings: PushServiceSettings {
     package static var providers: [PushProvider] { [.webPush] }
     package static var platforms: Set<PushPlatform> { [.web] }
@@ -10,7 +10,7 @@ extension WebPushSettings: PushServiceSettings {
     package var files: [PushFile] { .named(signingKey: (keyFile, key: "vapid-key-file"), authorities: caFile) }
 }
 
-/// The single app of web push, which has all subscriptions.
+/// The rules for all web push subscriptions, which the daemon treats as one app.
 package final class WebPushApp: PushAppRules {
     package let settings: WebPushSettings
 

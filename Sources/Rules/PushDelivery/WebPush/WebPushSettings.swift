@@ -1,7 +1,7 @@
 import Bytes
 package import Settings
 
-/// Settings for web push, to browsers and to apps with their own subscription (RFC 8030).
+/// The settings for web push to browsers, and to apps with their own web push subscription (RFC 8030).
 package struct WebPushSettings: SettingsGroup, Equatable {
     package var enabled = false
     package var hosts = WebPushHost.known

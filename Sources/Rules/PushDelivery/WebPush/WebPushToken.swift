@@ -1,30 +1,32 @@
 package import Bytes
 
-/// A web push subscription. Its URL is in `pn-prid` (RFC 8599 section 12). Devices may put the keys for payloads into
-/// `pn-param`: `<p256dh>.<auth>`, both in base64url.
+/// A web push subscription. `pn-prid` has its URL (RFC 8599 section 12). `pn-param` may have the keys for payloads, in
+/// the form `<p256dh>.<auth>` in base64url.
 package struct WebPushToken: Hashable, Sendable {
-    /// The keys as the device sent them, without padding. Whether the public key is a point on the curve is not checked
-    /// here.
+    /// The keys for encrypting payloads, as the device sent them, without padding. The daemon does not check here
+    /// whether the public key is a point on the curve.
     package struct Keys: Hashable, Sendable {
         package let publicKey: ByteString
         package let authSecret: ByteString
     }
 
-    /// The URL for pushes. Its host is allowed by the settings, and all programs read it in the same way.
+    /// The URL to which pushes are posted. The host of the URL is in the settings. The URL has a strict form, so that
+    /// all programs read it in the same way.
     package let url: String
-    /// The origin `https://host`, with the port unless it is the standard port (RFC 6454).
+    /// The origin of the URL: `https://host`, and the port unless it is the standard port (RFC 6454).
     package let origin: String
-    /// The keys for payloads; `nil` if only pushes without payload are possible.
+    /// The keys for encrypting payloads; `nil` if pushes to this subscription can have no payload.
     package let keys: Keys?
 
     /// The maximum length of a URL in bytes.
     private static let longest = 2048
 
-    /// Parses the decoded push parameters. Returns `nil` if the URL is not an `https` URL with one of these hosts.
+    /// Parses the push parameters of a contact. The result is `nil` if the URL is not an `https` URL with one of the
+    /// given hosts.
     ///
     /// - Parameters:
-    ///   - token: the token. The token's provider is not checked.
-    ///   - hosts: the allowed hosts.
+    ///   - token: the push parameters. The provider is not checked.
+    ///   - hosts: the hosts that the settings allow.
     package init?(_ token: PushToken, allowedAt hosts: [WebPushHost]) {
         let prid = token.prid
         let scheme: StaticString = "https://"
@@ -47,11 +49,12 @@ package struct WebPushToken: Hashable, Sendable {
 }
 
 extension WebPushToken.Keys {
-    /// The lengths in base64url characters of the public key (65 bytes) and of the secret (16 bytes).
+    /// The lengths of the public key (65 bytes) and of the secret (16 bytes), in base64url characters.
     private static let publicKeyLength = 87
     private static let authSecretLength = 22
 
-    /// Parses a `pn-param`. Returns `nil` for any other text, to which RFC 8599 gives no meaning.
+    /// Parses the keys in `pn-param`. The result is `nil` for any other text, because RFC 8599 does not define
+    /// `pn-param` for web push.
     init?(_ param: ByteString) {
         let parts = param.parts(separatedBy: UInt8(ascii: "."))
         guard parts.count == 2, let publicKey = Self.text(parts[0], of: Self.publicKeyLength),
@@ -71,8 +74,8 @@ extension WebPushToken.Keys {
 }
 
 extension ByteString {
-    /// Whether every character is allowed in a URL without a fragment (RFC 3986): visible ASCII without the characters
-    /// that some programs change. Each `%` must have its two digits.
+    /// Whether every character is allowed in a URL without a fragment (RFC 3986): visible ASCII, without characters
+    /// that some programs change, and with two hexadecimal digits after each `%`.
     var isURLText: Bool {
         withSpan { span in
             for index in span.indices {

@@ -1,7 +1,7 @@
-/// Tests whether push services can be reached. A trial cannot test the key, which a push service compares with a
+/// Tests whether web push services answer. A trial cannot test the VAPID key, because push services compare it with a
 /// subscription only when a push is sent.
 extension WebPushApp {
-    /// One trial for each push service whose full host name is in the settings.
+    /// The trial requests: one for each push service whose full host name is in the settings.
     package var trials: [CredentialTrial] {
         settings.hosts.filter { !$0.isSuffix }.map { host in
             let port = host.port == WebPushHost.standardPort ? "" : ":\(host.port)"

@@ -6,17 +6,17 @@ package import Timekeeping
 /// Digest authentication (RFC 7616, RFC 8760; RFC 2617 for clients without qop): creates challenges, and checks the
 /// credentials in requests.
 ///
-/// No response reveals whether the user exists, because the daemon does the same computation for unknown users.
+/// For unknown users the daemon does the same computation as for known users, so that no response reveals whether a
+/// user exists.
 package struct DigestAuthenticator: Sendable {
     package enum Verdict: Hashable, Sendable {
         case authenticated(DigestUser)
-        /// The request must be answered with 401 or 407, see
-        /// ``DigestAuthenticator/challenge(realm:stale:as:of:for:users:now:)``.
+        /// The request must be answered with 401 or 407. The method
+        /// ``DigestAuthenticator/challenge(realm:stale:as:of:for:users:now:)`` makes the challenge.
         case challenge(Reason)
-        /// The user is authenticated, but may not send this request, which must be answered with 403.
+        /// The user is authenticated, but may not send this request. The request must be answered with 403.
         case forbidden(DigestUser)
-        /// The password was not checked, because too many wrong passwords came before. The duration is the time to
-        /// wait.
+        /// The password was not checked, because there were too many wrong passwords. The duration is the time to wait.
         case limited(Duration)
         /// A source of users is being asked for this name, see ``UserCache``. The request waits.
         case asking(ByteString)
@@ -26,20 +26,22 @@ package struct DigestAuthenticator: Sendable {
     }
 
     package enum Reason: Hashable, Sendable {
-        /// The request has no credentials for one of our challenges.
+        /// The request contains no credentials that answer a challenge of this daemon.
         case nothingShown
-        /// The nonce is unknown, was made for another holder, is too old, or was already used. The phone can answer a
+        /// The nonce is unknown, too old or already used, or it was made for a different holder. The phone can answer a
         /// new challenge without asking its user.
         case stale
-        /// The response to a valid nonce is wrong. A user with this name need not exist.
+        /// The nonce is valid, but the response is wrong. The associated value is the user name, and a user with this
+        /// name need not exist.
         case wrong(ByteString)
     }
 
-    /// The daemon's role, which decides between 401 and 407 and between their header fields.
+    /// The daemon's role towards the sender of a request, which decides about the status and the header fields of a
+    /// challenge.
     package enum Role: Hashable, Sendable {
-        /// WWW-Authenticate and Authorization, with 401.
+        /// The daemon answers as registrar: with 401, WWW-Authenticate and Authorization.
         case registrar
-        /// Proxy-Authenticate and Proxy-Authorization, with 407.
+        /// The daemon answers as proxy: with 407, Proxy-Authenticate and Proxy-Authorization.
         case proxy
     }
 
@@ -47,7 +49,7 @@ package struct DigestAuthenticator: Sendable {
     private let functions: DigestFunctions
     private(set) var ledger: NonceLedger
     private var nextSerial: UInt64 = 1
-    /// The HA1 that is checked for unknown users. No password matches it.
+    /// The HA1 that is used in the computation for unknown users. No password has this HA1.
     private let dummy: [UInt8]
     /// The algorithms for which the sources outside the store have hashes of all users.
     private let elsewhere: Set<DigestAlgorithm>?
@@ -60,25 +62,25 @@ package struct DigestAuthenticator: Sendable {
         dummy = Hex.encode(functions.code(Array("no such user".utf8)))
     }
 
-    /// The realm for users of a domain.
+    /// The realm for the users of a domain: the realm in the settings or, without one, the domain.
     package func realm(for domain: ByteString) -> ByteString {
         settings.realm.map { ByteString($0) } ?? domain.lowercased()
     }
 
     // MARK: Challenge
 
-    /// The header fields of a challenge, one for each algorithm that is offered (RFC 8760 section 2.3). The fields
-    /// contain only required parameters, because the receiver has not authenticated (T4.1).
+    /// Makes the header fields of a challenge, one for each algorithm that is offered (RFC 8760 section 2.3). They
+    /// contain only required parameters, because their receiver has not authenticated (T4.1).
     ///
     /// - Parameters:
-    ///   - realm: the realm of the password.
+    ///   - realm: the realm to which the password belongs.
     ///   - stale: whether the phone may answer without asking its user.
-    ///   - role: selects the header field.
-    ///   - request: the challenged request. The User-Agent of the request selects the algorithms.
-    ///   - holder: the only peer that can answer the challenge.
+    ///   - role: the daemon's role, which decides about the name of the header fields.
+    ///   - request: the request to challenge. Its User-Agent decides about the algorithms.
+    ///   - holder: the peer that gets the challenge. No other peer can answer it.
     ///   - users: all users. An algorithm is not offered if a user has no hash for it.
-    ///   - now: the start of the challenge's lifetime.
-    /// - Returns: the fields, all with the same nonce, the preferred algorithm first.
+    ///   - now: the present time, at which the lifetime of the nonce begins.
+    /// - Returns: the header fields, with one nonce for all. The preferred algorithm is first.
     package mutating func challenge(
         realm: ByteString, stale: Bool, as role: Role, of request: SIPRequest, for holder: NonceHolder,
         users: UserDirectory, now: Instant
@@ -100,7 +102,7 @@ package struct DigestAuthenticator: Sendable {
         }
     }
 
-    /// The algorithms to offer to one client, the preferred one first. The algorithms do not depend on the user, or on
+    /// The algorithms to offer to a client, the preferred one first. The algorithms depend neither on the user nor on
     /// whether the user exists (T7).
     private func offer(to userAgent: ByteString?, _ users: UserDirectory) -> [DigestAlgorithm] {
         if settings.algorithms.contains(.md5), isOld(userAgent) { return [.md5] }
@@ -108,7 +110,8 @@ package struct DigestAuthenticator: Sendable {
         return common.isEmpty ? settings.algorithms : common
     }
 
-    /// Whether the client fails if it is offered any algorithm except MD5.
+    /// Whether the client is one of the old clients in the settings, which fail if a challenge offers any algorithm
+    /// except MD5.
     private func isOld(_ userAgent: ByteString?) -> Bool {
         settings.oldClients.contains { name in
             guard let userAgent else { return name == DigestSettings.namelessClients }
@@ -118,24 +121,24 @@ package struct DigestAuthenticator: Sendable {
 
     // MARK: Check
 
-    /// Checks the credentials of a request. If a request has several credentials, the first ones that answer one of our
-    /// nonces are used.
+    /// Checks the credentials of a request. If the request has several credentials, the first ones that answer a nonce
+    /// of this daemon are used.
     ///
-    /// A password is checked only after the nonce proves that this holder received it. A sender with a forged address
-    /// cannot make the daemon compute hashes, and a wrong password counts against the peer that sent it (T8).
+    /// A password is checked only if the nonce proves that this holder received the challenge. So a sender with a
+    /// forged address cannot make the daemon compute hashes, and a wrong password counts against the peer that really
+    /// sent it (T8).
     ///
     /// - Parameters:
     ///   - request: the received request.
-    ///   - role: selects the credentials to check.
-    ///   - realm: credentials for other realms are ignored.
-    ///   - owner: the user that must have made the request, for a REGISTER the To user (RFC 3261 section 10.3 step 4);
-    ///     `nil` if any user may make it.
-    ///   - flow: the source of the request. A retransmission has the flow of the original.
+    ///   - role: the daemon's role, which decides whether the Authorization or Proxy-Authorization fields are checked.
+    ///   - realm: the realm. Credentials for other realms are ignored.
+    ///   - owner: the user who must have sent the request, for a REGISTER the To user (RFC 3261 section 10.3 step 4);
+    ///     `nil` if any user may send it.
+    ///   - flow: the flow on which the request came. A retransmission comes on the flow of the original.
     ///   - holder: the peer that sent the credentials.
     ///   - users: all users.
-    ///   - now: the time against which the age of a nonce is measured.
-    ///   - wait: returns how long to wait before a password of that user is checked; `nil` if the password may be
-    ///     checked now.
+    ///   - now: the present time, for the age of the nonce.
+    ///   - wait: returns how long to wait before the password of a user may be checked; `nil` if it may be checked now.
     ///   - find: looks for a user that the store does not have.
     /// - Returns: the verdict; a challenge if no credentials can be used.
     package mutating func check(
@@ -224,8 +227,8 @@ package struct DigestAuthenticator: Sendable {
         return equalInConstantTime(expected, credentials.response) && ha1 != nil
     }
 
-    /// A hash of the whole request. Only the same request is accepted again with the same nonce count, so overheard
-    /// credentials cannot register another Contact (T6).
+    /// A hash of the whole request. Only an identical request may use the same nonce count again, so overheard
+    /// credentials cannot register a different Contact (T6).
     private static func fingerprint(_ request: SIPRequest, on flow: Flow) -> Int {
         var hasher = Hasher()
         hasher.combine(request.frame.bytes)
@@ -233,8 +236,8 @@ package struct DigestAuthenticator: Sendable {
         return hasher.finalize()
     }
 
-    /// Whether a clear-text password is right, for services that receive passwords over HTTP. The check takes equally
-    /// long for unknown users.
+    /// Whether a clear-text password is right, for services that get passwords over HTTP. For unknown users the check
+    /// takes the same time.
     package func isPassword(
         _ password: ByteString, of name: ByteString, realm: ByteString, users: UserDirectory
     ) -> Bool {
@@ -257,12 +260,12 @@ package struct DigestAuthenticator: Sendable {
 
     private struct Answer {
         let algorithm: DigestAlgorithm
-        /// The nonce count; `nil` without qop.
+        /// The nonce count in the credentials; `nil` for credentials without qop.
         let count: UInt32?
     }
 
-    /// Reads the parts of credentials for which the user need not be known; `nil` if the credentials answer none of our
-    /// challenges.
+    /// Reads and checks the parts of credentials that do not depend on the user. The result is `nil` if the credentials
+    /// answer no challenge of this daemon.
     private func answer(_ credentials: DigestCredentials, to request: SIPRequest) -> Answer? {
         guard let algorithm = algorithm(of: credentials), credentials.response.count == algorithm.digitCount,
             isUsable(credentials.uri, for: request.uri)
@@ -277,13 +280,13 @@ package struct DigestAuthenticator: Sendable {
     }
 
     /// The algorithm of the credentials, if the daemon offers it. Without this check, an attacker on the network path
-    /// could choose the weakest algorithm.
+    /// could choose a weak algorithm.
     private func algorithm(of credentials: DigestCredentials) -> DigestAlgorithm? {
         let name = credentials.algorithm?.string.uppercased() ?? DigestAlgorithm.md5.rawValue
         return settings.algorithms.first { $0.rawValue == name }
     }
 
-    /// Parses a nonce count of eight hexadecimal digits (RFC 7616 section 3.4).
+    /// Parses a nonce count, which has eight hexadecimal digits (RFC 7616 section 3.4).
     private func nonceCount(_ text: ByteString) -> UInt32? {
         guard text.count == 8 else { return nil }
         var count: UInt32 = 0
@@ -294,8 +297,8 @@ package struct DigestAuthenticator: Sendable {
         return count
     }
 
-    /// Whether the URI of the credentials matches the URI of the request. Only user and host must be equal, because
-    /// proxies and phones write parameters and ports differently.
+    /// Whether the URI in the credentials fits the URI of the request. Only scheme, user and host must be equal,
+    /// because proxies and phones write parameters and ports differently.
     private func isUsable(_ text: ByteString, for uri: SIPURI) -> Bool {
         if text == uri.text { return true }
         guard let given = SIPURI(text) else { return false }
@@ -305,7 +308,7 @@ package struct DigestAuthenticator: Sendable {
 }
 
 extension [UInt8] {
-    /// Appends a text with the escapes that a quoted string needs (RFC 3261 section 25.1).
+    /// Appends a text with the backslash escapes of a quoted string (RFC 3261 section 25.1).
     fileprivate mutating func append(quoting text: ByteString) {
         for byte in text.array {
             if byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\") { append(UInt8(ascii: "\\")) }

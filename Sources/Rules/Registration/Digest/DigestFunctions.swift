@@ -1,12 +1,12 @@
 import Bytes
 package import SIPGrammar
 
-/// The cryptographic functions for digest authentication. The shell provides them, because this module has no
-/// cryptography.
+/// The cryptographic functions that digest authentication needs. The shell provides the functions, because this module
+/// contains no cryptography.
 package struct DigestFunctions: Sendable {
-    /// Computes the binary digest of the bytes.
+    /// Computes the binary digest of the bytes with the algorithm.
     package let hash: @Sendable (DigestAlgorithm, [UInt8]) -> [UInt8]
-    /// A code of at least 16 bytes that nobody can compute without a random key of this process: HMAC with SHA-256.
+    /// Computes a code of at least 16 bytes: an HMAC with SHA-256 and a random key that only this process knows.
     package let code: @Sendable ([UInt8]) -> [UInt8]
 
     package init(
@@ -16,10 +16,10 @@ package struct DigestFunctions: Sendable {
         self.code = code
     }
 
-    /// The digest of the bytes in lower-case hexadecimal, as the protocol and further hashes need it.
+    /// The digest of the bytes as lower-case hexadecimal digits, the form in which SIP uses it.
     func hexHash(_ algorithm: DigestAlgorithm, _ bytes: [UInt8]) -> [UInt8] { Hex.encode(hash(algorithm, bytes)) }
 
-    /// The correct response of a user with that HA1 to the challenge of these credentials (RFC 7616 section 3.4.1).
+    /// The correct response to a challenge, for credentials of a user with this HA1 (RFC 7616 section 3.4.1).
     package func response(
         to credentials: DigestCredentials, _ algorithm: DigestAlgorithm, method: Method, ha1: [UInt8]
     ) -> [UInt8] {
@@ -45,7 +45,8 @@ package struct DigestFunctions: Sendable {
     }
 }
 
-/// Compares two texts in a time that depends only on their lengths, which are not secret.
+/// Compares two texts in a time that depends only on their lengths, so that the time reveals nothing about their
+/// content.
 func equalInConstantTime(_ left: [UInt8], _ right: ByteString) -> Bool {
     guard left.count == right.count else { return false }
     var difference: UInt8 = 0

@@ -1,16 +1,16 @@
 package import Settings
 
-/// The hash functions of digest authentication that this program offers (RFC 7616, RFC 8760).
+/// The hash functions that the daemon can offer for digest authentication (RFC 7616, RFC 8760).
 package enum DigestAlgorithm: String, Hashable, Sendable, CaseIterable {
     case sha512_256 = "SHA-512-256"
     case sha256 = "SHA-256"
     case md5 = "MD5"
 
-    /// The number of hexadecimal digits in a response or HA1.
+    /// The number of hexadecimal digits in a response or in an HA1 of this algorithm.
     package var digitCount: Int { self == .md5 ? 32 : 64 }
 }
 
-/// Settings for the challenges of phones and for the checks of their credentials.
+/// The settings for challenges to phones, and for checking their credentials.
 package struct DigestSettings: SettingsGroup, Hashable {
     package var realm: String?
     package var algorithms: [DigestAlgorithm] = [.sha256, .md5]
@@ -19,7 +19,7 @@ package struct DigestSettings: SettingsGroup, Hashable {
     package var allowsMissingQop = false
     package var oldClients = [Self.namelessClients, "baresip v0.", "baresip v1.", "SIPp"]
 
-    /// The name that stands in the settings for clients without a User-Agent.
+    /// The name that stands for clients without a User-Agent in the list of old clients.
     static let namelessClients = "-"
 
     package init() {}

@@ -2,34 +2,35 @@ package import Addressing
 import PushDelivery
 package import Timekeeping
 
-/// Limits the wrong passwords from one source and for one user. At the limit, no password is checked (T8). Wrong
-/// passwords in SIP and HTTP are counted together.
+/// Limits how many wrong passwords may come from one source and for one user. If one of the limits is reached, no
+/// password is checked (T8). Wrong passwords in SIP and in HTTP are counted together.
 ///
 /// The memory is limited: the keys of the tables are seeded hashes, and each table has a maximum size. Wrong passwords
-/// for unknown users count too. A right password does not reset the count, so a person with one user's password gets no
-/// further guesses for another user.
+/// for unknown users count, too. A right password does not reset a count, so that somebody with one password gets no
+/// more guesses for another user.
 ///
-/// Strangers cannot lock out a user: at a source where the user has authenticated before, only wrong passwords for this
-/// user from this source count.
+/// Strangers cannot lock out a user: if the user has already authenticated from a source, only wrong passwords for the
+/// user from that source count there.
 package struct LoginLimit: Sendable {
     private var sources: RateLimit<Int>
     private var users: RateLimit<Int>
-    /// The wrong passwords of users at sources where they have authenticated before, by user and source.
+    /// The counts of wrong passwords from sources where the user has already authenticated, by user and source.
     private var known: RateLimit<Int>
-    /// Hashes of users with the sources of their right passwords: the newer half, and the older half.
+    /// Hashes of the pairs of a user and a source from which the right password came. The hashes are in two sets, so
+    /// that the older half can be dropped.
     private var recentProofs = Set<Int>()
     private var olderProofs = Set<Int>()
 
     /// The maximum number of keys in each table.
     package static let capacity = 65_536
 
-    /// One attempt to authenticate.
+    /// An attempt to authenticate with a password.
     package struct Attempt: Sendable {
-        /// The source of the attempt; `nil` for a trusted peer, which sends for many phones.
+        /// The source address of the attempt; `nil` for a trusted peer, because it sends for many phones.
         package let source: IPAddress?
-        /// The owner of the password; `nil` for a key or token, which has no user.
+        /// The user whose password is checked; `nil` for a key or a token, which belongs to no user.
         package let user: AddressOfRecord?
-        /// Whether the user has a contact with this source address.
+        /// Whether the user has a contact with the source address of the attempt.
         package let isAtHome: Bool
 
         package init(from source: IPAddress?, for user: AddressOfRecord? = nil, isAtHome: Bool = false) {
@@ -46,11 +47,10 @@ package struct LoginLimit: Sendable {
         }
     }
 
-    /// Creates the limits.
+    /// Creates the limits from the settings.
     ///
     /// - Parameters:
-    ///   - perSource: the maximum number of wrong passwords a minute from one IPv4 address or IPv6 /64; 0 for no
-    ///     limit.
+    ///   - perSource: the maximum number of wrong passwords a minute from one IPv4 address or IPv6 /64; 0 for no limit.
     ///   - perUser: the maximum number of wrong passwords a minute for one user; 0 for no limit.
     package init(perSource: Int, perUser: Int) {
         sources = RateLimit(perMinute: perSource, capacity: Self.capacity)
@@ -58,7 +58,7 @@ package struct LoginLimit: Sendable {
         known = RateLimit(perMinute: perUser, capacity: Self.capacity)
     }
 
-    /// How long to wait before the password of an attempt is checked; `nil` if it is checked now.
+    /// How long to wait before the password of an attempt may be checked; `nil` if it may be checked now.
     package func wait(for attempt: Attempt, now: Instant) -> Duration? {
         if isKnown(attempt) { return known.wait(for: attempt.pair, now: now) }
         let waits = [
@@ -68,7 +68,7 @@ package struct LoginLimit: Sendable {
         return waits.compactMap(\.self).max()
     }
 
-    /// Counts a wrong password.
+    /// Counts an attempt with a wrong password.
     package mutating func failed(_ attempt: Attempt, now: Instant) {
         if isKnown(attempt) {
             _ = known.admit(attempt.pair, now: now)
@@ -78,8 +78,8 @@ package struct LoginLimit: Sendable {
         if let user = attempt.user { _ = users.admit(user.hashValue, now: now) }
     }
 
-    /// Notes a right password. Nothing is remembered about a trusted peer, because its address is not the user's
-    /// source.
+    /// Notes an attempt with the right password. An attempt through a trusted peer is not noted, because the peer's
+    /// address is not the user's source.
     package mutating func succeeded(_ attempt: Attempt) {
         guard attempt.source != nil, attempt.user != nil, recentProofs.insert(attempt.pair).inserted,
             recentProofs.count >= Self.capacity / 2

@@ -2,21 +2,21 @@ package import Addressing
 import Bytes
 import Timekeeping
 
-/// The peer for which a nonce is made. A peer that sends the nonce back has received it, so its source address is not
-/// forged (T8).
+/// The peer for which a nonce is made. A peer that sends its nonce back has received the nonce, so its source address
+/// is not forged (T8).
 ///
-/// All trusted peers together count as one, because several trusted peers may forward the requests of one phone.
+/// All trusted peers together are one holder, because several of them may forward the requests of one phone.
 package enum NonceHolder: Hashable, Sendable {
     case trusted
-    /// An IPv4 address or IPv6 /64, with any port.
+    /// The peer has this IPv4 address or is in this IPv6 /64, and may use any port.
     case source(IPAddress)
 }
 
-/// The nonce of a challenge: its creation time, its serial number, and a code that only this process can compute, for
-/// one ``NonceHolder``.
+/// The nonce of a challenge: its creation time, its serial number, and a code for one ``NonceHolder`` that only this
+/// process can compute.
 ///
-/// The daemon need not remember a nonce before a phone answers it, and no nonce survives a restart (RFC 7616 section
-/// 3.3). A nonce is short, because its receiver has not authenticated (T4.1).
+/// The daemon does not store a nonce until a phone answers it, and no nonce is valid after a restart (RFC 7616 section
+/// 3.3). The nonce is short, because its receiver has not authenticated (T4.1).
 struct Nonce {
     let serial: UInt64
     let issued: Instant
@@ -25,7 +25,7 @@ struct Nonce {
     private static let codeLength = 11
     private static let part: UInt64 = 1 << 40
 
-    /// The nonce in base64 without padding: 28 characters.
+    /// The nonce as text: 28 characters of base64url without padding.
     func text(for holder: NonceHolder, _ functions: DigestFunctions) -> ByteString {
         ByteString(Base64.url.encode(body + Self.code(body, holder, functions)))
     }
@@ -36,9 +36,9 @@ struct Nonce {
         self.issued = Instant(nanoseconds: Int64(milliseconds % Self.part) * 1_000_000)
     }
 
-    /// Reads a nonce.
+    /// Reads and checks the text of a nonce.
     ///
-    /// - Returns: `nil` if this process did not make the nonce for that holder.
+    /// - Returns: `nil` if this process did not make the nonce for this holder.
     init?(_ text: ByteString, for holder: NonceHolder, _ functions: DigestFunctions) {
         guard text.count == 28, let bytes = text.withSpan({ Base64.url.decode($0) }),
             bytes.count == Self.bodyLength + Self.codeLength
@@ -76,12 +76,12 @@ struct Nonce {
 
 /// Remembers the highest nonce count of each answered nonce, so that no answer is accepted twice.
 ///
-/// The memory is limited to two generations of entries. The older generation is dropped when the newer one has half the
-/// maximum number of entries, or is one lifetime old. A nonce that may have been dropped is refused as stale.
+/// The memory for entries is limited to two generations. The older generation is dropped when the newer one has half of
+/// all allowed entries, or is one nonce lifetime old. A nonce whose entry may have been dropped is refused as stale.
 struct NonceLedger {
     private struct Use {
         var count: UInt32
-        /// A hash of the request that was accepted with the highest count.
+        /// A hash of the request that was accepted with the nonce count in `count`.
         var fingerprint: Int
     }
 
@@ -94,10 +94,10 @@ struct NonceLedger {
     private let lifetime: Duration
     private var current = Generation()
     private var previous = Generation()
-    /// The time at which the newer generation of entries began.
+    /// The time at which the current generation of entries began.
     private var began: Instant?
-    /// The highest serial number of a dropped nonce. Nonces up to this number may have been used, even if no entry has
-    /// them.
+    /// The highest serial number of a nonce whose entry was dropped. A nonce with this or a lower number may have been
+    /// used, even if it has no entry.
     private var forgotten: UInt64 = 0
 
     init(limit: Int, lifetime: Duration) {
@@ -107,9 +107,9 @@ struct NonceLedger {
 
     var count: Int { current.uses.count + previous.uses.count }
 
-    /// Whether a request with this nonce count may pass. If the result is true, the count is used up.
+    /// Whether a request with this nonce count may pass. A request that may pass uses the count up.
     ///
-    /// The same count with the same `fingerprint` may pass again, because the request is a retransmission.
+    /// A request with the same count and the same `fingerprint` may pass again, because it is a retransmission.
     mutating func admit(_ serial: UInt64, count: UInt32, fingerprint: Int, now: Instant) -> Bool {
         rotate(now: now)
         if let use = current.uses[serial] ?? previous.uses[serial] {

@@ -1,8 +1,8 @@
 package import Bytes
 
-/// One user who may register and call: name, realm, and the HA1 of each algorithm in lower-case hexadecimal.
+/// A user who may register and call, with the HA1 for each algorithm in lower-case hexadecimal.
 ///
-/// Within its realm, an HA1 is as secret as the password, so ``description`` leaves it out.
+/// The description does not contain an HA1, because within its realm it is as secret as the password.
 package struct DigestUser: Hashable, Sendable, CustomStringConvertible {
     package let name: ByteString
     package let realm: ByteString
@@ -14,8 +14,7 @@ package struct DigestUser: Hashable, Sendable, CustomStringConvertible {
         self.ha1 = ha1
     }
 
-    /// Creates a user with a password. The initializer computes the HA1 for each of these algorithms (RFC 7616 section
-    /// 3.4.2).
+    /// Creates a user from a password, and computes the HA1 for each of the algorithms (RFC 7616 section 3.4.2).
     package init(
         name: ByteString, realm: ByteString, password: ByteString, algorithms: [DigestAlgorithm],
         functions: DigestFunctions
@@ -36,7 +35,7 @@ package struct DigestUser: Hashable, Sendable, CustomStringConvertible {
     package var description: String { "\(name) in \(realm)" }
 }
 
-/// The users in memory. Names are case-sensitive, and so are realms.
+/// All users, in memory. User names and realms are case-sensitive.
 package struct UserDirectory: Sendable {
     private struct Key: Hashable {
         let name: ByteString
@@ -44,7 +43,7 @@ package struct UserDirectory: Sendable {
     }
 
     private var users: [Key: DigestUser] = [:]
-    /// The number of users that have a hash of each algorithm.
+    /// For each algorithm, the number of users who have a hash for it.
     private var hashCounts: [DigestAlgorithm: Int] = [:]
 
     package init() {}
@@ -56,9 +55,9 @@ package struct UserDirectory: Sendable {
         count(user, by: 1)
     }
 
-    /// Removes a user.
+    /// Removes the user with this name and realm.
     ///
-    /// - Returns: the removed user.
+    /// - Returns: the removed user; `nil` if there was none.
     @discardableResult
     package mutating func remove(name: ByteString, realm: ByteString) -> DigestUser? {
         let old = users.removeValue(forKey: Key(name: name, realm: realm))
@@ -66,7 +65,7 @@ package struct UserDirectory: Sendable {
         return old
     }
 
-    /// Whether all users could answer a challenge with that algorithm.
+    /// Whether all users can answer a challenge with this algorithm.
     package func allHave(_ algorithm: DigestAlgorithm) -> Bool { hashCounts[algorithm, default: 0] == users.count }
 
     private mutating func count(_ user: DigestUser?, by change: Int) {

@@ -1,21 +1,21 @@
 package import Addressing
 package import Timekeeping
 
-/// The time at which each flow last showed life. Two tables take turns: the older one is dropped as a whole, so that
-/// old entries need no search.
+/// The time at which each flow last showed life.
+///
+/// The times are kept in two tables that take turns: the older table is dropped as a whole, so that nobody has to
+/// search for old entries.
 package struct FlowActivity: Sendable {
     let span: Duration
     private var recent: [Flow: Instant] = [:]
     private var older: [Flow: Instant] = [:]
     private var turnsAt = Instant.distantPast
 
-    /// The maximum number of flows in one table. Anybody can send a sign of life, so a full table accepts no further
-    /// flows.
+    /// The maximum number of flows in one table; a full table accepts no further flows, because anybody can send a sign
+    /// of life.
     private static let limit = 500_000
 
-    /// Creates empty tables.
-    ///
-    /// - Parameter span: how long a sign of life counts.
+    /// Creates empty tables; `span` is how long a sign of life counts.
     package init(span: Duration) { self.span = span }
 
     package mutating func noted(on flow: Flow, now: Instant) {

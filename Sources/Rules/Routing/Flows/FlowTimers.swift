@@ -2,11 +2,12 @@ package import Addressing
 package import Timekeeping
 
 /// The UDP flows whose phones must send keep-alives (Flow-Timer, RFC 5626 section 4.4), with the time of the last
-/// message on each. For TCP, the system reports a closed connection. For UDP, only silence shows that the phone is
-/// gone.
+/// message on each.
+///
+/// A closed TCP connection is reported by the system, but a phone that is gone over UDP is noticed only by its silence.
 package struct FlowTimers: Sendable {
     private struct Entry {
-        /// The bindings of the flow. A phone may have registered several users on it.
+        /// The bindings of the flow: several if the phone has registered several users on the flow.
         var bindings: [DeviceID]
         var heard: Instant
         var isSilent = false
@@ -17,7 +18,7 @@ package struct FlowTimers: Sendable {
 
     package var isEmpty: Bool { entries.isEmpty }
 
-    /// The time at which the next flow must be checked.
+    /// The time at which the next flow must be checked for a missing keep-alive.
     package var nextDeadline: Instant? { deadlines.nextDeadline }
 
     package mutating func registered(_ binding: DeviceID, on flow: Flow, span: Duration, now: Instant) {
@@ -33,9 +34,7 @@ package struct FlowTimers: Sendable {
         entries[flow] = entry
     }
 
-    /// Notes a message on a flow.
-    ///
-    /// - Returns: the bindings of the flow, if it counted as silent until now.
+    /// Notes a message on a flow, and returns the flow's bindings if the flow counted as silent until now.
     package mutating func heard(_ flow: Flow, span: Duration, now: Instant) -> [DeviceID] {
         guard let index = entries.index(forKey: flow) else { return [] }
         entries.values[index].heard = now
@@ -45,14 +44,10 @@ package struct FlowTimers: Sendable {
         return entries.values[index].bindings
     }
 
-    /// Finds a flow on which no message came for `span`. The caller of this method repeats the call until the result is
-    /// `nil`.
+    /// Returns a flow on which no message came for `span`, with its bindings; `nil` if there is no such flow.
     ///
-    /// - Parameters:
-    ///   - span: how long a flow must be silent to count as lost.
-    ///   - now: the time.
-    ///   - isTheirs: whether the binding still exists and was registered on the flow.
-    /// - Returns: the flow with its bindings; `nil` if there is no such flow.
+    /// Call this method again until the result is `nil`. The closure `isTheirs` says whether a binding still exists and
+    /// is registered on the flow.
     package mutating func fallenSilent(
         span: Duration, now: Instant, isTheirs: (DeviceID, Flow) -> Bool
     ) -> (flow: Flow, bindings: [DeviceID])? {

@@ -3,12 +3,12 @@ package import ProxyPolicy
 package import Registration
 package import Timekeeping
 
-/// The engine's knowledge about flows: when each flow last showed life, and which host names the peer's certificate
+/// The engine's knowledge about flows: when each flow last showed life, and which host names its peer's certificate
 /// proves.
 package struct KnownFlows {
     /// The time at which each flow last showed life; `nil` if `call.ring-live-flow-within` is zero.
     private var activity: FlowActivity?
-    /// The UDP flows on which keep-alives are expected, with their deadlines.
+    /// The UDP flows on which phones must send keep-alives, with their deadlines.
     private var timers = FlowTimers()
     /// Whether the engine has set a timer for the next flow whose keep-alive may be late.
     private var isTimerArmed = false
@@ -22,7 +22,7 @@ package struct KnownFlows {
         activity = span > .zero ? FlowActivity(span: span) : nil
     }
 
-    /// Notes a sign of life: any message or keep-alive on the flow.
+    /// Notes a sign of life on the flow, which is any message or keep-alive.
     package mutating func showedLife(_ flow: Flow, now: Instant) { activity?.noted(on: flow, now: now) }
 
     /// Whether signs of life are recorded, because `call.ring-live-flow-within` is not zero.
@@ -45,33 +45,30 @@ package struct KnownFlows {
 
     // MARK: Certificates
 
-    /// Notes the host names, in lower case, that the connection's peer has proved.
+    /// Notes the host names, in lower case, that the connection's peer has proved by its certificate.
     package mutating func proved(_ names: [String], on flow: Flow) {
         provedNames[flow.connection] = names.isEmpty ? nil : names
     }
 
-    /// The host names that the connection's peer has proved; `nil` if it has proved none.
+    /// The host names that the connection's peer has proved by its certificate; `nil` if it has proved none.
     package func names(on flow: Flow) -> [String]? {
         provedNames.isEmpty || !flow.isConnection ? nil : provedNames[flow.connection]
     }
 
     // MARK: Flow-Timers
 
-    /// Begins to watch a UDP flow, because its phone was told to send keep-alives with pauses of at most `span`.
+    /// Begins to watch a UDP flow, because its phone was told to send a keep-alive at least every `span`.
     package mutating func toldTimer(_ device: DeviceID, on flow: Flow, span: Duration, now: Instant) {
         timers.registered(device, on: flow, span: span, now: now)
     }
 
-    /// Notes a sign of life on a watched flow.
-    ///
-    /// - Returns: the bindings of the flow, if it counted as silent until now.
+    /// Notes a sign of life on a watched flow, and returns the flow's bindings if the flow counted as silent until now.
     package mutating func heard(_ flow: Flow, span: Duration, now: Instant) -> [DeviceID] {
         timers.isEmpty ? [] : timers.heard(flow, span: span, now: now)
     }
 
-    /// Decides whether the engine must set a timer for the watched flows.
-    ///
-    /// - Returns: when ``timerDue()`` must be called; `nil` if no flow is watched, or if a timer is already set.
+    /// The time for which the engine must set a timer for the watched flows; `nil` if no flow is watched, or if a timer
+    /// is already set.
     package mutating func armsTimer() -> Instant? {
         guard !isTimerArmed, let next = timers.nextDeadline else { return nil }
         isTimerArmed = true
@@ -83,9 +80,8 @@ package struct KnownFlows {
     /// Stops watching all flows, because phones are no longer told to send keep-alives.
     package mutating func timersEnded() { timers = FlowTimers() }
 
-    /// Finds the next watched flow that has been silent for too long.
-    ///
-    /// - Returns: the flow, with the bindings that are still registered on it; `nil` if there is no such flow.
+    /// Returns the next watched flow that has been silent for too long, with the bindings that are still registered on
+    /// it; `nil` if there is no such flow.
     package mutating func fallenSilent(
         span: Duration, now: Instant, isOn: (DeviceID, Flow) -> Bool
     ) -> (flow: Flow, bindings: [DeviceID])? {

@@ -10,31 +10,30 @@ package import Timekeeping
 /// shows that the server is up. If neither OPTIONS nor calls get a response for `patience`, the server counts as down.
 /// While a server is down, calls without a first response are ended, and the daemon continues to send OPTIONS.
 ///
-/// Some servers answer calls, but never OPTIONS. A server that never answers OPTIONS may count as down too, but calls
-/// are still sent to it, and are ended after four seconds without a response.
+/// A server that answers calls but never OPTIONS may count as down too, but still gets calls, which are ended after
+/// four seconds without a response.
 package struct UpstreamHealth: Sendable {
     package enum State: String, Hashable, Sendable {
-        /// The server has got no OPTIONS yet, or its time to answer is not over.
+        /// The server has got no OPTIONS yet, or still has time to answer the first one.
         case unknown
         case up
         case down
     }
 
-    /// One of the servers that the upstream's host name leads to.
+    /// One of the servers to which the upstream's host name leads.
     package struct Server: Sendable {
         package let hop: ResolvedHop
         package fileprivate(set) var state = State.unknown
-        /// The time at which the present state began.
+        /// The time at which the server's present state began.
         package fileprivate(set) var since: Instant
-        /// When the server's last response came.
+        /// The time of the server's last response.
         fileprivate var lastHeard: Instant?
-        /// Whether the server has answered any OPTIONS since the daemon started. If the value is false, calls are still
-        /// sent to the server while it counts as down.
+        /// Whether the server has answered any OPTIONS since the daemon started; if not, the server still gets calls
+        /// while it counts as down.
         fileprivate var answersProbes = false
-        /// Whether an OPTIONS to the server is pending.
+        /// Whether an OPTIONS to the server has no response yet.
         fileprivate var isAsked = false
-        /// The time at which the last OPTIONS was sent. If no response comes within `patience`, the server counts as
-        /// down.
+        /// The time at which the last OPTIONS was sent to the server.
         fileprivate var askedAt: Instant
         fileprivate var verdictAt: Instant?
         fileprivate var nextProbe: Instant
@@ -43,12 +42,12 @@ package struct UpstreamHealth: Sendable {
     package enum Order: Equatable, Sendable {
         /// Look up the upstream's host name, and report the addresses to ``found(_:now:)``.
         case lookUp
-        /// Send OPTIONS to this hop. Report the result to ``heard(at:isProbe:now:)`` or
+        /// Send OPTIONS to this hop, and report the result to ``heard(at:isProbe:now:)`` or
         /// ``probeEnded(at:wasSent:now:)``.
         case probe(ResolvedHop)
         /// End this call, because it got no response and its server is down.
         case giveUp(ClientTransactionID)
-        /// Log that the server's state has changed. `after` is the duration of the previous state.
+        /// Log that the server's state has changed after the previous state lasted for `after`.
         case tell(Endpoint, State, after: Duration)
         /// Log that the look-up of the upstream's name has begun to fail, or succeeds again.
         case tellName(isKnown: Bool)
@@ -65,9 +64,9 @@ package struct UpstreamHealth: Sendable {
     /// Whether the last look-up of the upstream's host name found no address.
     package private(set) var isNameless = false
     private var nextRound: Instant?
-    /// The calls of the last two seconds, oldest first.
+    /// The calls to the upstream in the last two seconds, oldest first.
     private var calls = Queue<WaitingCall>()
-    /// The calls that are older than two seconds and still have no response.
+    /// The calls to the upstream that have had no response for more than two seconds.
     private var silent: [WaitingCall] = []
     /// The time at which ``due(now:isSilent:)`` must be called next.
     package private(set) var nextDeadline: Instant?
@@ -76,13 +75,13 @@ package struct UpstreamHealth: Sendable {
     /// if that server is down (`trial`).
     private static let suspicion: Duration = .seconds(2)
     private static let trial: Duration = .seconds(4)
-    /// The pause before the next OPTIONS to a server that cannot be reached, and before the next look-up of the host
+    /// The pauses before the next OPTIONS to a server that cannot be reached, and before the next look-up of the host
     /// name.
     private static let retryPause: Duration = .seconds(2)
     private static let nameRetryPause: Duration = .seconds(5)
     private static let serverLimit = 16
 
-    /// Creates the checks. If `isUsed` is false, the settings name no upstream, and nothing is checked.
+    /// Creates the checks; if `isUsed` is false, the settings name no upstream, and nothing is checked.
     package init(_ settings: UpstreamCheckSettings, isUsed: Bool, now: Instant) {
         self.settings = settings
         guard isUsed, settings.interval > .zero else { return }
@@ -92,7 +91,7 @@ package struct UpstreamHealth: Sendable {
 
     package var isOn: Bool { nextRound != nil }
 
-    /// Whether all servers are down, so that no server would answer a request now.
+    /// Whether all servers of the upstream are down, so that no server would answer a request now.
     package var isAway: Bool { isNameless || !servers.isEmpty && servers.allSatisfy { $0.state == .down } }
 
     /// Whether requests are refused without being sent, because all servers are down and all have answered OPTIONS
@@ -101,7 +100,7 @@ package struct UpstreamHealth: Sendable {
         !isNameless && !servers.isEmpty && servers.allSatisfy { $0.state == .down && $0.answersProbes }
     }
 
-    /// The hops in the order in which to try them: servers that are known to be down come last.
+    /// The hops in the order in which they should be tried: servers that are known to be down come last.
     package func preferred(_ hops: [ResolvedHop]) -> [ResolvedHop] {
         guard hops.count > 1, servers.contains(where: { $0.state == .down }) else { return hops }
         let isDown = { (hop: ResolvedHop) in servers.contains { $0.hop.endpoint == hop.endpoint && $0.state == .down } }
@@ -112,7 +111,7 @@ package struct UpstreamHealth: Sendable {
 
     // MARK: What happened
 
-    /// Handles the result of a look-up of the upstream's name. `hops` is empty if the look-up has failed.
+    /// Handles the result of a look-up of the upstream's name; `hops` is empty if the look-up has failed.
     package mutating func found(_ hops: [ResolvedHop], now: Instant) -> [Order] {
         guard isOn else { return [] }
         defer { arm() }
@@ -135,7 +134,7 @@ package struct UpstreamHealth: Sendable {
         return isNameless == wasNameless ? [] : [.tellName(isKnown: !isNameless)]
     }
 
-    /// Notes that a call was sent to one of the servers.
+    /// Notes that a call was sent to one of the upstream's servers.
     package mutating func called(_ client: ClientTransactionID, at place: Endpoint, now: Instant) {
         guard contains(place) else { return }
         calls.append(WaitingCall(client: client, place: place, since: now))
@@ -143,7 +142,7 @@ package struct UpstreamHealth: Sendable {
         if nextDeadline.map({ due < $0 }) ?? true { nextDeadline = due }
     }
 
-    /// Notes that a response came from one of the servers.
+    /// Notes that a response came from one of the upstream's servers.
     package mutating func heard(at place: Endpoint, isProbe: Bool = false, now: Instant) -> [Order] {
         guard let index = servers.firstIndex(where: { $0.hop.endpoint == place }) else { return [] }
         servers[index].lastHeard = now
@@ -154,7 +153,7 @@ package struct UpstreamHealth: Sendable {
         return servers[index].state == .up ? [] : [turn(index, to: .up, now: now)]
     }
 
-    /// Notes that an OPTIONS got no response or could not be sent. `wasSent` is false if no connection could be opened.
+    /// Notes that an OPTIONS got no response or could not be sent; `wasSent` is false if no connection could be opened.
     package mutating func probeEnded(at place: Endpoint, wasSent: Bool, now: Instant) -> [Order] {
         guard let index = servers.firstIndex(where: { $0.hop.endpoint == place }) else { return [] }
         let hadVerdict = servers[index].verdictAt == nil
@@ -175,19 +174,14 @@ package struct UpstreamHealth: Sendable {
         let after = servers[index].state == .unknown ? .zero : now - servers[index].since
         servers[index].state = state
         servers[index].since = now
-        // The change of state may end calls, so the next deadline is now.
+        // The next deadline is now, because the change of state may end calls.
         nextDeadline = now
         return .tell(servers[index].hop.endpoint, state, after: after)
     }
 
     // MARK: Time
 
-    /// Handles the deadline.
-    ///
-    /// - Parameters:
-    ///   - now: the time.
-    ///   - isSilent: whether a call is still pending and has no response.
-    /// - Returns: the orders that are due now.
+    /// Returns the orders that are due now; `isSilent` says whether a call is pending without any response.
     package mutating func due(now: Instant, isSilent: (ClientTransactionID) -> Bool) -> [Order] {
         guard isOn else { return [] }
         var orders: [Order] = []
@@ -220,8 +214,9 @@ package struct UpstreamHealth: Sendable {
         return orders
     }
 
-    /// Ends the calls without a response whose servers are down. If a call's server still answers other requests, the
-    /// call may wait without limit.
+    /// Ends the calls that have no response and whose servers are down.
+    ///
+    /// A call may wait without limit if its server still answers other requests.
     private mutating func endSilentCalls(
         into orders: inout [Order], now: Instant, isSilent: (ClientTransactionID) -> Bool
     ) {

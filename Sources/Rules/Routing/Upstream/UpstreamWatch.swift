@@ -3,14 +3,13 @@ package import ProxyPolicy
 import SIPGrammar
 package import Timekeeping
 
-/// The state of the checks of the upstream and of the daemon's advertised host name. ``UpstreamHealth`` orders probes,
-/// and the engine sends them.
+/// The state of the checks of the upstream and of the daemon's advertised host name.
 package struct UpstreamWatch {
     package var health = UpstreamHealth(.off, isUsed: false, now: .distantPast)
     package var ownName = AdvertisedName(isUsed: false, now: .distantPast)
-    /// The addresses of the upstream's host name, from the last look-up.
+    /// The addresses of the upstream's host name, as look-ups have found them.
     package private(set) var places: [Endpoint] = []
-    /// The number that stands for the upstream's host name in flows. On such a flow, the upstream's certificate must be
+    /// The number that stands for the upstream's host name in a flow, to say that the upstream's certificate must be
     /// checked.
     package private(set) var server = ServerNumber.none
     /// Whether the log has reported that a next hop is this daemon itself.
@@ -25,7 +24,7 @@ package struct UpstreamWatch {
 
     package init() {}
 
-    /// Notes the addresses of the upstream. Requests from these addresses count as requests from the upstream too.
+    /// Notes addresses of the upstream, so that requests from these addresses count as requests from the upstream.
     package mutating func resolved(to hops: [ResolvedHop]) {
         if let server = hops.first(where: { $0.server != .none })?.server { self.server = server }
         for hop in hops where !places.contains(hop.endpoint) { places.append(hop.endpoint) }
@@ -33,8 +32,7 @@ package struct UpstreamWatch {
         if excess > 0 { places.removeFirst(excess) }
     }
 
-    /// Whether the source belongs to the upstream: to its address in the settings, or else to an address of its host
-    /// name.
+    /// Whether a source address belongs to the upstream: to its address in the settings, or else to its host name.
     package func isSource(_ source: Endpoint, _ settings: ProxySettings) -> Bool {
         if let (_, endpoint) = settings.upstream?.numeric { return endpoint.speaks(as: source, settings) }
         return places.contains { $0.speaks(as: source, settings) }
@@ -42,9 +40,7 @@ package struct UpstreamWatch {
 
     private static let limit = 64
 
-    /// Notes that a next hop is this daemon itself.
-    ///
-    /// - Returns: whether to log it, which is done once.
+    /// Whether to log that a next hop is this daemon itself, which is logged only once.
     package mutating func tellsOfOwnHop() -> Bool {
         defer { hasToldOfOwnHop = true }
         return !hasToldOfOwnHop
@@ -52,8 +48,8 @@ package struct UpstreamWatch {
 }
 
 extension Endpoint {
-    /// Whether a server with this address may send from the port of `source`. The server may use any port, unless only
-    /// one port of its address is trusted because phones use the others.
+    /// Whether a server with this address may send from the port of `source`: any port, unless only one port of the
+    /// address is trusted.
     package func speaks(as source: Endpoint, _ settings: ProxySettings) -> Bool {
         speaks(as: source, hasOnePort: settings.hasOnePort(source.address))
     }

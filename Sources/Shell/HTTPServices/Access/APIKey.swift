@@ -4,11 +4,11 @@ package import Persistence
 package import ProxyRuntime
 package import Timekeeping
 
-/// A key of the HTTP API, as the daemon stores it: the hash of the key's text, not the text.
+/// A key of the HTTP API as the daemon stores it, with the hash of the key's text instead of the text.
 package struct APIKey: Hashable, Sendable {
     /// The name that operators gave to the key, as the audit log shows it.
     package let name: String
-    /// SHA-256 of the key's text, 32 bytes.
+    /// The SHA-256 hash of the key's text, 32 bytes.
     package let hash: [UInt8]
     package let scopes: Set<APIScope>
     package let createdAt: UnixTime
@@ -23,7 +23,7 @@ package struct APIKey: Hashable, Sendable {
         self.createdAt = createdAt
     }
 
-    /// Makes the key from its row in the store; `nil` if the row is malformed.
+    /// Creates the key from its row in the store; `nil` if the row is malformed.
     package init?(_ stored: StoredKey) {
         guard let scopes = APIScope.set(stored.scopes) else { return nil }
         self.init(name: stored.name, hash: stored.hash, scopes: scopes, createdAt: stored.createdAt)
@@ -44,15 +44,15 @@ package struct APIKey: Hashable, Sendable {
     }
 }
 
-/// The text of a key that a client sends: a prefix and 32 random bytes. Scanners of source code find leaked keys by the
-/// prefix.
+/// The text of a key that a client sends: a prefix and 32 random bytes. The prefix lets scanners of source code find
+/// leaked keys.
 package struct APIKeySecret {
     package let text: String
 
     private static let prefix = "spd_"
     private static let length = 47
 
-    /// Creates a new key. The command shows the key once, and the daemon never stores the key's text.
+    /// Creates a new key. The command shows the key's text once, and the daemon never stores it.
     package static func make() throws(StartError) -> APIKeySecret {
         do throws(CryptoError) {
             let random = try RandomBytes.make(32)
@@ -64,7 +64,7 @@ package struct APIKeySecret {
 
     private init(text: String) { self.text = text }
 
-    /// - Returns: `nil` if the text does not have the form of a key. Long texts are refused without hashing.
+    /// - Returns: `nil` if the text is not written like a key. A text of another length is refused without hashing.
     init?(_ text: some StringProtocol) {
         guard text.utf8.count == Self.length, text.hasPrefix(Self.prefix) else { return nil }
         self.text = String(text)

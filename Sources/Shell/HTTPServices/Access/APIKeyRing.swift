@@ -1,8 +1,8 @@
 import Crypto
 
-/// All API keys, in memory.
+/// All keys of the HTTP API, in memory.
 ///
-/// - The type is `@unchecked Sendable`, because it is used only on the shard's loop.
+/// - The class is `@unchecked Sendable`, because it is used only on the shard's loop.
 package final class APIKeyRing: @unchecked Sendable {
     private var keys: [String: APIKey] = [:]
 
@@ -20,8 +20,8 @@ package final class APIKeyRing: @unchecked Sendable {
     package func add(_ key: APIKey) { keys[key.name] = key }
     package func remove(_ name: String) { keys[name] = nil }
 
-    /// The stored key whose text equals this secret. The search takes the same time for similar and for different
-    /// texts, so that its duration reveals nothing.
+    /// Returns the stored key whose text equals this secret. The search takes the same time for all secrets, so that
+    /// its duration reveals nothing.
     func key(matching secret: APIKeySecret) -> APIKey? {
         let hash = secret.hash
         var found: APIKey?

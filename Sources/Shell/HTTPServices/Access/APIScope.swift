@@ -1,4 +1,4 @@
-/// The permissions of an API key. Every route names the scope that a key needs; new services add their own scopes.
+/// A permission of an API key. Each route names the scope that a key needs.
 package enum APIScope: String, Hashable, Sendable, CaseIterable {
     /// The key may report push tokens and removed accounts of apps.
     case tokensReport = "tokens.report"
@@ -10,15 +10,15 @@ package enum APIScope: String, Hashable, Sendable, CaseIterable {
     case pushes
     /// The key may report what happened to pushes on the device, and read push statistics.
     case lifecycle
-    /// The key may report what happened to pushes on the device, but read nothing. This scope is for keys inside apps,
-    /// where anybody can find them.
+    /// The key may report what happened to pushes on the device, but read nothing. Keys inside apps have this scope,
+    /// because anybody can find such a key.
     case lifecycleReport = "lifecycle.report"
     /// The key may read the daemon's metrics.
     case metrics
-    /// The key may use all routes. This scope includes all other scopes.
+    /// The key may use all routes, because this scope includes all other scopes.
     case admin
 
-    /// Reads names separated by commas; `nil` for an unknown name or an empty list.
+    /// Reads the names of scopes, separated by commas; `nil` for an unknown name or an empty list.
     package static func set(_ text: some StringProtocol) -> Set<APIScope>? {
         var scopes: Set<APIScope> = []
         for word in text.split(separator: ",", omittingEmptySubsequences: false) {
@@ -30,7 +30,7 @@ package enum APIScope: String, Hashable, Sendable, CaseIterable {
 }
 
 extension Set<APIScope> {
-    /// The names of the scopes, separated by commas, in the order of the cases. ``APIScope/set(_:)`` reads this form.
+    /// The names of the scopes, separated by commas, as ``APIScope/set(_:)`` reads them.
     package var names: String { APIScope.allCases.filter(contains).map(\.rawValue).joined(separator: ",") }
 
     func allows(_ scope: APIScope) -> Bool {

@@ -5,7 +5,7 @@ package import ProxyPolicy
 import Reactor
 package import Settings
 
-/// The addresses of an HTTP service, and the limits of its clients.
+/// The addresses of an HTTP service, and the limits for its clients.
 package struct ServiceAccess {
     /// The name of the service's settings: `api` or `admin`.
     let name: String
@@ -26,19 +26,18 @@ extension APISettings {
 }
 
 extension HTTPListener.Limits {
-    /// The limits of a listener that shares its loop with calls.
+    /// The limits of an HTTP listener that shares its loop with calls.
     static let ofServices = {
         var limits = HTTPListener.Limits()
         limits.connectionsPerSource = 64
-        // Between two requests on a connection, the loop handles calls. With one HTTP request per turn, a call waits
-        // for at most one request.
+        // The loop handles calls between two requests on a connection, so a call waits for at most one HTTP request.
         limits.requestsPerTurn = 1
         limits.turn = .connections
         return limits
     }()
 }
 
-/// The settings under `admin`: access over TCP to the operators' routes, which the control socket always offers.
+/// The settings under `admin`: TCP access to the operators' routes, which the control socket always offers.
 package struct AdminSettings: SettingsGroup, Equatable {
     package var listen: [Endpoint] = []
     package var certFile: String?
@@ -60,7 +59,7 @@ package struct AdminSettings: SettingsGroup, Equatable {
 
     package func complaints() -> [SettingComplaint] { SettingComplaint.ofPair(certFile, keyFile) }
 
-    /// The addresses of the admin API. The admin API has the same limits as the HTTP API `api`.
+    /// The addresses of the admin API, and the limits that it shares with the HTTP API.
     package func access(like api: ServiceAccess) -> ServiceAccess {
         ServiceAccess(
             name: "admin", listen: listen, certFile: certFile, keyFile: keyFile, limits: api.limits,
@@ -69,7 +68,7 @@ package struct AdminSettings: SettingsGroup, Equatable {
 }
 
 extension SettingComplaint {
-    /// A complaint if only one of certificate file and key file is set.
+    /// Returns a complaint if only one of certificate file and key file is set.
     package static func ofPair(_ certFile: String?, _ keyFile: String?) -> [SettingComplaint] {
         switch (certFile, keyFile) {
         case (_?, nil): [SettingComplaint("expected key-file as well", key: "cert-file")]

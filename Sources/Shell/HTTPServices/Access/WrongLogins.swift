@@ -6,12 +6,12 @@ import Reactor
 import Registration
 
 /// Limits how often passwords, keys and app tokens can be guessed over HTTP. Each wrong guess counts against the source
-/// address, and a wrong password against the user too.
+/// address, and a wrong password also counts against the user.
 ///
-/// - The type is `@unchecked Sendable`, because it is used only on the shard's loop.
+/// - The class is `@unchecked Sendable`, because it is used only on the shard's loop.
 package final class WrongLogins: @unchecked Sendable {
     private let loop: EventLoop
-    /// Counts wrong logins until ``count(with:)`` is called, after which the engine counts them.
+    /// The counts of wrong logins before ``count(with:)`` is called; the engine has the later counts.
     private var limit: LoginLimit
     private var door: ShardDoor?
 
@@ -24,11 +24,11 @@ package final class WrongLogins: @unchecked Sendable {
     package func count(with door: ShardDoor) { self.door = door }
 
     enum Verdict: Sendable {
-        /// The password is right; the case has the user.
+        /// The password is right, and belongs to this user.
         case right(AddressOfRecord)
         case wrong
-        /// No password was checked, because the source or the user had too many wrong passwords. The value is the time
-        /// for which the source must wait before its next attempt.
+        /// No password was checked, because the source or the user has sent too many wrong passwords. The source must
+        /// wait for this time before its next attempt.
         case refused(Duration)
         /// No source of users can say now who the user is.
         case unavailable
@@ -45,10 +45,11 @@ package final class WrongLogins: @unchecked Sendable {
         }
     }
 
-    /// Counts the wrong guesses of a source, and stops when the source has reached the limit. If `guesses` is empty,
-    /// the method only reports whether the source may try.
+    /// Counts the wrong guesses of a source, up to the limit of wrong guesses. If `guesses` is empty, the function only
+    /// reports whether the source may log in.
     ///
-    /// - Returns: how many of the guesses were checked, and how long the source must wait if some were not.
+    /// - Returns: the number of checked guesses, and the time that the source must wait if some guesses were not
+    ///   checked.
     func judge(_ guesses: [Bool] = [], from source: IPAddress) async -> (heard: Int, wait: Duration?) {
         guard let door else {
             let attempt = LoginLimit.Attempt(from: source, for: nil)

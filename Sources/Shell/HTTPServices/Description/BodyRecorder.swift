@@ -1,9 +1,9 @@
-/// A type of request and answer bodies. A body may add descriptions and limits to the schema that its members define.
+/// A type of request or answer bodies, which may add descriptions and limits to the schema of its members.
 package protocol DescribedBody: Decodable {
-    /// The name of the schema in the OpenAPI document, if the schema is shared. If the name is `nil`, the document
-    /// repeats the schema at each use.
+    /// The name of a shared schema in the OpenAPI document. If the name is `nil`, the document repeats the schema at
+    /// each use.
     static var schemaName: String? { get }
-    /// Descriptions and limits for members, by the members' names. A note may not change the type of its member.
+    /// The descriptions and limits of members, by the members' names. A note may not change the type of its member.
     static var notes: [String: JSONSchema] { get }
 }
 
@@ -15,13 +15,12 @@ extension DescribedBody {
 /// A type whose JSON is a single value instead of an object.
 package protocol DescribedValue: Decodable {
     static var schema: JSONSchema { get }
-    /// Makes an empty value, which the recorder returns when a member of this type is decoded.
+    /// Creates an empty value, which the recorder returns when a member of this type is decoded.
     init()
 }
 
 extension JSONSchema {
-    /// The schema of a type. The initializer decodes a value of the type, and records the name and type of each member
-    /// that is decoded.
+    /// Creates the schema of a type: decodes a value of the type, and records the name and type of each decoded member.
     init(of body: any Decodable.Type) {
         do { self = try BodyRecorder.read(body).schema } catch { preconditionFailure("\(body): \(error)") }
     }
@@ -53,7 +52,7 @@ private final class BodyRecorder: Decoder {
         case is String.Type: ("", .text)
         case is Bool.Type: (false, .flag)
         // Most numbers are counts, dates and cursors, which are not negative. Only time differences have 32 bits, and
-        // these may be negative.
+        // may be negative.
         case let number as any FixedWidthInteger.Type: (number.init(), number.bitWidth == 32 ? .number : .number(0...))
         case let list as any List.Type: (list.init(), .list(of: JSONSchema(of: list.element)))
         case let value as any DescribedValue.Type: (value.init(), value.schema)
@@ -73,7 +72,7 @@ private struct Members<Key: CodingKey>: KeyedDecodingContainerProtocol {
     let codingPath: [any CodingKey] = []
     let allKeys: [Key] = []
 
-    /// Records that a member is optional. A type calls this method only for optional members, before it decodes them.
+    /// Records that a member is optional, because a type calls `contains` only before it decodes an optional member.
     func contains(_ key: Key) -> Bool { recorder.optional.insert(key.stringValue).inserted }
     func decodeNil(forKey _: Key) -> Bool { false }
     func decode<Value: Decodable>(_ type: Value.Type, forKey key: Key) throws -> Value {

@@ -19,14 +19,14 @@ package struct JSONSchema: Hashable, Sendable {
     // MARK: Simple values
 
     package static let anything = JSONSchema([])
-    /// A schema that has only a description, for a note on a member.
+    /// Returns a schema that has only a description, for a note on a member.
     package static func words(_ text: String) -> JSONSchema { .anything.described(text) }
     package static let text = typed("string")
     package static let flag = typed("boolean")
     package static let guid = typed("string", [("format", "uuid")])
 
-    /// A text whose length is in this range. If `pattern` is given, the text must match this regular expression (ECMA
-    /// 262).
+    /// Returns the schema of a text with a length in this range. If `pattern` is given, the text must match this
+    /// regular expression (ECMA 262).
     package static func text(_ lengths: ClosedRange<Int>, pattern: String? = nil) -> JSONSchema {
         typed(
             "string",
@@ -56,10 +56,10 @@ package struct JSONSchema: Hashable, Sendable {
         typed("integer", [("minimum", .number(range.lowerBound))])
     }
 
-    /// A number that may have decimals.
+    /// The schema of a number that may have decimals.
     package static let decimal = typed("number")
 
-    /// A time in seconds since 1970.
+    /// The schema of a time in seconds since 1970.
     package static let date = number(0...)
 
     // MARK: Composed values
@@ -74,7 +74,8 @@ package struct JSONSchema: Hashable, Sendable {
         return JSONSchema(members, using: [element])
     }
 
-    /// An object with required and optional members. Members with unknown names are allowed and ignored.
+    /// Returns the schema of an object with required and optional members. Members with unknown names are allowed and
+    /// ignored.
     package static func object(
         _ required: KeyValuePairs<String, JSONSchema>, optional: KeyValuePairs<String, JSONSchema> = [:]
     ) -> JSONSchema {
@@ -88,7 +89,7 @@ package struct JSONSchema: Hashable, Sendable {
             using: members.map(\.1))
     }
 
-    /// An object whose members have any names. Each value matches the given schema.
+    /// Returns the schema of an object whose members have any names and values of the given schema.
     package static func map(of element: JSONSchema) -> JSONSchema {
         JSONSchema([("type", "object"), ("additionalProperties", element.value)], using: [element])
     }
@@ -105,8 +106,8 @@ package struct JSONSchema: Hashable, Sendable {
         noted(JSONSchema([("description", .string(text))]))
     }
 
-    /// A copy of this schema with the keywords of a note, which replace this schema's keywords of the same name. If the
-    /// note names a type, the type must be this schema's type.
+    /// Returns a copy of this schema with the keywords of a note, which replace the schema's keywords of the same name.
+    /// A note may not change the schema's type.
     func noted(_ note: JSONSchema?) -> JSONSchema {
         guard let note, case .object(let own) = value, case .object(let more) = note.value else { return self }
         precondition(note.value["type"].map { $0 == value["type"] } ?? true, "a note of another type: \(more)")
@@ -115,7 +116,7 @@ package struct JSONSchema: Hashable, Sendable {
         return copy
     }
 
-    /// A reference to a shared schema, which the document defines once under this name.
+    /// Returns a reference to a shared schema, which the document defines once under this name.
     package static func shared(_ name: String, _ schema: JSONSchema) -> JSONSchema {
         var reference = JSONSchema([("$ref", .string("#/components/schemas/\(name)"))], using: [schema])
         reference.shared[name] = schema.value

@@ -7,7 +7,7 @@ struct OpenAPIDocument {
     let title: String
     let routes: [ServiceRouter.Route]
 
-    /// The document as JSON. Routes without a description are not included.
+    /// The OpenAPI document as JSON, without routes that have no description.
     var value: JSONValue {
         let described = routes.filter { $0.description?.isLeftOut == false }
         return [
@@ -108,7 +108,7 @@ struct OpenAPIDocument {
         var members: [(String, JSONValue)] = [("description", .string(text))]
         if challenge { members.append(("headers", ["WWW-Authenticate": ["schema": JSONSchema.text.value]])) }
         var content: [(String, JSONValue)] = [("application/problem+json", ["schema": JSONSchema.problem.value])]
-        // The server refuses some requests before their route is known, with answers in plain text.
+        // Before the route of a request is known, the HTTP server answers some requests with an error in plain text.
         if plain { content.append(("text/plain", ["schema": JSONSchema.text.value])) }
         members.append(("content", .members(content)))
         return .members(members)
@@ -141,7 +141,7 @@ struct OpenAPIDocument {
 
     private func security(of route: ServiceRouter.Route) -> JSONValue {
         guard let scope = route.scope else { return [] }
-        // OpenAPI 3.1 allows a scope to be listed here as a role, also without OAuth.
+        // OpenAPI 3.1 allows a scope in this list as a role, even without OAuth.
         let key: JSONValue = ["key": [.string(scope.rawValue)]]
         return !route.takesPassword ? [key] : [key, ["userPassword": []]]
     }
@@ -160,8 +160,8 @@ struct OpenAPIDocument {
 }
 
 extension ServiceRouter.Route {
-    /// The route's pattern as an OpenAPI path template. No OpenAPI parameter can contain slashes, so `{*}` is described
-    /// as one segment.
+    /// The route's pattern as an OpenAPI path template. An OpenAPI parameter cannot contain slashes, so the template
+    /// describes `{*}` as one segment.
     var template: String {
         var names = (description?.parameters ?? []).filter { $0.place == .path }.map(\.name)[...]
         return pattern.split(separator: "/", omittingEmptySubsequences: false).map { part in
@@ -171,8 +171,7 @@ extension ServiceRouter.Route {
 }
 
 extension ServiceRouter {
-    /// Adds the route `/openapi.json`. The document of this route describes the route itself and all routes that were
-    /// added before.
+    /// Adds the route `/openapi.json`, whose document describes this route and all routes that were added before.
     mutating func addDocument(title: String) {
         let description = RouteDescription("getDescription", "This document")
             .answer(200, "An OpenAPI 3.1 document", .object(["openapi": .text, "paths": .map(of: .anything)]))

@@ -1,8 +1,7 @@
-/// The description of a route for authors of clients. Each route gets a description when it is registered, and
-/// `/openapi.json` shows the description as an operation.
+/// The description of a route for authors of clients, which `/openapi.json` shows as an operation.
 ///
-/// Answers that all routes share are not repeated here: 400 for malformed requests, and 401 and 403 for routes with a
-/// scope.
+/// A description does not repeat the answers that many routes share: 400 for malformed requests, and 401 and 403 for
+/// routes with a scope.
 package struct RouteDescription: Sendable {
     package struct Parameter: Sendable {
         enum Place: String, Sendable {
@@ -28,8 +27,8 @@ package struct RouteDescription: Sendable {
         let bodies: [Body]
     }
 
-    /// The operation's name in generated clients, such as `listDeadTokens`. Routes with the same meaning have the same
-    /// name. If a name occurs again, the document appends a number to it.
+    /// The name of the operation in generated clients, such as `listDeadTokens`. If several routes have the same name,
+    /// the document appends numbers to it.
     let operation: String
     package let summary: String
     private(set) var detail: String?
@@ -38,8 +37,7 @@ package struct RouteDescription: Sendable {
     private(set) var isBodyRequired = true
     private(set) var answers: [Answer] = []
 
-    /// The description of routes that only refuse the requests to a path. `/openapi.json` does not include these
-    /// routes.
+    /// The description of routes that only refuse requests to a path, and that `/openapi.json` leaves out.
     static let leftOut = RouteDescription("", "")
 
     var isLeftOut: Bool { operation.isEmpty }
@@ -67,7 +65,7 @@ package struct RouteDescription: Sendable {
         adding(Parameter(name: name, place: .header, text: text, schema: schema, isRequired: false))
     }
 
-    /// Adds a request body. To offer several media types, call this method once for each.
+    /// Adds a request body; each further call adds a body of another media type.
     package func body(
         _ schema: JSONSchema, type: String = "application/json", isRequired: Bool = true
     ) -> RouteDescription {
@@ -87,7 +85,7 @@ package struct RouteDescription: Sendable {
 
     // MARK: Answers
 
-    /// Adds an answer with a body. To offer several media types with one status, call this method once for each.
+    /// Adds an answer with a body; each further call with the same status adds a body of another media type.
     package func answer(
         _ status: Int = 200, _ text: String, _ schema: JSONSchema, type: String = "application/json"
     ) -> RouteDescription {
@@ -112,8 +110,8 @@ package struct RouteDescription: Sendable {
     /// Adds the answer 200 with an empty object, which reports success.
     package func done(_ text: String) -> RouteDescription { answer(200, text, .object([:])) }
 
-    /// Adds an answer with problem details: a problem that only this route has, or the meaning of a common status for
-    /// this route.
+    /// Adds an answer with problem details, which has a status that only this route uses or a special meaning of a
+    /// common status.
     package func problem(_ status: Int, _ text: String) -> RouteDescription {
         answer(status, text, .problem, type: "application/problem+json")
     }

@@ -5,8 +5,8 @@ package import ProxyRuntime
 package import Timekeeping
 
 extension StoredMobileApp {
-    /// The app in the form that apps in the settings have, with which requests are checked. Returns `nil` if the name
-    /// cannot be part of a path or a log line, or another value is missing or malformed.
+    /// The settings of the stored app, against which its requests are checked; `nil` if a stored value is missing or
+    /// malformed.
     var settings: MobileAppSettings? {
         guard APIKey.isName(name), let id = RequestID(id), !organisation.isEmpty, tokenHash.count == 32,
             let user = UserTemplate(user), let environment = AppleEnvironment(rawValue: appleProvider)
@@ -23,7 +23,7 @@ extension StoredMobileApp {
     }
 }
 
-/// An operator's request to add an app. The request contains the hash of the ApiToken, never the token.
+/// An operator's request to add a mobile app, with the hash of the ApiToken instead of the token.
 package struct AppRequest: Codable, Sendable, DescribedBody {
     package static let notes: [String: JSONSchema] = [
         "name": .name, "id": .guid.described("The MobileAppId of requests."),
@@ -53,9 +53,9 @@ package struct AppRequest: Codable, Sendable, DescribedBody {
     /// Makes a new MobileAppId.
     package static func newID() -> String { RequestID.make().text }
 
-    /// The app to store, if all values are well-formed.
+    /// Returns the mobile app to store.
     ///
-    /// - Throws: a sentence that tells the caller what is wrong.
+    /// - Throws: a sentence that tells the caller which value is malformed.
     package func app(at date: UnixTime) throws(StartError) -> StoredMobileApp {
         guard user.map({ UserTemplate($0) != nil }) ?? true else {
             throw StartError("user must be an address that contains {{user}} once")
@@ -86,7 +86,7 @@ package struct AppRequest: Codable, Sendable, DescribedBody {
 package struct AppToken {
     package let text: String
 
-    /// Creates a new token. The command shows the token once, and the daemon never stores the token's text.
+    /// Creates a new ApiToken. The command shows the token's text once, and the daemon never stores it.
     package static func make() throws(StartError) -> AppToken {
         do throws(CryptoError) {
             return AppToken(text: String(decoding: Base64.url.encode(try RandomBytes.make(32)), as: UTF8.self))
@@ -98,7 +98,7 @@ package struct AppToken {
     package var hash: [UInt8] { HashAlgorithm.sha256.digest(of: Array(text.utf8)) }
 }
 
-/// A mobile app in the form in which lists show it.
+/// A mobile app with the values that lists of apps show.
 package struct AppReport: Codable, Sendable, DescribedBody {
     package static let schemaName: String? = "App"
     package static let notes: [String: JSONSchema] = [
@@ -113,7 +113,7 @@ package struct AppReport: Codable, Sendable, DescribedBody {
     package var apnsParam: String?
     package var fcmParam: String?
     package var isFixed: Bool
-    /// The time of creation in Unix seconds; `nil` for an app of the settings.
+    /// The time at which the app was added, in Unix seconds; `nil` for an app in the settings.
     package var createdAt: Int64?
 
     init(_ name: String, _ settings: MobileAppSettings, createdAt: UnixTime?) {
@@ -128,7 +128,7 @@ package struct AppReport: Codable, Sendable, DescribedBody {
         self.createdAt = createdAt?.seconds
     }
 
-    /// Whether the text is the app's name or its id.
+    /// Whether the text is the app's name or id.
     package func isNamed(_ text: String) -> Bool {
         text == name || (!id.isEmpty && text.lowercased() == id.lowercased())
     }

@@ -4,14 +4,14 @@ import ProxyRuntime
 /// A callback URL in the only accepted form: ASCII, http or https, no user name, and a host that is a name or a
 /// complete address.
 ///
-/// The URL of a webhook is built from the parsed parts, so that all programs read this URL in the same way.
+/// The daemon builds the URL of a webhook from the parsed parts, so that all programs read the URL in the same way.
 struct CallbackURL: Hashable {
     let isSecure: Bool
-    /// The host's name in lower case, or the address without brackets.
+    /// The host's name in lower case, or the host's address without brackets.
     let host: String
     let port: UInt16
     private let hasPort: Bool
-    /// The path and query, beginning with a slash.
+    /// The path and query, which begin with a slash.
     private let target: String
 
     private static let limit = 2048
@@ -87,17 +87,16 @@ struct CallbackURL: Hashable {
 /// Decides to which addresses webhooks may be sent.
 struct CallbackGuard: Sendable {
     let allowsPlain: Bool
-    /// Private addresses that the operator allows.
+    /// The private addresses that the operator allows.
     let allowed: [AddressBlock]
 
-    /// The address to which a webhook may be sent.
+    /// Chooses the address to which a webhook is sent.
     ///
     /// - Parameters:
-    ///   - addresses: all addresses of the URL's host. If one of the addresses is not allowed, the whole host is
-    ///     refused.
+    ///   - addresses: all addresses of the URL's host. If one address is not allowed, the whole host is refused.
     ///   - port: the port of the URL.
     ///   - own: the daemon's own listeners.
-    /// - Returns: the address to connect to; `nil` if the host has no address or is refused.
+    /// - Returns: the address for the connection; `nil` if the host has no address or is refused.
     func address(among addresses: [IPAddress], port: UInt16, own: [Endpoint]) -> IPAddress? {
         guard addresses.allSatisfy({ isAllowed($0) && !isOwn($0, port, own) }) else { return nil }
         return addresses.first

@@ -1,6 +1,7 @@
 import Persistence
 
-/// The device registration API for authors of clients. The API token in the body is used instead of a key.
+/// The operations of the device registration API, described for authors of clients. A request for device registration
+/// has an API token in its body instead of a key.
 extension RouteDescription {
     static let registration = RouteDescription("registerDevice", "Register a device of a user")
         .organisation().tracked().body(.deviceRegistration)

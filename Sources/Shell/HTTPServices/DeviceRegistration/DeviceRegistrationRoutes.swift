@@ -11,8 +11,8 @@ import Telemetry
 
 /// The device registration API of Dynamics 365 Customer Insights: accepts requests, and reports their outcomes.
 ///
-/// A request with a wrong API token gets the same answer as any other request, but nothing is stored or sent. Callers
-/// without a token cannot find out apps and tokens, fill the disk, or make the daemon call a URL.
+/// A request with a wrong API token gets the usual answer, but the daemon stores and sends nothing for it. A caller
+/// without a token can therefore not find out apps and tokens, fill the disk, or make the daemon call a URL.
 final class DeviceRegistrationRoutes: Sendable {
     private let queue: DeviceRequestQueue
     private let store: any ProxyStore
@@ -61,7 +61,7 @@ final class DeviceRegistrationRoutes: Sendable {
         }
     }
 
-    /// Adds a route without a scope, because the API token in the body is used instead of a key.
+    /// Adds a route without a scope, because the API token in the body replaces a key.
     private func add(
         _ path: String, to router: inout ServiceRouter, _ description: RouteDescription, isChange: Bool = true,
         _ handler: @escaping ServiceRouter.Handler
@@ -72,8 +72,8 @@ final class DeviceRegistrationRoutes: Sendable {
 
     // MARK: API tokens
 
-    /// Checks the credentials of each app once, so that a batch of a hundred entries does not count as a hundred
-    /// guesses. If the source has sent too many wrong tokens, this throws and nothing in the request is carried out.
+    /// Checks each pair of app and API token once, so that a batch of a hundred equal entries counts as one guess. If
+    /// the source has sent too many wrong tokens, the function throws, and nothing in the request is carried out.
     ///
     /// The audit line names the users, and the apps whose token was right.
     private func judge(
@@ -163,7 +163,7 @@ final class DeviceRegistrationRoutes: Sendable {
     // MARK: Outcomes
 
     private func tell(_ body: StatusBody, to call: ServiceCall) async throws(ServiceProblem) {
-        // A caller with a wrong token gets the answer for unknown requests.
+        // A caller with a wrong token gets the same answer as for unknown requests.
         guard try await !judge([body.credentials], of: call).isEmpty else {
             return call.answer(body.requests.map { _ in DeviceOutcome.pending })
         }
@@ -192,7 +192,7 @@ extension DeviceOutcome: Encodable {
 }
 
 extension SignatureEncoding {
-    /// HMAC-SHA256 of the URL, for the header of the webhook.
+    /// Returns the HMAC-SHA256 of the URL, for a header field of the webhook.
     func signature(of url: String, key: String) throws(CryptoError) -> String {
         var key = try HMACKey(Array(key.utf8).span)
         let code = key.code(for: Array(url.utf8))

@@ -8,7 +8,7 @@ import Registration
 import Resolver
 import Telemetry
 
-/// The device registration API with all its parts.
+/// The device registration API: its routes, the queue of accepted requests, and the sender of webhooks.
 final class DeviceRegistrationService {
     private let routes: DeviceRegistrationRoutes
     let queue: DeviceRequestQueue
@@ -21,11 +21,11 @@ final class DeviceRegistrationService {
     ///   - settings: the settings of the API.
     ///   - apps: the apps whose servers may send requests.
     ///   - loop: the shard's loop.
-    ///   - directory: the functions of the engine for users' devices.
-    ///   - store: keeps requests and outcomes.
+    ///   - directory: the engine's functions for users' devices.
+    ///   - store: the store of requests and outcomes.
     ///   - wrongLogins: counts wrong API tokens.
-    ///   - log: receives failures.
-    ///   - ownEndpoints: the daemon's own listeners; webhooks are never sent there.
+    ///   - log: receives messages about failures.
+    ///   - ownEndpoints: the daemon's own listeners, to which webhooks are never sent.
     ///   - resolve: resolves the host names of webhook receivers.
     /// - Throws: if a timer cannot be created.
     init(
@@ -60,12 +60,12 @@ final class DeviceRegistrationService {
 
     func close() { webhooks.close() }
 
-    /// Reads the certificate authorities of webhooks again.
+    /// Reads the certificate authorities of webhook receivers again.
     func reloadCertificates() { webhooks.readAuthority() }
 }
 
 extension DeviceDirectory {
-    /// Creates the functions, which ask the engine through its door.
+    /// Creates functions that ask the engine through its door.
     init(_ door: ShardDoor) {
         self.init(
             report: { device, aor in

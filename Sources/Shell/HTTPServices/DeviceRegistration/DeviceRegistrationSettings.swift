@@ -10,7 +10,7 @@ package enum SignatureEncoding: String, Hashable, Sendable, CaseIterable {
     case hex
 }
 
-/// Settings that all apps with device registration share.
+/// The settings that all apps with device registration share.
 package struct DeviceRegistrationSettings: SettingsGroup, Equatable {
     package var historyAge: Duration = .seconds(7 * 86_400)
     package var signature = SignatureEncoding.base64

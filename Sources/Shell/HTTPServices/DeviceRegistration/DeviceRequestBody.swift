@@ -4,8 +4,8 @@ import HTTPServer
 import JSON
 import Persistence
 
-/// The app that a request names in its body, and the API token. Requests for device registration have no key in a
-/// header.
+/// The id of an app and its API token, which the body of a device registration request has instead of a key in a header
+/// field.
 struct AppCredentials: Hashable {
     let app: RequestID
     let apiToken: String
@@ -41,7 +41,7 @@ struct RegistrationBody {
 struct CleanupBody {
     let credentials: AppCredentials
     let user: String
-    /// The token of the device that is removed; `nil` if all devices of the user are removed.
+    /// The token of the device to remove; `nil` to remove all devices of the user.
     let token: String?
 
     init(_ body: JSONValue) throws(ServiceProblem) {
@@ -83,7 +83,7 @@ extension JSONValue {
         }
     }
 
-    /// The items of a batch, from 1 to 100.
+    /// Returns the items of a batch, which has 1 to 100 items.
     func items() throws(ServiceProblem) -> [JSONValue] {
         guard let items = array, (1...Self.batchLimit).contains(items.count) else {
             throw ServiceProblem(400, "expected an array of 1 to \(Self.batchLimit) objects")
@@ -98,7 +98,7 @@ extension JSONValue {
         return text
     }
 
-    /// The text of a member. Returns `nil` if the member is missing, null or empty, because clients use all three for
+    /// Returns the text of a member; `nil` if the member is missing, null or empty, because clients use all three for
     /// "none".
     fileprivate func optionalText(_ key: String) throws(ServiceProblem) -> String? {
         guard case .object = self else { throw ServiceProblem(400, "expected an object") }
@@ -110,11 +110,11 @@ extension JSONValue {
     }
 }
 
-/// The options of a registration that its header fields contain.
+/// The options of a registration, which are in the header fields of its request.
 struct RegistrationFields {
     let isTracked: Bool
     let callbackURL: String?
-    /// Header fields that are added to the webhook, as a JSON object; empty if there are none.
+    /// The header fields that the daemon adds to the webhook request, as a JSON object; empty if there are none.
     let callbackFields: String
 
     init(_ request: HTTPRequest) throws(ServiceProblem) {
@@ -126,8 +126,8 @@ struct RegistrationFields {
         }
     }
 
-    /// The value of the header field with one of two prefixes. Microsoft's documentation has both prefixes; the first
-    /// one has priority.
+    /// Returns the value of the header field with one of two prefixes. Microsoft's documentation has both prefixes, and
+    /// the first prefix has priority.
     private static func field(_ request: HTTPRequest, _ name: String) -> String? {
         for prefix in ["x-ms-", "x-ms-status-"] {
             if let value = request.field(prefix + name), !value.isEmpty { return value }
@@ -136,19 +136,19 @@ struct RegistrationFields {
     }
 }
 
-/// The header fields that the sender of a registration wants in the webhook.
+/// The header fields that the sender of a registration wants in the webhook request.
 struct WebhookFields {
     let headers: [HTTPField]
 
     private static let limit = 32
-    /// The fields that clients may not set, because they determine the length or the target of an HTTP request.
+    /// The header fields that clients may not set, because they determine the length or the target of an HTTP request.
     private static let reserved: Set<String> = [
         "host", "content-length", "transfer-encoding", "connection", "keep-alive", "proxy-connection",
         "proxy-authenticate", "proxy-authorization", "te", "trailer", "upgrade", "http2-settings", "expect",
     ]
 
-    /// Reads the fields, except reserved ones, from a JSON object of texts. The result is `nil` if the text is
-    /// malformed, or a member cannot be a header field.
+    /// Reads the header fields, except reserved ones, from a JSON object of texts; `nil` if the text is malformed, or a
+    /// member cannot be a header field.
     init?(_ text: String) {
         guard !text.isEmpty else {
             headers = []
@@ -165,7 +165,7 @@ struct WebhookFields {
         self.headers = headers
     }
 
-    /// Whether the name is a token of RFC 9110 section 5.6.2.
+    /// Whether the name is a token as RFC 9110 section 5.6.2 defines it.
     private static func isName(_ name: String) -> Bool {
         !name.isEmpty
             && name.utf8.allSatisfy { byte in

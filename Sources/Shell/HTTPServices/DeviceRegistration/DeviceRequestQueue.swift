@@ -9,33 +9,32 @@ import Registration
 import Telemetry
 import Timekeeping
 
-/// The functions of the engine that registrations and clean-ups use.
+/// The engine's functions that registrations and clean-ups of devices use.
 struct DeviceDirectory {
-    /// Adds a device to a user. The function returns when the device is persisted or refused.
+    /// Adds a device to a user, and returns when the device is persisted or refused.
     let report: (ReportedDevice, AddressOfRecord) async -> ReportResult
-    /// Removes devices of a user. The function returns when the removal is persisted or refused.
+    /// Removes devices of a user, and returns when the removal is persisted or refused.
     let withdraw: (DeviceSelection, AddressOfRecord) async -> ReportResult
     /// Whether the token's provider would accept a push to the token.
     let canBePushed: (PushToken) async -> Bool
-    /// The tokens of all devices of a user, from SIP and from reports.
+    /// Returns the tokens of all devices of a user, from SIP registrations and from reports over HTTP.
     let tokens: (AddressOfRecord) async -> [PushToken]
 }
 
-/// Carries out registrations and clean-ups.
+/// Carries out registrations and clean-ups of devices.
 ///
-/// Requests for one user are carried out one after the other in the order of their arrival, even if they come from
-/// different apps. If two apps removed one device at the same moment, each removal could keep the device for the other
-/// app.
+/// Requests for one user are carried out one after the other in the order of their arrival, even from different apps.
+/// If two apps removed the same device at the same moment, each removal could keep the device for the other app.
 ///
-/// A request is accepted when it is persisted, and finished when its outcome is persisted. After a restart, the queue
-/// repeats requests that were accepted but not finished.
+/// A device request is accepted when it is persisted, and finished when its outcome is persisted. After a restart, the
+/// queue repeats requests that were accepted but not finished.
 ///
-/// - The type is `@unchecked Sendable`, because it is used only on the shard's loop.
+/// - The class is `@unchecked Sendable`, because it is used only on the shard's loop.
 final class DeviceRequestQueue: @unchecked Sendable {
-    /// Identifies a line: a queue of requests that are processed one after the other.
+    /// Identifies a line of requests that are carried out one after the other.
     private enum Line: Hashable {
         case user(AddressOfRecord)
-        /// The line for a user who cannot exist here, or for a user of a removed app. The requests in this line fail.
+        /// The line for a user who cannot exist here, or for a user of a removed app. All requests in this line fail.
         case nobody(app: String, user: String)
     }
 
@@ -52,7 +51,7 @@ final class DeviceRequestQueue: @unchecked Sendable {
     private let age: Duration
     private let log: Log
 
-    /// The requests of each line, in the order of their arrival. The first request is in progress, or the line waits in
+    /// The requests of each line, in the order of their arrival. The first request is in progress, or its line waits in
     /// `ready` or `postponed`.
     private var lines: [Line: [Work]] = [:]
     private var ready = Queue<Line>()
@@ -91,13 +90,13 @@ final class DeviceRequestQueue: @unchecked Sendable {
 
     // MARK: New requests
 
-    /// Resumes requests that were accepted before the last stop and are not finished.
+    /// Resumes the requests that were accepted before the last stop and are not finished.
     func resume(_ requests: [DeviceRequest]) {
         for request in requests { enqueue(request) }
         loop.post { self.startWaiting() }
     }
 
-    /// Accepts requests. `done` is called once, on the loop, and is told whether the requests were persisted.
+    /// Accepts requests, and calls `done` once on the loop, with true if the requests were persisted.
     func accept(
         _ requests: [DeviceRequest], _ done: @escaping @Sendable (Bool) -> Void
     ) throws(ServiceProblem) {
@@ -175,8 +174,7 @@ final class DeviceRequestQueue: @unchecked Sendable {
     }
 
     /// Postpones a line whose first request the store or the engine cannot serve now. After too many attempts, the
-    /// request ends with the given failure. If no failure is given, the request stays unfinished and is resumed at the
-    /// next start.
+    /// request ends with the given failure, or without a failure stays unfinished until the next start.
     private func postpone(_ request: DeviceRequest, _ line: Line, orEndWith failure: DeviceFailure?) {
         lines[line]?[0].tries += 1
         guard lines[line]?.first?.tries ?? 0 < Self.tryLimit else {
@@ -205,7 +203,7 @@ final class DeviceRequestQueue: @unchecked Sendable {
         lookUp(request, line, token: nil) { await self.lookedUp(request, line, token, aor, registered: $0) }
     }
 
-    /// Reads the tokens that the app registered for the user. If `token` is set, only this token is looked up.
+    /// Reads the tokens that the app registered for the user; if `token` is set, only this token.
     private func lookUp(
         _ request: DeviceRequest, _ line: Line, token: String?, _ found: @escaping @Sendable ([String]) async -> Void
     ) {
@@ -221,8 +219,8 @@ final class DeviceRequestQueue: @unchecked Sendable {
     private func lookedUp(
         _ request: DeviceRequest, _ line: Line, _ token: PushToken, _ aor: AddressOfRecord, registered: [String]
     ) async {
-        // A token is a duplicate only if this app registered it and the engine still has it. If only the engine knows
-        // the token, from SIP or a report, the app becomes one of the token's owners.
+        // A token is a duplicate only if this app registered it and the engine still has it. If only the engine has the
+        // token, from SIP or a report, the app becomes one of the token's owners.
         if registered.contains(request.token), await directory.tokens(aor).contains(where: { $0.covers(token) }) {
             return finish(request, line, .failed(.duplicateExists))
         }
@@ -236,8 +234,8 @@ final class DeviceRequestQueue: @unchecked Sendable {
     ) async {
         switch result {
         case .done:
-            // Only this code removes the app's rows for tokens that the engine has dropped, usually because the phone's
-            // app was removed.
+            // Only this code removes the app's rows for tokens that the engine no longer has, usually because the app
+            // was removed from the phone.
             let known = await directory.tokens(aor)
             let lost = registered.filter { token in
                 token != request.token && !known.contains { $0.isNamed(ByteString(token)) }
@@ -257,8 +255,8 @@ final class DeviceRequestQueue: @unchecked Sendable {
 
     // MARK: Cleanups
 
-    /// Removes devices of the user that this app registered. A device that several apps registered stays until the last
-    /// of these apps removes it.
+    /// Removes the devices that this app registered for the user. A device that several apps registered stays until the
+    /// last of these apps removes it.
     private func cleanUp(_ request: DeviceRequest, _ line: Line, _ aor: AddressOfRecord) {
         lookUp(request, line, token: request.token.isEmpty ? nil : request.token) { tokens in
             await self.withdraw(tokens, request, line, aor)
@@ -280,9 +278,8 @@ final class DeviceRequestQueue: @unchecked Sendable {
         finish(request, line, .success, besides: [.forgetMobileDevices(request)])
     }
 
-    /// Whether another existing app registered a device for that user. The search for owners treats upper and lower
-    /// case in tokens as equal. Google's tokens are case-sensitive, but two tokens that differ only in case do not
-    /// occur.
+    /// Whether another existing app registered a device for that user. The search for owners ignores upper and lower
+    /// case: Google's tokens are case-sensitive, but two tokens that differ only in case do not occur.
     private func isOther(_ owner: MobileOwner, than app: String, for aor: AddressOfRecord) -> Bool {
         owner.app != app && apps[owner.app]?.address(of: owner.user) == aor
     }

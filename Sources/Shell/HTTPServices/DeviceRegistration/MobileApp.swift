@@ -9,7 +9,7 @@ struct MobileApp: Sendable {
     /// The MobileAppId in lower case.
     let id: String
     private let settings: MobileAppSettings
-    /// The daemon's domains in lower case. A UserId without a domain belongs to the first of these domains.
+    /// The daemon's domains in lower case. A UserId without a domain belongs to the first domain.
     private let domains: [String]
 
     init?(_ settings: MobileAppSettings, domains: [String]) {
@@ -53,13 +53,13 @@ struct MobileApp: Sendable {
 
 /// All apps whose servers may register devices, from the settings and from the store.
 ///
-/// - The type is `@unchecked Sendable`, because it is used only on the shard's loop.
+/// - The class is `@unchecked Sendable`, because it is used only on the shard's loop.
 package final class MobileApps: @unchecked Sendable {
     private let domains: [String]
-    /// The apps of the settings by their names. The apps of the settings have priority over the apps of the store.
+    /// The apps in the settings by their names, which have priority over apps in the store.
     private let fixed: [String: MobileAppSettings]
     private var stored: [String: StoredMobileApp] = [:]
-    /// All apps by their identifiers.
+    /// All apps by their ids, from the settings and the store.
     private var apps: [String: MobileApp] = [:]
 
     static let limit = 1000
@@ -78,8 +78,8 @@ package final class MobileApps: @unchecked Sendable {
 
     subscript(id: String) -> MobileApp? { apps[id] }
 
-    /// The app with this id and organisation, if the token is right. The result does not distinguish a wrong id from a
-    /// wrong token, so that callers cannot find out which apps exist.
+    /// Returns the app with this id and organisation, if the token is right. A wrong id and a wrong token have the same
+    /// result, so that callers cannot find out which apps exist.
     func app(_ id: RequestID, of organisation: String, showing apiToken: String) -> MobileApp? {
         let hash = HashAlgorithm.sha256.digest(of: Array(apiToken.utf8))
         guard let app = apps[id.text], app.isOf(organisation), app.knows(hash) else { return nil }
@@ -88,7 +88,7 @@ package final class MobileApps: @unchecked Sendable {
 
     // MARK: Apps of the store
 
-    /// All apps in the form of lists, sorted by name.
+    /// The reports about all apps for lists of apps, sorted by name.
     package var reports: [AppReport] {
         let all =
             fixed.map { AppReport($0.key, $0.value, createdAt: nil) }
@@ -96,7 +96,7 @@ package final class MobileApps: @unchecked Sendable {
         return all.sorted { $0.name < $1.name }
     }
 
-    /// Why an app cannot be added; `nil` if it can be added.
+    /// The reason why an app cannot be added; `nil` if it can be added.
     package func conflict(with app: StoredMobileApp) -> String? {
         if let conflict = Self.conflict(of: app, with: fixed) { return conflict }
         if stored[app.name] != nil { return "an app named \(app.name) exists already" }
@@ -106,16 +106,16 @@ package final class MobileApps: @unchecked Sendable {
         return stored.count < Self.limit ? nil : "the limit of \(Self.limit) apps is reached"
     }
 
-    /// Why an app of the store conflicts with the apps of the settings; `nil` if there is no conflict.
+    /// The reason why a stored app conflicts with the apps in the settings; `nil` if there is no conflict.
     package static func conflict(of app: StoredMobileApp, with fixed: [String: MobileAppSettings]) -> String? {
         if fixed[app.name] != nil { return "the settings define an app named \(app.name)" }
         return fixed.values.contains { $0.id == app.id } ? "the settings define an app with this id" : nil
     }
 
-    /// Adds an app of the store, unless it is malformed.
+    /// Adds a stored app, unless the stored values are malformed.
     package func add(_ app: StoredMobileApp) {
         guard let settings = app.settings else { return }
-        // An app of this name may exist already, if two requests to add it arrived at the same time.
+        // An app of this name may exist already, if two requests to add the app arrived at the same time.
         remove(app.name)
         stored[app.name] = app
         use(settings)

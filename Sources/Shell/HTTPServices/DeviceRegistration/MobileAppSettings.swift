@@ -3,7 +3,7 @@ import Crypto
 import Persistence
 package import Settings
 
-/// Apple's service for an app's tokens, by its `pn-provider`.
+/// Apple's push service for an app's tokens, named by its `pn-provider`.
 package enum AppleEnvironment: String, Hashable, Sendable, CaseIterable {
     case production = "apns"
     case development = "apns.dev"
@@ -14,7 +14,7 @@ package struct MobileAppSettings: SettingsGroup, Hashable {
     /// The MobileAppId: a GUID in lower case.
     package var id: String?
     package var organisation: String?
-    /// The SHA-256 hash of each API token, with 32 bytes.
+    /// The SHA-256 hash of each API token, 32 bytes.
     package var tokenHashes: [[UInt8]] = []
     package var user = UserTemplate.plain
     package var appleEnvironment = AppleEnvironment.production
@@ -65,8 +65,8 @@ package struct MobileAppSettings: SettingsGroup, Hashable {
         $0
     }
 
-    /// The type of the setting for a token's hash. An error does not quote a malformed value, because the value may be
-    /// the token itself.
+    /// The type of the setting with a token's hash. An error about a malformed value does not quote it, because the
+    /// value may be the token itself.
     private static let hashType = SettingType<[UInt8]>(name: "SHA-256") { node throws(SettingMismatch) in
         guard let text = node.text, let hash = Hex.decode(Array(text.utf8)), hash.count == 32 else {
             throw SettingMismatch("expected 64 hexadecimal digits", at: node.position)
@@ -105,7 +105,8 @@ package struct UserTemplate: Hashable, Sendable, CustomStringConvertible {
         return nil
     }
 
-    /// The address for a UserId; `nil` if the UserId contains characters that have a special meaning in a SIP URI.
+    /// Returns the address for a UserId; `nil` if the UserId contains characters that have a special meaning in a SIP
+    /// URI.
     package func text(for user: String) -> String? {
         guard !user.isEmpty, user.utf8.count <= DeviceRequest.userLimit, user.utf8.allSatisfy(\.isPlainInAddress) else {
             return nil

@@ -12,12 +12,12 @@ import SIPGrammar
 import Settings
 import Telemetry
 
-/// Posts outcomes to callback URLs. Each webhook is sent at most once, without retries.
+/// Posts the outcomes of device requests to callback URLs. Each webhook is sent at most once, without retries.
 ///
-/// The sender resolves the host name itself, and connects to the address that it checked. The sender follows no
+/// The sender resolves the host name of a webhook itself, connects to the address that it checked, and follows no
 /// redirects.
 ///
-/// - The type is `@unchecked Sendable`, because it is used only on the shard's loop.
+/// - The class is `@unchecked Sendable`, because it is used only on the shard's loop.
 final class WebhookSender: @unchecked Sendable {
     /// A function that resolves a host name to all of its addresses, and calls back once, on the loop.
     typealias Resolve = (String, @escaping @Sendable ([IPAddress]) -> Void) -> Void
@@ -31,7 +31,7 @@ final class WebhookSender: @unchecked Sendable {
     private let http: HTTPSession
     private let rules: CallbackGuard
     private let authorityFile: String?
-    /// The contents of `authorityFile` when this file was last usable.
+    /// The contents of `authorityFile` when the file could last be used.
     private var authority: PEM?
     private let ownEndpoints: () -> [Endpoint]
     private let resolve: Resolve
@@ -47,11 +47,11 @@ final class WebhookSender: @unchecked Sendable {
     private static let answerLimit = 64 << 10
 
     /// - Parameters:
-    ///   - settings: the allowed destinations of webhooks.
-    ///   - timeout: the time limit from the connection to the end of the answer.
+    ///   - settings: the destinations to which webhooks may be sent.
+    ///   - timeout: the maximum time from the connection to the end of the answer.
     ///   - loop: the shard's loop.
-    ///   - log: receives lost webhooks.
-    ///   - ownEndpoints: the daemon's own listeners.
+    ///   - log: receives messages about lost webhooks.
+    ///   - ownEndpoints: the daemon's own listeners, to which webhooks are never sent.
     ///   - resolve: resolves the host names of receivers.
     init(
         settings: DeviceRegistrationSettings, timeout: Duration = .seconds(10), loop: EventLoop, log: Log,
@@ -70,8 +70,8 @@ final class WebhookSender: @unchecked Sendable {
         http = HTTPSession(on: loop, limits: limits, over: [HTTP1Transport.self])
     }
 
-    /// Reads the file with certificate authorities again. If the file cannot be used, the authorities that were read
-    /// before stay in use.
+    /// Reads the file with certificate authorities again. If the file cannot be used, the earlier authorities stay in
+    /// use.
     func readAuthority() {
         guard let file = authorityFile else { return }
         do {
@@ -149,16 +149,17 @@ final class WebhookSender: @unchecked Sendable {
         return JSONValue.members(members + (failure.map { [("FailureReason", .string($0.rawValue))] } ?? [])).bytes
     }
 
-    /// Notes the end of a webhook, and begins the next one. `problem` says why the webhook was lost; `nil` if it was
-    /// delivered.
+    /// Notes the end of a webhook, and begins the next one. `problem` is the reason why the webhook was lost; `nil` if
+    /// it was delivered.
     private func ended(_ problem: String?) {
         inFlight -= 1
         if let problem { note(problem) }
-        // The next webhook starts from the loop. A direct call would recurse once for each refused URL of a long queue.
+        // The next webhook starts in a later turn of the loop, because direct calls would recurse once for each refused
+        // URL in a long queue.
         if !waiting.isEmpty { loop.post { self.sendWaiting() } }
     }
 
-    /// Logs that a webhook was not delivered. The line does not contain the URL, which may contain secrets.
+    /// Logs that a webhook was not delivered, without its URL, because the URL may contain secrets.
     private func note(_ problem: String) {
         guard let suppressed = logLimit.admit(now: loop.now) else { return }
         log.info(
@@ -169,7 +170,7 @@ final class WebhookSender: @unchecked Sendable {
 extension DNSResolver {
     /// Resolves all addresses of a host.
     func addresses(of host: String, _ done: @escaping @Sendable ([IPAddress]) -> Void) {
-        // A query with a port asks only for addresses, not for NAPTR and SRV.
+        // A query with a port asks only for addresses, and not for NAPTR and SRV records.
         resolve(ServerQuery(host: host, port: 443, transport: .tls)) { outcome in
             done(((try? outcome.get()) ?? []).map(\.endpoint.address))
         }

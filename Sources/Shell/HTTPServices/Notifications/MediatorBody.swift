@@ -5,10 +5,10 @@ import JSON
 import PushDelivery
 import Timekeeping
 
-/// The answer to the sender of a push, in the form of Acrobits' mediator. The code of the answer is 200 if the push was
-/// accepted. All other codes are errors, which are thrown where they occur.
+/// The answer to the sender of a push, in the format of Acrobits' mediator. The code is 200 if the push was accepted;
+/// any other code is an error, which is thrown where it occurs.
 struct MediatorAnswer: Error {
-    /// Whether the code is also the status of the HTTP response. If false, the HTTP status is always 200.
+    /// Whether the code is also the status of the HTTP response; if false, the HTTP status is always 200.
     var isHTTP = false
     let code: Int
     let response: String
@@ -20,7 +20,7 @@ struct MediatorAnswer: Error {
     static func refused(_ response: String) -> MediatorAnswer { MediatorAnswer(code: 400, response: response) }
 }
 
-/// A request for one push, in the form of Acrobits' mediator.
+/// A request for one push, as Acrobits' mediator defines it.
 struct MediatorBody {
     let verb: MediatedMessage.Verb
     let appID, deviceToken: ByteString
@@ -55,8 +55,8 @@ struct MediatorBody {
         "NotifyIncomingCall", "NotifyIncomingCallMissed", "NotifyIncomingCallAnsweredElsewhere",
     ]
 
-    /// Reads a request. If `isForm` is true, the body is a form as in the mediator's older interface; otherwise it is
-    /// JSON.
+    /// Reads a request for one push. If `isForm` is true, the body is a form as in the mediator's older interface;
+    /// otherwise the body is JSON.
     init(_ request: HTTPRequest, isForm: Bool) throws(MediatorAnswer) {
         guard request.body.count <= Self.bodyLimit else { throw .http("the body is too long") }
         let wanted = isForm ? "application/x-www-form-urlencoded" : "application/json"
@@ -74,7 +74,7 @@ struct MediatorBody {
         self.verb = verb
         self.texts = texts
         appID = bytes(.appID)
-        // A space in the token must be a plus that the sender did not encode. Base64 contains no space.
+        // A space in the token must be a plus that the sender did not encode, because base64 contains no space.
         deviceToken = ByteString((texts[.deviceToken] ?? "").replacing(" ", with: "+"))
         selector = bytes(.selector).isEmpty ? nil : bytes(.selector)
         if verb == .text, selector == nil { throw .refused("Selector is missing") }
@@ -129,8 +129,8 @@ struct MediatorBody {
         message.id = bytes(.id)
         message.threadID = bytes(.threadID)
         notification.mediated = message
-        // The following fields are for devices that get pushes directly from this daemon. Acrobits' mediator does not
-        // need them.
+        // Devices that get pushes directly from this daemon need the following fields; Acrobits' mediator does not need
+        // them.
         notification.title = message.userDisplayName.isEmpty ? message.userName : message.userDisplayName
         notification.text = bytes(.message)
         notification.sound = bytes(.sound)

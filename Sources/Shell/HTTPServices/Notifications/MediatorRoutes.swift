@@ -6,8 +6,7 @@ import PushDelivery
 import Reactor
 import Timekeeping
 
-/// Accepts messages in the form of Acrobits' mediator, from servers that identify a device by the token that it
-/// reported.
+/// The routes of Acrobits' mediator, for servers that name a device by the token that the device reported.
 ///
 /// Only known devices get pushes, so that nobody can use the daemon or its credentials to push to unknown devices.
 struct MediatorRoutes {

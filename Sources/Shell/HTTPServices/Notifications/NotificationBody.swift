@@ -3,12 +3,12 @@ import JSON
 import PushDelivery
 import Timekeeping
 
-/// The request for a notification in the form of the 10darts platform: the notification and its recipients.
+/// A request for a notification as the 10darts platform defines it: the notification and its recipients.
 struct NotificationBody {
     let notification: PushNotification
-    /// The names of users, as they are written in the request.
+    /// The names of the users who get the notification, as the request has them.
     let users: [String]
-    /// The codes of devices.
+    /// The codes of the devices that get the notification.
     let devices: [Substring]
 
     private static let titleLimit = 1024

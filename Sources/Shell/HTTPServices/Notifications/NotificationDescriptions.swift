@@ -1,4 +1,4 @@
-/// Descriptions of the routes for messages and silent pushes, for authors of clients.
+/// The routes for messages and silent pushes, described for authors of clients.
 extension RouteDescription {
     private static let schemes = "The key may follow `Bearer`, `Token` or `AppToken`."
 

@@ -10,10 +10,10 @@ import Reactor
 import Registration
 import Timekeeping
 
-/// Sends messages and silent pushes of application servers to devices, through the same dispatcher as the pushes for
-/// calls.
+/// Sends messages and silent pushes of application servers to devices, through the dispatcher that also sends the
+/// pushes for calls.
 ///
-/// The service is used only on the shard's loop.
+/// The notification service is used only on the shard's loop.
 struct NotificationService {
     let door: ShardDoor
     let loop: EventLoop
@@ -59,7 +59,7 @@ struct NotificationService {
         let code: String
         /// The number of devices that get the push, and the number of skipped devices.
         let sentTo, skipped: Int
-        /// The unknown users and devices, as they are written in the request.
+        /// The unknown users and devices, as the request names them.
         let unknown: [String]
 
         enum CodingKeys: String, CodingKey {
@@ -72,7 +72,7 @@ struct NotificationService {
     private func ordered(_ call: ServiceCall) async throws(ServiceProblem) {
         let body = try NotificationBody(try RequestObject(bodyOf: call.request), now: loop.moment.date)
         let devices = body.devices.map { (name: $0, device: codes.device(of: $0)) }
-        // The code of a device is not logged, because apps use it as a credential.
+        // The log does not contain the code of a device, because apps use the code as a credential.
         let meant = body.users + devices.map { $0.device.map { "device \($0.name)" } ?? "an unknown device" }
         call.changes(meant)
         let named = await users(body.users)
@@ -107,11 +107,11 @@ struct NotificationService {
 
     private struct Users {
         var known: [(aor: AddressOfRecord, name: String)] = []
-        /// The names of users whose domain is not one of ours.
+        /// The names of users whose domain is not one of the daemon's domains.
         var unknown: [String] = []
     }
 
-    /// The users with these names. Repeated names are dropped.
+    /// Returns the users with these names, each of them once.
     private func users(_ names: [String]) async -> Users {
         let aors = await door.ask(.everything) { engine, _ in
             names.map { name in
@@ -134,7 +134,7 @@ struct NotificationService {
     // MARK: Outcome
 
     struct Metrics: Codable {
-        /// Each of these numbers counts devices.
+        /// The outcome of the notification, in numbers of devices.
         let sentTo, skipped, accepted, failed, receivedBy, followedBy: Int
         let devices: [PushReport.Device]
 
@@ -158,8 +158,8 @@ struct NotificationService {
         }
     }
 
-    /// The maximum number of records that are read for one order. The recipients of an order never have more devices in
-    /// total.
+    /// The maximum number of records that are read for one order, because the recipients of an order never have more
+    /// devices.
     private static let deviceLimit = 2000
 
     private func tellMetrics(_ call: ServiceCall) async throws(ServiceProblem) {
@@ -168,7 +168,7 @@ struct NotificationService {
         let live = await door.ask(.everything) { engine, _ in engine.timeline.underWay { $0.code == code } }
         call.askStore { [store] in
             let records = try await store.timeline(of: [.push(code)], limit: Self.deviceLimit) + live
-            // The codes of devices are computed on the loop.
+            // The codes of devices are computed on the loop, because ``DeviceCodes`` may be used only there.
             loop.post {
                 // A record that was written between the two queries is in both results, and must count once.
                 var seen = Set<DeviceID>()
@@ -182,9 +182,9 @@ struct NotificationService {
 
     // MARK: All forms
 
-    /// Orders the engine to send a notification to all devices of the recipients that can receive it.
+    /// Makes the engine send a notification to all devices of the recipients that can receive it.
     ///
-    /// - Throws: a problem, without sending any push, if the notification does not fit into a push to one of the
+    /// - Throws: a problem, before any push is sent, if the notification does not fit into a push to one of the
     ///   devices, or if too many pushes are being sent.
     func order(
         _ notification: PushNotification, for recipients: [NotificationRecipient]

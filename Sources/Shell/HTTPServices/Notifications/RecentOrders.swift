@@ -1,10 +1,10 @@
 import PushDelivery
 import Timekeeping
 
-/// Remembers the push orders of the last minutes, because the store receives their records only some time after the
-/// pushes have ended.
+/// Remembers the push orders of the last minutes, because the store gets the records of a push only some time after its
+/// end.
 ///
-/// - The type is `@unchecked Sendable`, because it is used only on the shard's loop.
+/// - The class is `@unchecked Sendable`, because it is used only on the shard's loop.
 final class RecentOrders: @unchecked Sendable {
     struct Order {
         let sent, skipped: Int

@@ -1,7 +1,8 @@
 import HTTPServer
 import JSON
 
-/// The body of a request, which must be one JSON object. Each member is read as the type that the caller requires.
+/// The body of a request, which must be one JSON object, and whose members are read as the type that the caller
+/// requires.
 ///
 /// Unknown members are ignored, as the 10darts platform does. A body in which a member occurs twice is refused.
 struct RequestObject {
@@ -38,7 +39,7 @@ struct RequestObject {
         }
     }
 
-    /// Reads a text. If the member is missing or `null`, the text is empty.
+    /// Reads a text; empty if the member is missing or `null`.
     func text(_ name: String, atMost limit: Int) throws(ServiceProblem) -> String {
         guard let value = self[name] else { return "" }
         guard let text = value.string else { throw ServiceProblem(400, "expected a text", detail: name) }

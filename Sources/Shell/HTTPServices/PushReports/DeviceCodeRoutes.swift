@@ -7,8 +7,8 @@ import ProxyRuntime
 import PushDelivery
 import Registration
 
-/// Returns the codes of devices to apps, in the form of the 10darts platform. The routes create no devices: devices
-/// register by SIP, or are reported over HTTP.
+/// Returns the codes of devices to apps, as the 10darts platform does. These routes create no devices, because devices
+/// register by SIP or are reported over HTTP.
 ///
 /// The routes are used only on the shard's loop.
 struct DeviceCodeRoutes {

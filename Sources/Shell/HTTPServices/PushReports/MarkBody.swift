@@ -25,8 +25,8 @@ struct MarkBody {
         deviceCode = code
     }
 
-    /// Reads the code from a relative or absolute URI with any host, or from a text that is only the code. Returns
-    /// `nil` for any other text.
+    /// Reads the code from a relative or absolute URI with any host, or from a text that is only the code; `nil` for
+    /// any other text.
     static func code(in text: String) -> Substring? {
         var rest = text[...]
         for scheme in ["https://", "http://"] where rest.lowercased().hasPrefix(scheme) {

@@ -10,7 +10,8 @@ import Reactor
 import Registration
 import Timekeeping
 
-/// Accepts reports of apps about their pushes (received, followed, read), in the form of the 10darts platform.
+/// The routes by which apps report what happened to their pushes (received, followed, read), as on the 10darts
+/// platform.
 ///
 /// The routes are used only on the shard's loop.
 struct MarkRoutes {
@@ -22,12 +23,12 @@ struct MarkRoutes {
     private static let marks: [(word: String, mark: PushMark)] = [
         ("received", .received), ("follow", .followed), ("read", .read),
     ]
-    /// The HTTP methods of a report. The documents of the 10darts platform and its apps differ in the method.
+    /// The HTTP methods of an app's report, because the 10darts documents and the apps differ in the method.
     private static let methods = ["PATCH", "PUT", "POST"]
 
     func register(in router: inout ServiceRouter) {
         for end in ["/", ""] {
-            // In this path, `all_read` replaces the code of a push. No push code equals `all_read`.
+            // In this path, `all_read` replaces the code of a push; no push code equals `all_read`.
             let all = Self.pushes + "/all_read" + end
             for method in Self.methods {
                 router.add(method, all, scope: .lifecycleReport, schemes: .bearerOrToken, described: .allRead) {
@@ -78,7 +79,7 @@ struct MarkRoutes {
         submit(.allPushesRead(device: device, at: date), of: call)
     }
 
-    /// Persists the change, and answers when it is persisted. After a success, the answer has no body.
+    /// Persists the change, and then answers; the answer to a successful change has no body.
     private func submit(_ change: ServiceChange, of call: ServiceCall) {
         store.commit([change]) { result in
             if !result.isStored {
@@ -96,7 +97,7 @@ struct MarkRoutes {
 }
 
 extension ServiceProblem {
-    /// The answer if the push does not exist or was sent to another device. The same answer in both cases hides which
-    /// pushes exist.
+    /// The answer if the push does not exist or was sent to another device. Both cases have the same answer, so that it
+    /// hides which pushes exist.
     static var noSuchPush: ServiceProblem { ServiceProblem(404, "no such push or device") }
 }

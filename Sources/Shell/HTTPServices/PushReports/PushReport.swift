@@ -18,7 +18,7 @@ struct PushReport: Codable, Sendable, DescribedBody {
         let received: Bool
         let followed: Bool
         let read: Bool
-        // When the app reported each step, in Unix seconds; `nil` if the app sent no report.
+        // The times at which the app reported each step, in Unix seconds; `nil` if the app sent no report.
         let receivedAt: Int64?
         let followedAt: Int64?
         let readAt: Int64?
@@ -26,11 +26,11 @@ struct PushReport: Codable, Sendable, DescribedBody {
 
     let push: String
     let kind: String
-    /// When the push was requested, in Unix seconds.
+    /// The time at which the push was requested, in Unix seconds.
     let date: Int64
     let devices: [Device]
 
-    /// Makes the report. `records` are the records of one push, one for each device; `nil` if `records` is empty.
+    /// Creates the report of one push from its records, one for each device; `nil` if there is no record.
     init?(_ records: [TimelineRecord], deviceCode: (DeviceID) -> String) {
         guard let first = records.first, let code = first.code else { return nil }
         push = code.description
@@ -41,7 +41,7 @@ struct PushReport: Codable, Sendable, DescribedBody {
 }
 
 extension PushReport.Device {
-    /// Makes the report about one device from its record, by the rules of the store's statistics.
+    /// Creates the report about one device from its record, by the rules of the store's statistics.
     init(_ record: TimelineRecord, _ code: String) {
         device = code
         app = record.app

@@ -1,4 +1,4 @@
-/// Descriptions of the routes for apps' reports about pushes and for statistics, for authors of clients.
+/// The routes for apps' reports about pushes and for statistics, described for authors of clients.
 extension RouteDescription {
     private static let schemes = "The key may follow `Bearer`, `Token` or `AppToken`."
 

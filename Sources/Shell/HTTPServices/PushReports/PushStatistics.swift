@@ -36,8 +36,8 @@ extension PushStatistics {
         }
     }
 
-    /// Reads a time of the query: Unix seconds, or a day such as 2026-11-21. A day stands for its start, or for its end
-    /// if `isEnd` is true.
+    /// Reads a time in the query: Unix seconds, or a day such as 2026-11-21. A day means its start, or its end if
+    /// `isEnd` is true.
     private static func date(_ name: String, _ call: ServiceCall, isEnd: Bool) throws(ServiceProblem) -> UnixTime? {
         guard let text = call.request.query(name) else { return nil }
         let latest: Int64 = 253_402_300_800  // the year 10000
@@ -97,8 +97,7 @@ extension PushStatistics {
         return out
     }
 
-    /// Writes `{"by":"day","statistics":[{"day":"2026-11-21","devices":3,…}]}`. The members of each object have this
-    /// order.
+    /// Writes `{"by":"day","statistics":[{"day":"2026-11-21","devices":3,…}]}`, with the members in this order.
     private func json(_ rows: [StatisticsRow], next: UInt64?) -> [UInt8] {
         let rows = rows.map { row in
             let subject = row.subject.columns.map { name, value -> (String, JSONValue) in
@@ -113,7 +112,7 @@ extension PushStatistics {
         return JSONValue.members(page + (next.map { [("next", .number("\($0)"))] } ?? [])).bytes
     }
 
-    /// Writes CSV with a header line (RFC 4180).
+    /// Writes the rows as CSV with a header line (RFC 4180).
     private func csv(_ rows: [StatisticsRow]) -> [UInt8] {
         let subject =
             switch question.by {
@@ -134,8 +133,8 @@ extension PushStatistics {
         return Array(out.utf8)
     }
 
-    /// A field of the CSV, quoted if necessary. A field that a spreadsheet would read as a formula gets an apostrophe,
-    /// which makes it text.
+    /// Returns a field of the CSV, quoted if necessary. A field that a spreadsheet would read as a formula gets an
+    /// apostrophe, which makes the field a text.
     static func csvField(_ text: String) -> String {
         var field = text
         if let first = text.unicodeScalars.first, "=+-@\t\r\n".unicodeScalars.contains(first) { field = "'" + field }

@@ -9,16 +9,16 @@ import PushDelivery
 import Reactor
 import Timekeeping
 
-/// Reports the outcomes of pushes to application servers.
+/// The routes by which application servers read the outcomes of pushes.
 ///
-/// The object is used only on the shard's loop.
+/// The routes are used only on the shard's loop.
 final class StatisticsRoutes: Sendable {
     private let door: ShardDoor
     private let loop: EventLoop
     private let store: any ProxyStore
     private let codes: DeviceCodes
 
-    /// The maximum number of records that are read for one push. A push is never sent to more devices than this.
+    /// The maximum number of records that are read for one push, because no push is sent to more devices.
     private static let deviceLimit = 1000
 
     init(door: ShardDoor, loop: EventLoop, store: any ProxyStore, codes: DeviceCodes) {
@@ -36,7 +36,7 @@ final class StatisticsRoutes: Sendable {
         router.add("GET", "/v1/pushes/{}", scope: .lifecycle, described: .push) { [self] call throws(ServiceProblem) in
             try await report(call)
         }
-        // The daemon creates no pushes at these paths, so requests to create one are refused. A client that tries
+        // The daemon creates no pushes at these paths, so it refuses requests to create one. A client that tries
         // another method gets an answer with the existing methods.
         for end in ["/", ""] {
             let pushes = "/api/v1/pushes" + end
@@ -77,7 +77,7 @@ final class StatisticsRoutes: Sendable {
         let live = await door.ask(.everything) { engine, _ in engine.timeline.underWay { $0.code == code } }
         call.askStore { [self] in
             let records = try await store.timeline(of: [.push(code)], limit: Self.deviceLimit) + live
-            // The codes of devices are computed on the loop.
+            // The codes of devices are computed on the loop, because ``DeviceCodes`` may be used only there.
             loop.post { [self] in
                 // A record that was written between the two queries is in both results, and must count once.
                 var seen = Set<DeviceID>()

@@ -9,9 +9,10 @@ import Reactor
 import Telemetry
 import Timekeeping
 
-/// Reports dead tokens to application servers, and deletes old ones from the store.
+/// Reports dead tokens to application servers, and deletes old dead tokens from the store.
 ///
-/// Reading the list deletes nothing, unlike with Apple's feedback service. Each client remembers how far it has read.
+/// Reading the list of dead tokens deletes nothing, unlike with Apple's feedback service, so each client remembers how
+/// far it has read.
 final class DeadTokenService {
     private let store: any ProxyStore
     private let loop: EventLoop
@@ -68,7 +69,7 @@ extension ServiceProblem {
     }
 }
 
-/// A request for a page of dead tokens, and the form of the answer.
+/// A request for a page of dead tokens, and the format of the answer.
 struct DeadTokenPage: Sendable {
     fileprivate struct Report: Codable {
         struct Token: Codable, DescribedBody {
@@ -87,7 +88,7 @@ struct DeadTokenPage: Sendable {
         let next: UInt64?
     }
 
-    /// The start of the time range: only tokens that were recorded at this time or later are listed.
+    /// The start of the time range: tokens that were recorded earlier are not listed.
     let since: UnixTime
     /// The cursor `next` of the previous page.
     let after: PageCursor

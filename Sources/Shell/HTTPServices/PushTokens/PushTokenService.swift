@@ -6,15 +6,15 @@ import ProxyRuntime
 import PushDelivery
 import Registration
 
-/// Accepts the reports of apps about their tokens and about removed accounts, in Acrobits' forms.
+/// Accepts the reports of apps about their tokens and about removed accounts, as Acrobits' apps send them.
 ///
-/// The service is used only on the shard's loop.
+/// The push token service is used only on the shard's loop.
 struct PushTokenService {
     let door: ShardDoor
     let form: ReportedTokens.Form
 
-    /// The paths of a report: the daemon's own path and the paths in the vendor's examples. Operators write one of
-    /// these paths into the app's settings.
+    /// Returns the paths of a report: the daemon's own path and the paths in the vendor's examples. Operators write one
+    /// of these paths into the app's settings.
     private static func patterns(_ roots: [String]) -> [String] {
         roots.flatMap { root in [root, "\(root)/", "\(root)/{}", "\(root)/{}/", "\(root)/{}/{}", "\(root)/{}/{}/"] }
             + roots.map { "\($0)/{}/{}/{*}" }
@@ -52,7 +52,7 @@ struct PushTokenService {
         }
     }
 
-    /// The user and the password of a report; `nil` if the report has no password.
+    /// The user and the password in a report; `nil` if the report has no password.
     private func login(by report: TokenReport) throws(ServiceProblem) -> ServiceRouter.LoginAttempt? {
         guard let password = report.password else { return nil }
         let (user, domain) = try report.account()
@@ -64,8 +64,8 @@ struct PushTokenService {
     private func reported(_ report: TokenReport, _ call: ServiceCall) async throws(ServiceProblem) {
         let aor = try await aor(of: report, call)
         let tokens = report.tokens(form)
-        // The app does not have a token yet. The app reports again when it has a token, but only after a successful
-        // answer now.
+        // An app that has no token yet reports again when it has a token, but only if the present report gets a
+        // successful answer.
         guard !tokens.isEmpty else { return call.answer(HTTPResponse(status: 200)) }
         let device = ReportedDevice(tokens)
         let result = await door.report(of: aor) { engine, ticket, now in
@@ -95,7 +95,7 @@ struct PushTokenService {
         return aor
     }
 
-    /// Answers a report. The answer after a success has neither a body nor a media type.
+    /// Answers a report; the answer to a successful report has neither a body nor a media type.
     private static func answer(_ call: ServiceCall, _ result: ReportResult) {
         switch result {
         case .done: call.answer(HTTPResponse(status: 200))

@@ -4,11 +4,12 @@ import HTTPServer
 import JSON
 import PushDelivery
 
-/// The report of an app's Push Token Reporter or Account Removal Reporter. The values of the report are read from path,
-/// query and body together.
+/// The report of an app's Push Token Reporter or Account Removal Reporter, whose values are read from path, query and
+/// body together.
 ///
 /// In the app's settings, operators choose the names and the media type of the values, and whether a value is in path,
-/// query or body. The reader accepts every choice. If a value is given twice, both values must be equal.
+/// query or body. The reader accepts every choice of the operator. If a report has a value twice, both values must be
+/// equal.
 struct TokenReport {
     fileprivate enum Field: String, CaseIterable {
         case username, password, selector
@@ -17,7 +18,7 @@ struct TokenReport {
         case otherToken = "token_msgs"
         case otherApp = "appid_msgs"
 
-        /// Reads a field's name in upper or lower case. The reader also accepts the names of the app's own variables.
+        /// Reads a field's name in upper or lower case, including the names of the app's own variables.
         init?(named name: String) {
             let name = name.lowercased()
             switch name {
@@ -46,8 +47,8 @@ struct TokenReport {
             }
         }
 
-        /// Whether the texts `null` and `(null)` mean that the field has no value. For a user name or a password,
-        /// `null` is an ordinary text.
+        /// Whether the texts `null` and `(null)` mean that the field has no value. In a user name or a password, `null`
+        /// is an ordinary text.
         var mayBeNull: Bool { self != .username && self != .password }
     }
 
@@ -57,8 +58,8 @@ struct TokenReport {
     private var values: [Field: String] = [:]
     private var itemCount = 0
 
-    /// Reads a GET, or a POST with its body. `parameters` are the parameters of the path: the user name, the selector,
-    /// and the token. Further fields may follow the token, separated by `&`.
+    /// Reads a GET request, or a POST request with its body. `parameters` has the path parameters: the user name, the
+    /// selector, and the token. Further fields may follow the token, separated by `&`.
     init(_ request: HTTPRequest, _ parameters: [String]) throws(ServiceProblem) {
         for (field, value) in zip([Field.username, .selector], parameters) { try take(field, value) }
         if parameters.count > 2 { try take(rest: parameters[2]) }
@@ -68,7 +69,7 @@ struct TokenReport {
 
     // MARK: Reading
 
-    /// Reads the last parameter of the path: `<token>&appid=...`, already decoded.
+    /// Reads the last path parameter `<token>&appid=...`, which is already decoded.
     private mutating func take(rest: String) throws(ServiceProblem) {
         let items = rest.split(separator: "&", omittingEmptySubsequences: false)
         try take(.otherToken, String(items.first ?? ""))
@@ -123,8 +124,8 @@ struct TokenReport {
 
     private mutating func take(_ field: Field, _ text: String) throws(ServiceProblem) {
         var value = text
-        // A space in the token must be a plus that the app did not encode. A token in base64 contains no space, and a
-        // telephone number can begin with a plus.
+        // A space in the token must be a plus that the app did not encode, because base64 contains no space. A space
+        // before a telephone number must also be a plus that the app did not encode.
         if field.isToken, value.utf8.contains(UInt8(ascii: " ")) { value = value.replacing(" ", with: "+") }
         if field == .username, value.first == " " { value = "+" + value.dropFirst() }
         guard !value.isEmpty, !field.mayBeNull || !["null", "(null)"].contains(value.lowercased()) else { return }
@@ -176,7 +177,7 @@ struct TokenReport {
 
     var password: ByteString? { bytes(.password) }
 
-    /// The user name without the domain, and the domain; the domain is `nil` if the report names none.
+    /// Returns the user name without the domain, and the domain; the domain is `nil` if the report names none.
     func account() throws(ServiceProblem) -> (user: ByteString, domain: ByteString?) {
         guard var text = values[.username].map({ $0[...] }) else { throw ServiceProblem(400, "username is missing") }
         for scheme in ["sip:", "sips:"] where text.lowercased().hasPrefix(scheme) {
@@ -216,7 +217,7 @@ extension TokenReport.Field {
         case .username, .password:
             value.unicodeScalars.allSatisfy { $0.value >= 0x20 && $0.value != 0x7f && $0 != "\u{fffd}" }
         case .selector: value.utf8.allSatisfy { (0x21...0x7e).contains($0) }
-        // `&` and `:` are refused, because they join names and tokens in the parameters of a contact.
+        // The characters `&` and `:` are refused, because they join names and tokens in the parameters of a contact.
         case .callsApp, .otherApp:
             value.utf8.allSatisfy {
                 (0x21...0x7e).contains($0) && $0 != UInt8(ascii: "&") && $0 != UInt8(ascii: ":")

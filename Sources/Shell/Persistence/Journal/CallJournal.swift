@@ -6,18 +6,18 @@ import Storage
 import Telemetry
 import Timekeeping
 
-/// The journal of calls for the next run of the program: calls that wait or ring, and changes to missed calls.
+/// The journal of calls: it keeps calls that wait or ring, and changes to missed calls, for the daemon's next run.
 ///
-/// The journal appends changes to files in a folder, on the loop's own thread. The engine's messages are sent only
-/// after the kernel has the entries on which they depend, and no message waits for a thread or a sync. Entries survive
-/// the end of the process, but a power failure can lose the entries of the last seconds.
+/// The journal appends changes to files in a folder, on the loop's own thread. The engine sends a message only after
+/// the kernel has the journal entries on which the message depends, and no message waits for a sync. Journal entries
+/// survive the end of the process, but a power failure can lose the entries of the last seconds.
 ///
-/// When a file is full, the next file is begun. The oldest file is removed when the store has the file's missed calls.
-/// Before the removal, the entries of the file's active calls are copied to the last file. All files together are never
-/// much larger than twice the entries in use.
+/// When a journal file is full, the journal begins the next file. The journal removes its oldest file when the store
+/// has the missed calls of that file, and first copies the file's active calls to the last file. All journal files
+/// together are never much larger than twice the entries in use.
 ///
-/// If a write fails, the calls continue, and the journal retries the write. If too many entries wait, the journal keeps
-/// only the ends of calls, so that no later run resumes a call that has ended.
+/// If a write to the journal fails, the calls continue, and the journal retries the write. If too many entries wait for
+/// a write, the journal keeps only the ends of calls, so that no later run resumes an ended call.
 final class CallJournal {
     private let folder: String
     private let key: JournalKey
@@ -26,30 +26,29 @@ final class CallJournal {
     /// Encoded entries that are not yet written.
     private var pending: [UInt8] = []
     private var current: AppendedFile?
-    /// The files, oldest first. New entries are written to the last file.
+    /// The journal's files, oldest first. The journal appends new entries to the last file.
     private var files: [File] = []
-    /// The number of bytes that belong to each active call, in files and in waiting entries, and the sum of these
-    /// numbers.
+    /// The number of bytes of each active call, in files and in waiting entries, and the sum of these numbers.
     private var live: [UInt64: Int]
     private var liveSize: Int
     private var lastSerial: UInt64
-    /// The serial number up to which the store was given all missed calls. The number rises with each ``flush(now:)``.
+    /// The last serial number whose missed calls were given to the store. Each ``flush(now:)`` raises this number.
     private var toldSerial: UInt64
-    /// The serial number up to which the store has persisted all missed calls.
+    /// The last serial number whose missed calls the store has persisted.
     private var storedSerial: UInt64 = 0
-    /// Whether the log already has the warning that missed calls exist only in the journal; reset when the store works
-    /// again.
+    /// Whether the log has the warning that missed calls exist only in the journal. The next success of the store
+    /// resets this flag.
     private var hasWarned = false
     /// The time at which failed writes are retried; `nil` if no entry waits.
     private(set) var retryAt: Instant?
     private var failingSince: Instant?
-    /// Asks the store to confirm a serial number. Pass the number to ``stored(_:)`` when the store has persisted all
-    /// changes that it got before.
+    /// Asks the store to confirm a serial number, by a call of ``stored(_:)`` when all changes up to this number are
+    /// persisted.
     var askStore: (UInt64) -> Void = { _ in }
-    /// How many writes have failed.
+    /// The number of failed writes.
     private(set) var failures: UInt64 = 0
 
-    /// The entries of earlier runs, which are read once, at the start.
+    /// The entries of earlier runs, which the journal reads once, at the start.
     private var found: JournalContents
 
     private struct File {
@@ -63,11 +62,11 @@ final class CallJournal {
     ///
     /// - Parameters:
     ///   - folder: the folder of the files; created if necessary.
-    ///   - key: seals entries. Entries that were not sealed with this key are not read.
-    ///   - isFirstSealed: whether no earlier run had a key. If it is true, the files of earlier runs are read without
-    ///     seals, and are then sealed. Later, unsealed files are not read, because anybody can have written such files.
-    ///   - settings: when files are begun and removed.
-    ///   - log: receives failures.
+    ///   - key: the key that seals entries. The journal ignores entries that another key sealed.
+    ///   - isFirstSealed: whether no earlier run had a key. If true, the journal reads the unsealed files of earlier
+    ///     runs and seals them. If false, the journal ignores unsealed files, because anybody can have written them.
+    ///   - settings: the sizes at which the journal begins and removes files.
+    ///   - log: receives messages about failures.
     init(
         folder: String, key: JournalKey, isFirstSealed: Bool = false,
         settings: CallJournalSettings = CallJournalSettings(), log: Log
@@ -81,8 +80,8 @@ final class CallJournal {
         for (number, path) in Self.files(in: folder) {
             let bytes = Self.contents(of: path, log)
             let length = found.read(bytes, key)
-            // Zeros at the end are left by a power failure during a write. Other unreadable bytes after the last entry
-            // are reported.
+            // A power failure during a write leaves zeros at the end of a file. The log reports other unreadable bytes
+            // at the end.
             if bytes[length...].contains(where: { $0 != 0 }) {
                 log.error(
                     "the end of the call journal is unreadable: the file was cut off or changed, or belongs to another store",
@@ -145,20 +144,20 @@ final class CallJournal {
 
     // MARK: The start
 
-    /// The missed calls of earlier runs. Call this function once, at the start.
+    /// Returns the missed calls of earlier runs; called once, at the start.
     ///
     /// - Parameter serial: the serial number up to which the store has all missed calls.
-    /// - Returns: the changes that the store does not have yet, in their order.
+    /// - Returns: the changes that the store does not have yet, in the order in which they were made.
     func missedCalls(after serial: UInt64) -> [StoredBucketChange] {
         storedSerial = serial
-        // If somebody removed the files, the serial numbers continue after the last one in the store.
+        // If somebody removed the journal's files, serial numbers continue after the last number in the store.
         lastSerial = max(lastSerial, serial)
         toldSerial = lastSerial
         defer { found.missed = [] }
         return found.missed.filter { $0.serial > serial }.map(\.change)
     }
 
-    /// The next calls of earlier runs, in the order of their numbers; empty at the end.
+    /// Returns the next calls of earlier runs, sorted by number; empty when all calls were returned.
     func calls(after id: UInt64, limit: Int) -> [StoredCall] { found.calls(after: id, limit: limit) }
 
     // MARK: New entries
@@ -181,7 +180,8 @@ final class CallJournal {
         }
     }
 
-    /// Writes waiting entries. Call this function before a message is sent that depends on these entries.
+    /// Writes waiting entries to the last file. The engine calls this function before it sends a message that depends
+    /// on the entries.
     func flush(now: Instant) {
         defer { toldSerial = lastSerial }
         guard !pending.isEmpty else {
@@ -236,8 +236,8 @@ final class CallJournal {
         askStore(toldSerial)
     }
 
-    /// Drops waiting entries other than ends of calls, because too many wait. The calls of these entries would be
-    /// incomplete in the files, so only the ends of calls are kept.
+    /// Drops waiting entries except the ends of calls, because too many entries wait. A call whose entries are
+    /// incomplete cannot be resumed, so its remaining entries are useless.
     private func keepEndsOnly() {
         let all = pending
         pending = []
@@ -246,11 +246,11 @@ final class CallJournal {
             if entry.kind == .over { pending += all[entry.range] }
             place = entry.range.upperBound
         }
-        // If the ends of calls alone take half of the limit, they are dropped too, because otherwise the limit would be
-        // reached again soon.
+        // If the ends of calls take more than half of the limit, they are dropped too, because the buffer would soon be
+        // full again.
         if pending.count > settings.pendingLimit / 2 { pending = [] }
-        // The dropped entries include missed calls, which only the store has from now on. The store keeps this serial
-        // number, so that the next run does not apply older entries over newer rows.
+        // Only the store has the missed calls among the dropped entries. The store keeps the serial number of the last
+        // entry, so that the next run does not overwrite newer rows with older entries.
         askStore(toldSerial)
         log.error(
             "entries of the call journal are dropped, because its buffer in memory is full",
@@ -259,13 +259,13 @@ final class CallJournal {
 
     // MARK: Cleaning
 
-    /// Notes that the store has persisted everything that it got before this serial number.
+    /// Notes that the store has persisted all missed calls up to this serial number.
     func stored(_ serial: UInt64) {
         storedSerial = max(storedSerial, serial)
         hasWarned = false
     }
 
-    /// Logs a warning, once for each outage of the store.
+    /// Logs a warning that missed calls exist only in the journal, once for each outage of the store.
     private func warnOfUnstored() {
         guard !hasWarned else { return }
         hasWarned = true
@@ -274,9 +274,9 @@ final class CallJournal {
             [.path: .text(folder)])
     }
 
-    /// Removes the oldest files while more than half of all bytes are useless. Entries of active calls in these files
-    /// are copied to the last file. While the store fails, missed calls exist only in these files. While the store does
-    /// not have the missed calls, the files are kept up to a limit.
+    /// Removes the oldest files while more than half of all bytes are useless, and copies the entries of active calls
+    /// to the last file. A file with missed calls that the store does not have is kept up to a limit, because no other
+    /// copy exists.
     private func clean() {
         for _ in 0..<settings.filesAtOnce {
             guard let oldest = files.first, files.count > 1 else { return }
@@ -291,12 +291,11 @@ final class CallJournal {
             if let bytes = try? AppendedFile.contents(of: path) {
                 var place = 0
                 while let entry = JournalEntry(in: bytes, at: place, key) {
-                    // An entry of the kind `over` may belong to an earlier call with the same number, so it is not
-                    // copied.
+                    // An `over` entry is not copied, because it may belong to an earlier call with the same number.
                     if entry.kind != .over, live[entry.call] != nil { pending += bytes[entry.range] }
                     place = entry.range.upperBound
                 }
-                // The file is removed only after its entries are in the last file.
+                // The oldest file is removed only after its entries are in the last file.
                 guard (try? append()) != nil else { return }
             }
             AppendedFile.remove(path)
@@ -304,13 +303,13 @@ final class CallJournal {
         }
     }
 
-    /// Whether the file is small and there are many files. Each run begins a file, so short runs leave many small
-    /// files.
+    /// Whether this file is small and one of many files. Each run of the daemon begins a file, so short runs leave many
+    /// small files.
     private func isOneOfMany(_ file: File) -> Bool {
         files.count > settings.manyFiles && file.size < settings.fileSize / 8
     }
 
-    /// Closes the journal. If the store has all missed calls and no call is active, all files are removed.
+    /// Closes the journal, and removes its files if the store has all missed calls and no call is active.
     func close(isStored: Bool, now: Instant) {
         retryAt = nil
         flush(now: now)
@@ -321,20 +320,20 @@ final class CallJournal {
     }
 }
 
-/// The sizes and limits of the call journal. Operators cannot change these settings: the defaults suit a laptop and a
-/// server.
+/// The sizes and limits of the call journal. Operators cannot change these values, because the defaults suit a laptop
+/// and a server.
 struct CallJournalSettings: Hashable, Sendable {
-    /// The size in bytes at which the next file is begun.
+    /// The size in bytes at which the journal begins the next file.
     var fileSize = 1 << 20
-    /// By how many bytes the useless entries in the files may exceed the useful entries.
+    /// The number of bytes by which useless entries in the files may exceed useful entries.
     var slack = 4 << 20
-    /// The number of useless bytes that are allowed while the store does not have all missed calls of the files.
+    /// The number of useless bytes that the files may have while the store does not have all missed calls.
     var unstoredLimit = 256 << 20
     /// The maximum number of files that one cleaning removes or copies.
     var filesAtOnce = 2
     /// The number of files above which small files are copied together, even if all of their entries are useful.
     var manyFiles = 16
-    /// How many bytes may wait while writes fail.
+    /// The maximum number of bytes that wait while writes to the journal fail.
     var pendingLimit = 8 << 20
     var retryInterval: Duration = .seconds(1)
 

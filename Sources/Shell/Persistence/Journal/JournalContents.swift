@@ -7,17 +7,17 @@ import Registration
 struct JournalContents {
     private(set) var lastSerial: UInt64 = 0
     var missed: [(serial: UInt64, change: StoredBucketChange)] = []
-    /// The changes of each active call. An entry that was copied to a later file is not in its order any more, and can
-    /// occur twice.
+    /// The changes of each active call, in no order. The same change can occur twice, because the journal copies
+    /// entries to later files.
     private var changes: [UInt64: [(serial: UInt64, change: CallChange)]] = [:]
-    /// The number of bytes that each call has in the files.
+    /// The number of bytes of each call in the journal's files.
     private(set) var sizes: [UInt64: Int] = [:]
-    /// The calls, sorted by number; `nil` before ``calls(after:limit:)`` is first called.
+    /// The calls, sorted by number; `nil` until ``calls(after:limit:)`` is called for the first time.
     private var calls: [StoredCall]?
 
-    /// Adds the entries of the next file, up to the first entry that cannot be read.
+    /// Adds the entries of the next journal file, up to the first entry that cannot be read.
     ///
-    /// - Returns: how many bytes were read.
+    /// - Returns: the number of bytes that were read.
     mutating func read(_ bytes: [UInt8], _ key: JournalKey) -> Int {
         var place = 0
         while let entry = JournalEntry(in: bytes, at: place, key) {
@@ -37,7 +37,7 @@ struct JournalContents {
         return place
     }
 
-    /// The next calls, sorted by number. A call is not returned if its first entry is missing.
+    /// Returns the next calls, sorted by number, without calls whose first entry is missing.
     mutating func calls(after id: UInt64, limit: Int) -> [StoredCall] {
         let all = calls ?? changes.values.compactMap(Self.call).sorted { $0.id < $1.id }
         calls = all
@@ -53,7 +53,8 @@ struct JournalContents {
         for (serial, change) in changes.sorted(by: { $0.serial < $1.serial }) where serial > last {
             last = serial
             if case .begun(let call) = change {
-                // If an earlier run used the same number for another call, the later call replaces it.
+                // If an earlier run used the same call number for another call, the later call replaces the earlier
+                // call.
                 found = call
             } else {
                 found?.apply(change)

@@ -7,23 +7,24 @@ import Registration
 import SIPGrammar
 import Timekeeping
 
-/// One change in the call journal, encoded as bytes. All numbers are big-endian:
+/// One change in the call journal, encoded as bytes. An entry has these fields, whose numbers are big-endian:
 ///
-///     length of the rest     4 bytes; the first bit is set
-///     seal of the rest       28, see ``JournalKey``
-///     serial number          8, in the order in which changes were made
-///     number of the call     8; 0 for a change to missed calls
-///     kind                   1
-///     its values
+/// - 4 bytes: the length of all following fields; the first bit is set.
+/// - 28 bytes: the seal of all following fields, see ``JournalKey``.
+/// - 8 bytes: the serial number, in the order in which changes were made.
+/// - 8 bytes: the number of the call; 0 for a change to missed calls.
+/// - 1 byte: the kind of the change.
+/// - The other bytes: the values of the change.
 ///
-/// Reading a file stops at the first entry that is incomplete, damaged, or not sealed with the key.
+/// The journal stops reading a file at the first entry that is incomplete, damaged, or not sealed with the key.
 ///
-/// In the format without seals, the first bit was not set, and a checksum of 4 bytes was at the place of the seal.
+/// Entries of old versions have no seal: the first bit of the length is not set, and a checksum of 4 bytes replaces the
+/// seal.
 struct JournalEntry {
     let serial: UInt64
     let call: UInt64
     let kind: Kind
-    /// The range of the entry in the file's bytes, with length and seal.
+    /// The range of the whole entry in the file's bytes, including its length and seal.
     let range: Range<Int>
 
     enum Kind: UInt8 {
@@ -35,10 +36,10 @@ struct JournalEntry {
     fileprivate static let prefix = lengthCount + JournalKey.sealCount
     fileprivate static let sealMark: UInt32 = 1 << 31
     private static let head = 17
-    /// The range of the sealed part in the file's bytes.
+    /// The range of the entry's sealed part in the file's bytes.
     fileprivate let content: Range<Int>
 
-    /// Reads the entry that begins at `place`; `nil` if the entry is incomplete or not sealed with this key.
+    /// Reads the journal entry that begins at `place`; `nil` if the entry is incomplete or not sealed with this key.
     init?(in bytes: [UInt8], at place: Int, _ key: JournalKey) {
         guard place >= 0, bytes.count - place >= Self.prefix + Self.head else { return nil }
         var reader = JournalReader(bytes, place..<place + Self.lengthCount)
@@ -50,7 +51,7 @@ struct JournalEntry {
         self.init(bytes, from: place, content: place + Self.prefix..<place + Self.prefix + length)
     }
 
-    /// Reads the entry that begins at `place`, in the format without seals.
+    /// Reads the journal entry that begins at `place`, in the old format without seals.
     init?(unsealedIn bytes: [UInt8], at place: Int) {
         let prefix = Self.lengthCount + 4
         guard place >= 0, bytes.count - place >= prefix + Self.head else { return nil }
@@ -72,7 +73,7 @@ struct JournalEntry {
         range = place..<content.upperBound
     }
 
-    /// Appends the entry to `sealed`, in the format with seals.
+    /// Appends the entry to `sealed`, in the present format with seals.
     func seal(from bytes: [UInt8], to sealed: inout [UInt8], _ key: JournalKey) {
         let start = sealed.count
         sealed.append(contentsOf: [UInt8](repeating: 0, count: Self.prefix))
@@ -80,7 +81,7 @@ struct JournalEntry {
         sealed.sealJournalEntry(at: start, key)
     }
 
-    /// The change in this entry; `nil` if its values are malformed.
+    /// Decodes the change of a call in this entry; `nil` if the bytes are malformed.
     func change(in bytes: [UInt8]) -> CallChange? {
         var reader = JournalReader(bytes, content.lowerBound + Self.head..<content.upperBound)
         let change: CallChange? =
@@ -115,7 +116,7 @@ extension CallChange {
         }
     }
 
-    /// Encodes the change and appends the entry to `bytes`.
+    /// Encodes the change as a sealed journal entry, and appends the entry to `bytes`.
     func write(_ serial: UInt64, to bytes: inout [UInt8], _ key: JournalKey) {
         let start = bytes.count
         bytes.append(capacity: sizeHint) { out in
@@ -138,7 +139,7 @@ extension CallChange {
         bytes.sealJournalEntry(at: start, key)
     }
 
-    /// The estimated size of the entry in bytes, which is large enough in almost all cases.
+    /// The estimated size of the encoded entry in bytes, which is rarely too small.
     private var sizeHint: Int {
         switch self {
         case .begun(let call): 512 + call.request.count + 128 * call.branches.count
@@ -151,7 +152,7 @@ extension CallChange {
 }
 
 extension [UInt8] {
-    /// Writes the length and the seal of the entry that begins at `start` and ends with the last byte.
+    /// Writes the length and the seal of the journal entry that begins at `start` and ends with the last byte.
     mutating func sealJournalEntry(at start: Int, _ key: JournalKey) {
         let content = start + JournalEntry.prefix
         let mark = UInt32(clamping: count - content) | JournalEntry.sealMark
@@ -159,7 +160,7 @@ extension [UInt8] {
         key.seal(&self, from: content)
     }
 
-    /// The checksum of an entry in the format without seals: FNV-1a over words of eight bytes.
+    /// The checksum of a journal entry in the old format without seals: FNV-1a over words of eight bytes.
     func journalChecksum(of range: Range<Int>) -> UInt32 {
         var sum: UInt64 = 0xcbf2_9ce4_8422_2325 ^ UInt64(range.count)
         func add(_ word: UInt64) {

@@ -1,9 +1,9 @@
 import Crypto
 
-/// The key that seals the entries of the call journal, kept in the store. Without access to the store, nobody can forge
-/// a call that the next run would resume.
+/// The key that seals the entries of the call journal. The store keeps this key, so that nobody without access to the
+/// store can forge a call that the next run would resume.
 ///
-/// The key is a class, because writers and readers share it. The key is used only on the loop.
+/// The journal key is a class, because writers and readers share it on one loop.
 final class JournalKey {
     private var key: GMACKey
 
@@ -11,13 +11,13 @@ final class JournalKey {
     /// - Throws: an error if the secret has another length.
     init(_ secret: [UInt8]) throws(CryptoError) { key = try GMACKey(secret) }
 
-    /// Computes the seal of all bytes from `start` on, and writes the seal directly before `start`.
+    /// Computes the seal of all bytes from `start` on, and writes the seal immediately before `start`.
     func seal(_ bytes: inout [UInt8], from start: Int) { key.seal(&bytes, from: start) }
 
     func isSealed(_ bytes: [UInt8], _ range: Range<Int>) -> Bool { key.isSealed(bytes, range) }
 
     static let byteCount = GMACKey.byteCount
     static let sealCount = GMACKey.sealCount
-    /// The key's name among the secrets of the store.
+    /// The name under which the store keeps the key of the call journal.
     static let name = "call-journal"
 }

@@ -8,17 +8,17 @@ import Registration
 import SIPGrammar
 import Timekeeping
 
-// The values of journal entries. For each type, the reader and the writer are next to each other.
+// Reading and writing the values of journal entries. The reader and the writer of each type are next to each other.
 
-/// Decodes the values of an entry. If a value is missing, the reader returns an empty value and sets ``isBroken`` to
-/// true.
+/// Decodes the values of a journal entry. If a value is missing, the reader returns an empty value and sets
+/// ``isBroken``.
 struct JournalReader {
     private let source: [UInt8]
     private var place: Int
     private let end: Int
-    /// Whether a value was missing or invalid.
+    /// Whether the reader found a missing or invalid value.
     private(set) var isBroken = false
-    /// Whether all bytes were read.
+    /// Whether the reader has read all bytes of the entry.
     var isAtEnd: Bool { place >= end }
 
     init(_ source: [UInt8], _ range: Range<Int>) {
@@ -44,8 +44,7 @@ struct JournalReader {
 
     mutating func number32() -> UInt32 { UInt32(truncatingIfNeeded: number(bytes: 4)) }
 
-    /// Reads a byte string and copies it. The value is copied, because otherwise it would keep the whole file in
-    /// memory.
+    /// Reads a byte string and copies it, because a slice would keep the whole file in memory.
     mutating func bytes() -> ByteString {
         let count = Int(number32())
         guard count <= end - place else {
@@ -120,8 +119,8 @@ extension JournalReader {
             request: request, final: final, branches: list { $0.branch() })
     }
 
-    /// Reads the call of one user. The Call-ID and From tag are not in the entry, because they are parsed again from
-    /// the request.
+    /// Reads the part of a call that belongs to one user. The Call-ID and From tag are parsed from the stored request
+    /// later.
     private mutating func userCall(mayPush: Bool) -> StoredUserCall {
         let (callRef, aor, holdUntil) = (CallRef(rawValue: number()), addressOfRecord(), date())
         return StoredUserCall(
@@ -270,7 +269,7 @@ extension JournalReader {
         let (caller, date) = (bytes(), date())
         let devices = list { DeviceID(rawValue: $0.number()) }
         let told = list { DeviceID(rawValue: $0.number()) }
-        // Entries of earlier versions do not name the caller, so each of them counts for a caller of its own.
+        // Entries of earlier versions do not name the call's caller, so each entry counts for a different caller.
         let broughtBy = flags[2] ? Caller(rawValue: number()) : Caller(hash: callRef.rawValue, isTrusted: true)
         let entry = BucketEntry(
             callRef: callRef, caller: caller, date: date, broughtBy: broughtBy, devices: devices, told: told,
@@ -287,7 +286,7 @@ extension ByteSink {
         append(counted: aor.host)
     }
 
-    /// Appends a flow without the number of its connection, because connections end with their process.
+    /// Appends a flow without its connection number, because connections end with their process.
     fileprivate mutating func append(_ flow: Flow) {
         append(flow.transport.rawValue)
         append(JournalFlags(flow.isConnection || flow.isClosed, flow.remote.address.isV4))

@@ -1,8 +1,8 @@
 import Timekeeping
 
-/// Decides when the next commit may begin. Under load, commits are spread, so that each commit has more changes. If
-/// there is no load, a change is written immediately. A group of changes as large as the last commits is also written
-/// immediately (``StoreIntake/Call/atOnce``).
+/// Decides when the next commit may begin. Under load, a minimum time between commits lets each commit have more
+/// changes; without load, a change is written immediately. A group of changes as large as the last commits is also
+/// written immediately (``StoreIntake/Notice/atOnce``).
 struct CommitTurns {
     private let interval: Duration
     private let groupSize: Int

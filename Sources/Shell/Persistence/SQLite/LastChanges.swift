@@ -3,11 +3,12 @@ import PushDelivery
 import Registration
 
 /// Finds the changes of a transaction that need not be written, because a later change in the transaction removes or
-/// replaces the same row. For example, a short call writes one row, whatever the number of its changes.
+/// replaces the same row. For example, a short call causes several changes of its missed-call row, but only the last
+/// one is written.
 struct LastChanges {
-    /// The indices of the needless changes in the transaction, in descending order.
+    /// The indices of the changes that need not be written, in descending order.
     private var needless: [Int] = []
-    /// The index of the next change.
+    /// The index of the next change in the transaction.
     private var place = 0
 
     init(of parts: [StoreIntake.Entry]...) {
@@ -28,7 +29,7 @@ struct LastChanges {
         needless.sort(by: >)
     }
 
-    /// The row that a change writes or removes, and the index of the change.
+    /// A row that a change writes or removes, and the index of the change.
     private struct Write: Comparable {
         let row: UInt64
         let place: Int
@@ -44,7 +45,8 @@ struct LastChanges {
         }
     }
 
-    /// Whether the next change must be written. Call this function for all changes, in their order.
+    /// Whether the next change must be written. This function must be called for all changes of the transaction, in
+    /// their order.
     mutating func nextCounts() -> Bool {
         defer { place += 1 }
         guard needless.last == place else { return true }

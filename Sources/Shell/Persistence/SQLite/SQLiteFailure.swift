@@ -21,7 +21,7 @@ package enum SQLiteFailure: Error, Hashable, Sendable, CustomStringConvertible {
 }
 
 extension SQLiteFailure {
-    /// Whether the machine caused the failure, such as a full disk, rather than the changes.
+    /// Whether the machine caused the failure, for example by a full disk, and not the changes.
     var isOfSystem: Bool {
         switch self {
         case .sql(let error), .migration(.failed(_, let error)): error.isOfSystem

@@ -2,13 +2,13 @@ package import Bytes
 import Storage
 package import Registration
 
-/// The store's file, opened briefly by a command while no daemon runs.
+/// The store's file, which a command opens briefly while no daemon runs.
 package final class SQLiteFile {
     private let path: String
     private let lock: StoreLock
     private let connection: Connection
 
-    /// Whether the file does not exist yet.
+    /// Whether the store's file does not exist yet.
     package static func isMissing(at path: String) -> Bool { FileIdentity(path: path) == nil }
 
     /// Opens or creates the store's file, and migrates it to this program's schema.
@@ -32,7 +32,7 @@ package final class SQLiteFile {
         try asked { try $0.users() }
     }
 
-    /// The next users after the given user, sorted by realm and name.
+    /// Returns the users after the given user, sorted by realm and name.
     package func users(
         after name: ByteString, in realm: ByteString, limit: Int
     ) throws(StoreError) -> [DigestUser] {
@@ -52,8 +52,7 @@ package final class SQLiteFile {
         try asked { try $0.keep(changes) }
     }
 
-    /// Copies the store's file in the same way as a running daemon does. This works with any version of the store's
-    /// schema.
+    /// Copies the store's file as a running daemon does, whatever the version of the store's schema.
     ///
     /// - Returns: the size of the copy in bytes.
     package static func backUp(_ path: String, to file: String) throws(StoreError) -> Int {

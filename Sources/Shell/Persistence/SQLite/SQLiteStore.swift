@@ -12,10 +12,11 @@ import Storage
 package import Telemetry
 package import Timekeeping
 
-/// The store in one SQLite file. Only one daemon uses the store at a time. One thread writes changes, a second thread
+/// The store in one SQLite file, which only one daemon uses at a time. One thread writes changes, a second thread
 /// reads, and a third thread writes backups.
 ///
-/// - The type is `@unchecked Sendable`, because its mutable parts are used only on its loop, or before that loop runs.
+/// - The class is `@unchecked Sendable`, because its mutable properties are used only on its loop, or before the loop
+///   runs.
 package final class SQLiteStore: ProxyStore, @unchecked Sendable {
     package var finished: ([CommitResult]) -> Void {
         get { outcomes.finished }
@@ -33,16 +34,16 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
     private let journal: CallJournal
     /// Retries failed writes of the journal.
     private var journalTimer: LoopTimer?
-    /// The lock of a separate calls folder. The lock is needed because two stores could name the same folder.
+    /// The lock of a calls folder outside the store's folder, because two stores could be set to the same calls folder.
     private let callsLock: FileLock?
     private var lastServiceTicket: UInt64 = 0
 
-    /// Receives the results of the writer's thread on the loop, and calls back.
+    /// Receives the results of the writer's thread on the loop, and gives them to the engine and the services.
     ///
-    /// - The type is `@unchecked Sendable`, because it is used only on the loop.
+    /// - The class is `@unchecked Sendable`, because it is used only on the loop.
     private final class Outcomes: @unchecked Sendable {
         var finished: ([CommitResult]) -> Void = { _ in }
-        /// The callbacks of services that wait for a commit, by the numbers of their tickets.
+        /// The callbacks of services that wait for a commit, by ticket number.
         var waiting: [UInt64: (WriteResult) -> Void] = [:]
         private let log: Log
 
@@ -69,11 +70,11 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
     ///
     /// - Parameters:
     ///   - path: the path of the store's file.
-    ///   - callsFolder: the folder of the call journal; if `nil`, a folder beside the store.
+    ///   - callsFolder: the folder of the call journal; `nil` for a folder next to the store.
     ///   - settings: the settings of the timeline.
     ///   - loop: the loop on which the store is used.
-    ///   - log: receives later failures.
-    /// - Throws: if the store cannot be used, also because another process uses it.
+    ///   - log: receives messages about later failures.
+    /// - Throws: if the store cannot be used, for example because another process uses it.
     package init(
         path: String, callsFolder: String? = nil, timeline settings: TimelineSettings = TimelineSettings(),
         loop: EventLoop, log: Log
@@ -86,7 +87,7 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
         self.outcomes = outcomes
         do throws(SQLiteFailure) {
             writer = try StoreWriter(path: path, log: log) { results in
-                // The loop is not notified of changes that succeeded and that no caller waits for.
+                // The writer's thread does not notify the loop of successful changes for which no caller waits.
                 let told = results.filter { $0.ticket != nil || !$0.isStored }
                 if !told.isEmpty { loop.post { outcomes.arrived(told) } }
             }
@@ -116,7 +117,7 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
         journal.askStore = { [weak self] in self?.mark($0) }
     }
 
-    /// The key that seals the call journal. The daemon's first run creates and persists this key.
+    /// Returns the key that seals the call journal, and creates the key in the daemon's first run.
     private static func journalKey(in path: String) throws(StoreError) -> (key: JournalKey, isFirst: Bool) {
         do throws(SQLiteFailure) {
             let connection = try Connection.openStore(path, mayCreate: true)
@@ -176,7 +177,7 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
 
     private func commit(_ changes: [RowChange], for ticket: StoreTicket) {
         guard !writer.commit(changes, for: ticket) else { return }
-        // The result is posted to the loop, because the caller is in the middle of other work.
+        // The refusal is posted to the loop, because the caller does not expect a result during its call.
         loop.post { [outcomes] in outcomes.arrived([StoreResult(ticket: ticket, isStored: false)]) }
     }
 
@@ -185,13 +186,13 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
     package func flushJournal() {
         journal.flush(now: loop.now)
         guard let retry = journal.retryAt else { return }
-        // The timer retries failed writes of the journal, because no other event may happen while a call waits.
+        // A timer retries failed writes of the journal, because no other event may happen while a call waits.
         if journalTimer == nil { journalTimer = try? LoopTimer(on: loop) { [weak self] in self?.flushJournal() } }
         if journalTimer?.deadline == nil { journalTimer?.arm(at: retry) }
     }
 
-    /// Writes this serial number into the store. When the number is persisted, all earlier missed calls are persisted
-    /// too, and the journal need not keep them.
+    /// Writes the journal's serial number into the store. When the number is persisted, all earlier missed calls are
+    /// persisted too, and the journal need not keep them.
     private func mark(_ serial: UInt64) {
         commit([.note(key: Self.journalMark, value: "\(serial)")]) { [journal] in
             if $0.isStored { journal.stored(serial) }
@@ -216,8 +217,8 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
 
     // MARK: Questions
 
-    // Before each read, changes without a ticket are written, because an operator may ask for the record of a call that
-    // has just ended.
+    // Before most reads, the writer writes all waiting changes, because an operator may ask for the record of a call
+    // that has just ended.
 
     package func users(
         after name: ByteString, in realm: ByteString, limit: Int

@@ -1,8 +1,8 @@
 import Reactor
 import Storage
 
-/// Copies the store for operators while it is in use. Backups have their own thread, so that calls and reads do not
-/// wait for them.
+/// Copies the store for operators while the daemon uses it. Backups have their own thread, so that neither calls nor
+/// reads wait for a backup.
 final class StoreBackups: Sendable {
     private let path: String
     private let reader: StoreReader
@@ -14,13 +14,13 @@ final class StoreBackups: Sendable {
         reader = try StoreReader(path: path, thread: "backup")
     }
 
-    /// Cancels the current backup and removes its file.
+    /// Cancels the backup in progress and removes its file.
     func stop() {
         isStopping.withLock { $0 = true }
         reader.stop()
     }
 
-    /// Copies the store into the file. A second request during a copy fails with ``BackupFailure/busy``.
+    /// Copies the store into the file, or throws ``BackupFailure/busy`` if another backup is in progress.
     ///
     /// - Returns: the size of the file in bytes.
     func write(to file: String) async throws(BackupFailure) -> Int {

@@ -3,9 +3,9 @@ import Storage
 
 /// Copies the write-ahead log into the database on its own thread, so that no commit waits for the copy.
 ///
-/// The checkpointer's connection stays open while the daemon runs. The open connection makes SQLite keep its index of
-/// the log while the writer's connection is opened again after a failure. SQLite then never uses pages of a failed
-/// commit.
+/// The checkpointer's connection stays open while the daemon runs, even when the writer opens its connection again
+/// after a failure. The open connection makes SQLite keep its index of the log, so that SQLite never uses pages of a
+/// failed commit.
 actor StoreCheckpointer {
     private let loop: EventLoop  // stored, because the executor reference below does not keep it alive
     nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
@@ -18,8 +18,8 @@ actor StoreCheckpointer {
         self.path = path
     }
 
-    /// Copies the current contents of the log, then calls `finished` on the actor's thread. Any thread may call this
-    /// function. Do not start the next copy before `finished` was called.
+    /// Copies the current contents of the log, then calls `finished` on the actor's thread. Any thread may start a
+    /// copy, but only after the previous copy has called `finished`.
     nonisolated func start(_ finished: @escaping @Sendable () -> Void) {
         loop.post {
             self.assumeIsolated { $0.copy() }
@@ -29,7 +29,7 @@ actor StoreCheckpointer {
 
     nonisolated func open() { loop.post { self.assumeIsolated { $0.openConnection() } } }
 
-    /// Opens the database again after somebody removed the log that is open.
+    /// Opens the database again after somebody removed the write-ahead log that this connection uses.
     nonisolated func reopen() {
         loop.post {
             self.assumeIsolated {
@@ -47,12 +47,12 @@ actor StoreCheckpointer {
         options.access = .readWrite
         options.autoCheckpoint = 0
         connection = try? Connection(path: path, options: options)
-        // SQLite opens the log at the first read.
+        // SQLite opens the log only when the connection reads for the first time.
         _ = try? connection?.integer("PRAGMA user_version")
     }
 
-    /// Copies the log. If copying fails, the next checkpoint tries again. A full disk is not reported here, because the
-    /// writer reports it.
+    /// Copies the log into the database. A failed copy is retried at the next checkpoint; the writer reports a full
+    /// disk.
     private func copy() {
         openConnection()
         do {

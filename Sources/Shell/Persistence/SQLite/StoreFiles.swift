@@ -1,7 +1,7 @@
 import Storage
 
-/// The identities of the files to which the store's path leads now. If they change, somebody has removed or replaced a
-/// file. Reading the identities does not open the files.
+/// The identities of the files to which the store's path leads now, read without opening the files. If an identity
+/// changes, somebody has removed or replaced the file.
 struct StoreFiles: Equatable {
     let database: FileIdentity?
     let log: FileIdentity?

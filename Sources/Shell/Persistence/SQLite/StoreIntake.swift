@@ -3,10 +3,10 @@ import Collections
 import ProxyCore
 import Registration
 
-/// The queue of changes that must be written, in their order. The intake is behind a lock, because every shard adds
-/// entries to it.
+/// The queue of changes that wait to be written, in their order. A lock protects the queue, because every shard adds
+/// entries.
 ///
-/// Lazy rows are refreshed bindings, which wait outside the queue. A crash may lose lazy rows.
+/// Lazy rows are refreshed bindings that wait outside the queue. A crash may lose lazy rows.
 struct StoreIntake {
     struct Entry: Sendable {
         /// The ticket of the caller that waits for the changes; `nil` if no caller waits.
@@ -14,7 +14,7 @@ struct StoreIntake {
         let changes: [RowChange]
     }
 
-    /// The contents of one transaction: first the entries in order, then lazy rows.
+    /// The contents of one transaction: the entries in their order, then the lazy rows.
     struct Batch: Sendable {
         var entries: [Entry] = []
         var lazyRows: [StoredBinding] = []
@@ -26,49 +26,49 @@ struct StoreIntake {
     }
 
     private var entries = Queue<Entry>()
-    /// How many entries in the queue have a ticket, and how many entries with a ticket the last commits had.
+    /// The number of entries in the queue for which a caller waits, and an estimate of that number in the last commits.
     private var awaited = 0
     private var groupSize = 0
-    /// The value of ``StoreWriterSettings/groupSizeLimit``.
+    /// The smallest number of waiting callers that counts as a group (``StoreWriterSettings/groupSizeLimit``).
     private let groupSizeLimit: Int
-    /// How many changes wait in the queue, without lazy rows.
+    /// The number of changes in the queue, without lazy rows.
     private(set) var count = 0
     private var lazyRows: [DeviceID: StoredBinding] = [:]
     private(set) var isClosed = false
     /// The last notice that the writer's thread got about waiting entries.
     private var announced = Notice.none
-    /// Whether the writer's thread will soon look for entries without a notice, see ``gatheringEnded()``.
+    /// Whether the writer's thread waits for its gathering time to end, and then takes new entries without a notice.
     private var isGathering = false
 
-    /// The notices to the writer's thread.
+    /// The notices that the intake sends to the writer's thread.
     enum Notice: Comparable {
         case none
-        /// Entries wait, and none of them has a ticket. The writer may wait for more entries.
+        /// Entries wait, but no caller waits for their result, so the writer may wait for more entries.
         case soon
-        /// An entry with a ticket waits, so the writer must act now. Under load, the commit waits for its turn, see
-        /// ``CommitTurns``.
+        /// A caller waits for the result of an entry, so the writer must commit now. Under load, the commit waits for
+        /// its turn, see ``CommitTurns``.
         case now
-        /// As many entries wait as the last commits had, so the writer must act immediately. The entries may come from
-        /// all phones that are active now, so the commit does not wait for its turn.
+        /// As many callers wait as in the last commits, so the writer must commit without waiting for its turn. These
+        /// callers may be all phones that are active now, so more waiting would gain nothing.
         case atOnce
     }
 
     init(groupSizeLimit: Int) { self.groupSizeLimit = groupSizeLimit }
 
     var lazyCount: Int { lazyRows.count }
-    /// Whether the queue has as many entries with a ticket as the last commits had.
+    /// Whether as many callers wait for entries in the queue as in the last commits.
     var isGroupComplete: Bool { groupSize >= groupSizeLimit && awaited >= groupSize }
 
     /// Adds an entry to the queue.
     ///
     /// - Parameters:
     ///   - entry: the changes to write.
-    ///   - limit: how many changes may wait.
-    ///   - gatherLimit: how many changes without a ticket may wait before the writer gets a notice.
+    ///   - limit: the maximum number of changes that may wait.
+    ///   - gatherLimit: the number of waiting changes from which the writer gets a notice even if no caller waits.
     /// - Returns: the notice for the writer's thread; `nil` if the queue is full.
     mutating func add(_ entry: Entry, limit: Int, gatherLimit: Int = .max) -> Notice? {
         guard !isClosed, count + entry.changes.count <= limit else { return nil }
-        // A lazy row that is older than this change must not be written after the change.
+        // An older lazy row of the same binding is removed, because it must not be written after this change.
         for case .engine(.binding(let change)) in entry.changes { lazyRows.removeValue(forKey: change.id) }
         entries.append(entry)
         count += entry.changes.count
@@ -83,7 +83,7 @@ struct StoreIntake {
         return wanted
     }
 
-    /// Notes that the gathering time is over. After this call, new entries cause notices to the writer's thread again.
+    /// Notes the end of the gathering time, after which new entries cause notices to the writer's thread again.
     ///
     /// - Returns: whether entries wait now.
     mutating func gatheringEnded() -> Bool {
@@ -91,9 +91,9 @@ struct StoreIntake {
         return !entries.isEmpty
     }
 
-    /// Adds lazy rows. A newer row replaces an older row of the same binding.
+    /// Adds lazy rows, each of which replaces an older lazy row of the same binding.
     ///
-    /// - Returns: whether no lazy row waited before; `nil` if not all rows have room.
+    /// - Returns: whether no lazy row waited before; `nil` if there is no room for all rows.
     mutating func addLazily(_ rows: [StoredBinding], limit: Int) -> Bool? {
         guard !isClosed, lazyRows.count + rows.count <= limit else { return nil }
         defer {
@@ -111,8 +111,8 @@ struct StoreIntake {
         for row in rows where lazyRows[row.id] == nil && !newer.contains(row.id) { lazyRows[row.id] = row }
     }
 
-    /// Takes the changes of the next transaction. Lazy rows follow only when the queue is empty, because they must not
-    /// overtake other changes.
+    /// Takes the changes of the next transaction. Lazy rows are taken only when the queue is empty, because they must
+    /// not overtake other changes.
     mutating func take(limit: Int, withLazyRows: Bool) -> Batch {
         var batch = Batch()
         var taken = 0
@@ -124,8 +124,8 @@ struct StoreIntake {
         count -= taken
         let tickets = batch.entries.count { $0.ticket != nil }
         awaited -= tickets
-        // The estimate rises immediately and falls slowly. If it fell fast, a few small commits would lower the group
-        // size too far.
+        // The estimated group size rises immediately and falls slowly, because a few small commits must not lower it
+        // too far.
         groupSize = max(tickets, groupSize - (groupSize + 7) / 8)
         if entries.isEmpty { announced = .none } else { batch.leavesEntries = true }
         guard withLazyRows, entries.isEmpty, taken < limit else { return batch }
@@ -137,7 +137,7 @@ struct StoreIntake {
         return batch
     }
 
-    /// Refuses all later changes. Changes in the queue are still written.
+    /// Refuses all later changes; changes in the queue are still written.
     mutating func close() { isClosed = true }
 }
 

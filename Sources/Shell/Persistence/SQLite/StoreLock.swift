@@ -5,8 +5,8 @@ import Storage
 import Telemetry
 import Timekeeping
 
-/// Excludes other processes from the store: a lock file in the store's folder is locked while the process runs. Two
-/// daemons on one store would each trust their own memory, and overwrite each other's changes.
+/// Keeps other processes out of the store with a lock file in the store's folder. Without this lock, two daemons on one
+/// store would each trust their own memory, and overwrite each other's changes.
 final class StoreLock {
     enum Holder: String {
         /// The daemon, which holds the lock while it runs.
@@ -15,7 +15,7 @@ final class StoreLock {
         case command
     }
 
-    /// Whether the store did not exist when the lock was taken.
+    /// Whether the store did not exist when this process took the lock.
     let isNewStore: Bool
     private let lock: FileLock
     private let file: String
@@ -23,7 +23,7 @@ final class StoreLock {
     private var timer: LoopTimer?
     private var hasToldOfFailure = false
 
-    /// Takes the lock.
+    /// Takes the lock of the store.
     ///
     /// - Throws: a sentence that names the file and the process that holds the lock.
     init(store path: String, for holder: Holder) throws(StoreError) {
@@ -33,15 +33,16 @@ final class StoreLock {
         self.holder = holder
         file = store + ".lock"
         isNewStore = FileIdentity(path: store) == nil
-        // The lock's file stays after the end of the process, and a mark in it shows that a store was created. Without
-        // this check, a daemon whose store is missing would start with an empty store: without users, contacts and
-        // missed calls. A start that failed before it created the store leaves no mark.
+        // The lock file stays after the process ends, and a mark in it shows that the store was created. If the mark
+        // exists and the store is missing, the daemon must not start with an empty store, which has no users, contacts
+        // and missed calls.
         guard !isNewStore || !FileLock.hasMark(Self.made, path: file) || FileIdentity(path: store) != nil else {
             throw StoreError(
                 "the store \(path) is missing, but \(file) shows that it existed. Is its disk not mounted, or was it moved? Put it back, or restore a backup. To start with an empty store, remove \(file)"
             )
         }
-        // The lock may belong to a command, which will release it soon. A daemon keeps the lock until it ends.
+        // A command holds the lock only briefly, so the process waits for its release. A daemon holds the lock until it
+        // ends.
         for _ in 0..<Self.patience {
             do throws(FileLock.Failure) {
                 lock = try FileLock(path: file, activity: holder.rawValue)
@@ -57,8 +58,8 @@ final class StoreLock {
         throw StoreError("another command keeps the store \(path) in use: it holds \(file)")
     }
 
-    /// Starts regular checks that the lock file still exists, so that a second daemon is kept out even if somebody
-    /// removes the file.
+    /// Starts regular checks that the lock file still exists. If somebody removes the file, it is created again, which
+    /// keeps a second daemon out.
     func watch(on loop: EventLoop, log: Log) throws(SystemError) {
         timer = try LoopTimer(on: loop) { [weak self] in
             self?.look(log)
@@ -82,8 +83,7 @@ final class StoreLock {
         }
     }
 
-    /// Marks in the lock's file that the store was created. If the store is missing at a later start, the daemon
-    /// reports it.
+    /// Marks in the lock file that the store was created, so that a later start can report a missing store.
     func storeIsMade() throws(StoreError) {
         do throws(FileLock.Failure) { try lock.mark(Self.made) } catch {
             throw StoreError("the store's lock \(file) cannot be written: \(error)")
@@ -104,6 +104,6 @@ final class StoreLock {
 
     private static let interval: Duration = .seconds(1)
     private static let patience = 100
-    /// The pause between two tries, in microseconds.
+    /// The pause between two tries to take the lock, in microseconds.
     private static let pause: UInt32 = 50_000
 }

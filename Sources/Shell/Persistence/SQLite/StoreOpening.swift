@@ -1,8 +1,8 @@
 import Storage
 
 extension Connection {
-    /// Opens the store with this program's schema. The file may be created only at the start. A file that disappears
-    /// while the daemon runs must not be replaced by an empty file.
+    /// Opens the store and migrates it to this program's schema. Only a start may create the file, because an empty
+    /// file must not replace a file that disappears while the daemon runs.
     static func openStore(_ path: String, mayCreate: Bool) throws(SQLiteFailure) -> Connection {
         var options = ConnectionOptions()
         options.access = mayCreate ? .readWriteCreate : .readWrite

@@ -1,14 +1,14 @@
 import Reactor
 import Storage
 
-/// Reads the store on the reader's own thread. A long read delays neither calls nor commits.
+/// Reads the store on its own thread, so that a long read delays neither calls nor commits.
 actor StoreReader {
     private let loop: EventLoop  // stored, because the executor reference below does not keep it alive
     nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
 
     private let path: String
     private var connection: Connection?
-    /// The identities of the files at the time when the connection was opened.
+    /// The identities of the store's files when the connection was opened.
     private var files: StoreFiles?
     private let waiting = Locked(0)
 
@@ -20,7 +20,7 @@ actor StoreReader {
         try loop.start(name: name, givesWay: true)
     }
 
-    /// Queues a read on the thread. `question` gets a read-only connection.
+    /// Queues a read on the reader's thread, where `question` gets a read-only connection.
     nonisolated func read<Answer: Sendable>(
         _ question: @escaping @Sendable (Connection) throws -> Answer
     ) async throws(StoreError) -> Answer {
@@ -42,7 +42,7 @@ actor StoreReader {
         }
     }
 
-    /// Ends the thread when the queued reads are done.
+    /// Ends the reader's thread after the queued reads.
     nonisolated func stop() {
         loop.post { self.assumeIsolated { $0.connection = nil } }
         loop.stop()
@@ -62,7 +62,8 @@ actor StoreReader {
     }
 
     private func openConnection() throws(SQLError) -> Connection {
-        // A removed file stays open for its readers, so its old contents would be read forever.
+        // If somebody replaced the files, the connection is opened again, because a connection to a removed file would
+        // read its old contents forever.
         let found = StoreFiles(path)
         if let connection, found == files { return connection }
         files = found

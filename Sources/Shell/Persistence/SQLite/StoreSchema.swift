@@ -1,12 +1,12 @@
-/// The tables of the store. `sqlite3 FILE` can read the tables; times are milliseconds since 1970.
+/// The tables of the store, with times in milliseconds since 1970. Operators can read the tables with `sqlite3 FILE`.
 ///
 /// Only keys, the codes of pushes and unread pushes have an index. The running daemon looks up all other data in
 /// memory, and writes rows by their numbers.
 enum StoreSchema {
-    /// The letters "SPPD", by which `file` and other programs recognise the format.
+    /// The letters "SPPD", by which `file` and other programs recognise a store.
     static let applicationID: Int32 = 0x5350_5044
 
-    /// The script that migrates to each version of the schema. Scripts of a released version never change.
+    /// The scripts that migrate the schema, one script for each version. A script of a released version never changes.
     static let scripts = [
         """
         CREATE TABLE binding (

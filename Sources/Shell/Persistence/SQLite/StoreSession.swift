@@ -9,13 +9,13 @@ import Timekeeping
 /// The work of the writer's thread: takes the waiting changes, commits them in one transaction, and reports the
 /// results.
 ///
-/// While one commit is being synced, further changes gather for the next commit. Under load, there is a minimum time
-/// between the starts of two commits. The more changes arrive, the more changes each sync has.
+/// While the disk syncs one commit, further changes gather for the next commit. Under load, a minimum time passes
+/// between the starts of two commits, so that more changes share each sync.
 ///
-/// After a failed commit, the state of the disk is unknown. All changes of the failed commit that have a ticket are
-/// reported as not stored, and the database is opened again for the next batch. Changes without a ticket are kept, in
-/// their order. Until a probe finds room on the disk, the store counts as failing. The log has the start and the end of
-/// the failure, once each.
+/// After a failed commit, the state of the disk is unknown, so the next batch opens the database again. Callers get the
+/// result that their changes are not stored. Failed changes for which no caller waits are kept in their order. The
+/// store counts as failing until a probe finds room on the disk. The log has one line at the start of a failure and one
+/// line at its end.
 actor StoreSession {
     private let loop: EventLoop  // stored, because the executor reference below does not keep it alive
     nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
@@ -37,11 +37,11 @@ actor StoreSession {
     private var lazyTimer: LoopTimer?
     private var isLazyDue = false
     private var isCheckpointing = false
-    /// The time since which changes cannot be written; `nil` if they can be written.
+    /// The time since which the store cannot write changes; `nil` if it can.
     private var failingSince: Instant?
     private var probeTimer: LoopTimer?
     private var deferred = DeferredChanges()
-    /// The identities of the connection's files when it was opened.
+    /// The identities of the store's files when the connection was opened.
     private var files: StoreFiles?
     private var fileTimer: LoopTimer?
     /// Whether somebody removed the write-ahead log, so that only this connection still has the log's contents.
@@ -66,8 +66,8 @@ actor StoreSession {
 
     // MARK: Events
 
-    /// Checks at the start whether the disk has room, so that a full disk is reported immediately, and not when the
-    /// first phone is refused.
+    /// Checks at the start whether the disk has room, so that the log reports a full disk before the first phone is
+    /// refused.
     func started() {
         do throws(SQLiteFailure) {
             try findRoom()
@@ -77,8 +77,8 @@ actor StoreSession {
         }
     }
 
-    /// Starts the gathering time, when changes wait and none of them has a ticket. The changes are written after this
-    /// time, or earlier together with a change that has a ticket.
+    /// Starts the gathering time, when changes wait and no caller waits for their result. The changes are written after
+    /// the gathering time, or earlier together with a change for which a caller waits.
     func changesGather() {
         if gatherTimer == nil {
             gatherTimer = try? LoopTimer(on: loop) { [weak self] in self?.assumeIsolated { $0.gatheringEnded() } }
@@ -91,8 +91,8 @@ actor StoreSession {
         if intake.withLock({ $0.gatheringEnded() }) { changesArrived() }
     }
 
-    /// Writes the waiting changes at the next turn. Called when one of the changes has a ticket, or after the gathering
-    /// time.
+    /// Writes the waiting changes at the next turn of ``CommitTurns``. The writer calls this function when a caller
+    /// waits for a change, or after the gathering time.
     func changesArrived() {
         guard loop.now < turns.next else { return writeNext() }
         if turnTimer == nil {
@@ -102,19 +102,20 @@ actor StoreSession {
         turnTimer.arm(at: turns.next)
     }
 
-    /// Writes the waiting changes without waiting for a turn. Called when as many changes wait as the last commits had.
+    /// Writes the waiting changes without waiting for a turn, because as many changes wait as the last commits had.
     func groupArrived() {
-        // A commit may have begun since this notice was sent.
+        // A commit may have taken the waiting changes after the notice was sent.
         if intake.withLock({ $0.isGroupComplete }) { writeNext() } else { changesArrived() }
     }
 
-    /// Writes one batch, and posts the next call if more changes wait.
+    /// Writes one batch of waiting changes, and posts its next call if more changes wait.
     private func writeNext() {
         turnTimer?.disarm()
         let batch = intake.withLock { $0.take(limit: settings.batchLimit, withLazyRows: isLazyDue) }
         turns.began(for: batch.entries.count { $0.ticket != nil }, now: loop.now)
         write(batch)
-        // The remaining changes have already waited for their turn. Changes that arrive later send their own notice.
+        // Changes that remain in the queue need not wait for another turn. Changes that arrive later send their own
+        // notice.
         if batch.leavesEntries { loop.post { self.assumeIsolated { $0.writeNext() } } }
     }
 
@@ -127,7 +128,7 @@ actor StoreSession {
         }
     }
 
-    /// Starts the time after which lazy rows are written. Called when the first lazy row waits.
+    /// Starts the timer after which lazy rows are written, when the first lazy row waits.
     func lazyRowsArrived() {
         guard !isLazyDue else { return }
         if lazyTimer == nil {
@@ -152,7 +153,8 @@ actor StoreSession {
         while true {
             let batch = intake.withLock { $0.take(limit: settings.batchLimit, withLazyRows: true) }
             guard !batch.isEmpty else { break }
-            // If a batch of lazy rows fails now, it is not retried, because the retries would never end.
+            // At the end of the session, a failed batch of lazy rows is not retried, because the retries might never
+            // end.
             if !write(batch), batch.entries.isEmpty { break }
         }
         if deferred.count > 0 { write(StoreIntake.Batch()) }
@@ -196,8 +198,8 @@ actor StoreSession {
         }
     }
 
-    /// Reports results to the callers. `missing` are the tickets whose rows did not exist; `nil` if no change was
-    /// stored.
+    /// Reports the results of changes to their callers. `missing` has the tickets whose rows did not exist; `nil` if no
+    /// change was stored.
     private func report(_ entries: [StoreIntake.Entry], missing: Set<StoreTicket>?) {
         guard !entries.isEmpty else { return }
         onResults(
@@ -218,13 +220,13 @@ actor StoreSession {
     }
 
     private enum Outcome {
-        /// All changes are persisted. `missing` are the tickets whose rows did not exist. `delayed` is the number of
-        /// changes that waited since an earlier failure.
+        /// All changes are persisted. `missing` has the tickets whose rows did not exist, and `delayed` is the number
+        /// of changes that waited since an earlier failure.
         case stored(missing: Set<StoreTicket>, delayed: Int)
         case failed(SQLiteFailure)
     }
 
-    /// Commits a batch, after the deferred changes.
+    /// Commits the deferred changes of earlier failures, then the batch, in one transaction.
     private func commit(_ batch: StoreIntake.Batch) -> Outcome {
         do throws(SQLiteFailure) {
             let connection = try openConnection()
@@ -265,14 +267,13 @@ actor StoreSession {
         return opened
     }
 
-    /// Makes sure that the committed data are in the files that the next start opens. This check comes before the
-    /// results are reported.
+    /// Checks that the committed data are in the files that the next start opens, before the results are reported.
     private func keepInPlace(_ connection: Connection) throws(SQLiteFailure) {
         let found = StoreFiles(path)
         guard found != files else { return }
         guard found.database == files?.database else { throw .replaced }
-        // Somebody removed the log, but this connection still has the log open. The contents of the log are copied into
-        // the file. A long read or a full disk can prevent copying the log.
+        // Somebody removed the log, but this connection still has it open, so its contents are copied into the database
+        // file. A long read or a full disk can prevent this copy.
         holdsRemovedLog = true
         try SQLiteFailure.wrapping { () throws(SQLError) in
             let (logged, copied) = try connection.checkpoint(.truncate)
@@ -289,7 +290,7 @@ actor StoreSession {
         checkpointer.reopen()
     }
 
-    /// Closes the connection after a failure. The next change opens the database again.
+    /// Closes the connection after a failure, so that the next change opens the database again.
     private func dropConnection() {
         if !holdsRemovedLog { connection = nil }
     }
@@ -301,8 +302,8 @@ actor StoreSession {
         fileTimer?.arm(at: loop.now + settings.fileCheckInterval)
     }
 
-    /// Checks the files even while no changes are written. The next start must find all changes that were written
-    /// before.
+    /// Checks the files even while no changes are written, because the next start must find all changes that were
+    /// written before.
     private func checkFiles() {
         fileTimer?.arm(at: loop.now + settings.fileCheckInterval)
         do throws(SQLiteFailure) {
@@ -317,8 +318,7 @@ actor StoreSession {
 
     private func failed(_ batch: StoreIntake.Batch, _ error: SQLiteFailure) {
         let isOver = !error.isOfSystem
-        // If the changes and not the machine caused the failure, each retry would fail too. At the end of the session,
-        // all deferred changes are dropped.
+        // If the changes caused the failure, each retry would fail too, so all deferred changes are dropped.
         if isOver {
             deferred.clear()
         } else {
@@ -326,7 +326,7 @@ actor StoreSession {
         }
         report(batch.entries.filter { isOver || $0.ticket != nil }, missing: nil)
         intake.withLock { $0.restore(batch.lazyRows) }
-        // Failed lazy rows are written again only after the next interval.
+        // Failed lazy rows wait for the next interval before they are written again.
         isLazyDue = false
         if intake.withLock({ $0.lazyCount > 0 }) { lazyRowsArrived() }
         noteFailure(error)
@@ -371,7 +371,8 @@ actor StoreSession {
     private func findRoom() throws(SQLiteFailure) {
         let connection = try openConnection()
         try SQLiteFailure.wrapping { () throws(SQLError) in
-            // When the whole log is copied, the log restarts from its beginning, which needs no additional room.
+            // When the whole log is copied, SQLite writes the log from its beginning again and needs no additional
+            // room.
             _ = try? connection.checkpoint(.passive)
             try connection.takeRoom(settings.probeSize)
         }
@@ -380,16 +381,16 @@ actor StoreSession {
 
     // MARK: Checkpoints
 
-    /// Starts a checkpoint when the log is long. Another thread copies most pages, see ``checkpointFinished()``.
+    /// Starts a checkpoint when the log is long. The checkpointer's thread copies most pages, see
+    /// ``checkpointFinished()``.
     private func startCheckpointIfDue() {
         guard !isCheckpointing, let connection, connection.pagesInLog >= settings.checkpointPages else { return }
         isCheckpointing = true
         checkpointer.start { [loop] in loop.post { self.assumeIsolated { $0.checkpointFinished() } } }
     }
 
-    /// Copies the few pages that were added during the checkpoint, between two transactions. The log restarts from its
-    /// beginning only when the whole log is copied. While new changes arrive, the other thread never reaches the end of
-    /// the log.
+    /// Copies the few pages that were added during the checkpoint, between two transactions. SQLite reuses the log only
+    /// when all pages are copied, and while new changes arrive, the checkpointer's thread never reaches the last page.
     private func checkpointFinished() {
         isCheckpointing = false
         _ = try? connection?.checkpoint(.passive)

@@ -3,9 +3,8 @@ package import Registration
 import Storage
 package import Telemetry
 
-/// Writes changes to the store on its own thread, and reports when they are persisted.
-///
-/// Changes are written in the order of submission. Any thread may submit changes, and no submission blocks.
+/// Writes changes to the store on its own thread, in the order of submission, and reports when they are persisted. Any
+/// thread may submit changes, and no submission blocks.
 package final class StoreWriter: Sendable {
     private let loop: EventLoop
     private let checkpointLoop: EventLoop
@@ -20,9 +19,9 @@ package final class StoreWriter: Sendable {
     ///
     /// - Parameters:
     ///   - path: the database file.
-    ///   - settings: how changes are gathered.
-    ///   - log: receives later failures.
-    ///   - onResults: called on the writer's thread after each commit, in the order of submission.
+    ///   - settings: how the writer gathers changes into transactions.
+    ///   - log: receives messages about later failures.
+    ///   - onResults: receives the results of each commit on the writer's thread, in the order of submission.
     /// - Throws: an error if the store cannot be used.
     package init(
         path: String, settings: StoreWriterSettings = StoreWriterSettings(), log: Log,
@@ -44,7 +43,7 @@ package final class StoreWriter: Sendable {
         checkpointer.open()
         loop.post { [session] in session.assumeIsolated { $0.started() } }
         do throws(SystemError) {
-            // The kernel gives priority to the loop with the calls over this thread.
+            // The kernel prefers the thread of the calls to this thread.
             try loop.start(name: "store", givesWay: true)
             try checkpointLoop.start(name: "checkpoint", givesWay: true)
         } catch {
@@ -52,19 +51,19 @@ package final class StoreWriter: Sendable {
         }
     }
 
-    /// Queues changes for which a caller waits. Changes are written in the order of submission.
+    /// Queues changes for which a caller waits. The writer writes changes in the order of submission.
     ///
     /// - Parameters:
-    ///   - changes: at least one change. All of them are written in one transaction.
-    ///   - ticket: returned with the result.
-    /// - Returns: `false` if too many changes wait or the writer has stopped. If the result is `false`, no result
-    ///   follows, and the caller answers 503.
+    ///   - changes: at least one change; one transaction writes all of them.
+    ///   - ticket: identifies the caller in the result.
+    /// - Returns: `false` if too many changes wait or the writer has stopped; no result follows, and the caller answers
+    ///   503.
     package func commit(_ changes: [RowChange], for ticket: StoreTicket) -> Bool {
         add(StoreIntake.Entry(ticket: ticket, changes: changes))
     }
 
     /// Queues changes for which no caller waits, in the same order as other changes. The changes may wait briefly for
-    /// other changes, so that they need no sync of their own. A failing disk does not lose the changes.
+    /// other changes, so that they need no sync of their own, and a failing disk does not lose them.
     ///
     /// - Returns: `false` if too many changes wait or the writer has stopped.
     package func record(_ changes: [RowChange]) -> Bool { add(StoreIntake.Entry(ticket: nil, changes: changes)) }
@@ -83,22 +82,23 @@ package final class StoreWriter: Sendable {
         return true
     }
 
-    /// Waits until all changes in the queue are written or have failed. A read after this call finds these changes.
+    /// Waits until all changes in the queue are written or have failed, so that a later read finds them.
     package func writeWaiting() async { await session.writeWaiting() }
 
-    /// Queues rows that a crash may lose, such as a refreshed expiry. Only the newest row of each binding is written,
-    /// within seconds. A later ``commit(_:for:)`` or ``record(_:)`` for the same binding replaces the row.
+    /// Queues rows that a crash may lose, such as a refreshed expiry. Within seconds, only the newest row of each
+    /// binding is written. A later ``commit(_:for:)`` or ``record(_:)`` for a binding replaces the binding's queued
+    /// row.
     ///
     /// - Parameter rows: bindings that are in the store.
-    /// - Returns: `false` if too many rows wait or the writer has stopped. If the result is `false`, no row was queued.
+    /// - Returns: `false` if too many rows wait or the writer has stopped, so that no row was queued.
     package func refresh(_ rows: [StoredBinding]) -> Bool {
         guard let isFirst = intake.withLock({ $0.addLazily(rows, limit: settings.lazyLimit) }) else { return false }
         if isFirst { loop.post { [session] in session.assumeIsolated { $0.lazyRowsArrived() } } }
         return true
     }
 
-    /// Writes all waiting changes, including lazy rows, and ends the threads. Blocks until the disk has all changes.
-    /// After this call, changes are refused.
+    /// Writes all waiting changes, including lazy rows, refuses later changes, and ends the threads. The call blocks
+    /// until all changes are persisted.
     package func stop() {
         intake.withLock { $0.close() }
         checkpointer.close()
@@ -109,11 +109,11 @@ package final class StoreWriter: Sendable {
         loop.join()
     }
 
-    /// How many changes wait, without lazy rows.
+    /// The number of changes in the queue, without lazy rows.
     package var queueLength: Int { intake.withLock { $0.count } }
 
-    /// Why changes cannot be written now; `nil` if they can be written. The writer clears this text when a probe
-    /// succeeds.
+    /// The reason why the store cannot write changes now; `nil` if it can. A successful probe of the disk sets this
+    /// text to `nil`.
     package var failure: String? { health.withLock { $0.failure } }
 
     /// The numbers of commits, changes and failures, and the durations of commits, since the start.

@@ -4,27 +4,26 @@ import PushPlanning
 import Reactor
 import Timekeeping
 
-/// Writes the records of the timeline, and deletes old records. Only a few records are deleted at a time, so that no
-/// commit is slow.
+/// Writes the records of the timeline, and deletes a few old records at a time, so that no commit is slow.
 ///
-/// The object is used only on its shard's loop.
+/// The timeline writer is used only on its shard's loop.
 final class TimelineWriting {
     private let settings: TimelineSettings
     private let writer: StoreWriter
     private let loop: EventLoop
     private var timer: LoopTimer?
-    /// How many records were written since old records were last deleted.
+    /// The number of records that were written since the last deletion of old records.
     private var added = 0
-    /// How many records were dropped because too many changes waited.
+    /// The number of records that were dropped because too many changes waited.
     private(set) var dropped: UInt64 = 0
 
-    /// The maximum number of changes that may wait before records are dropped. The rest of the queue is reserved for
-    /// changes with a ticket.
+    /// The number of waiting changes from which timeline records are dropped. The rest of the writer's queue is
+    /// reserved for changes for which a caller waits.
     private let queueLimit: Int
-    /// The number of new records after which old records are deleted. At most twice as many old records are deleted at
-    /// that time, so that an excess shrinks.
+    /// The number of new records after which old records are deleted. Each deletion examines twice as many old records,
+    /// so that an excess shrinks.
     private static let batch = 64
-    /// How often old records are deleted while few new records are written.
+    /// The interval at which old records are deleted while few new records are written.
     private static let interval: Duration = .seconds(10)
     private static let intervalBatch = 250
 
@@ -38,13 +37,13 @@ final class TimelineWriting {
         self.loop = loop
     }
 
-    /// Starts the regular deletion of old records, on the loop.
+    /// Starts the regular deletion of old records on the loop.
     func start() throws(SystemError) {
         timer = try LoopTimer(on: loop) { [weak self] in self?.timerFired() }
         timerFired()
     }
 
-    /// Submits records and changes of records to the writer. While too many changes wait, records are dropped.
+    /// Submits changes of the timeline to the writer, or drops them while too many changes wait.
     func write(_ changes: [TimelineChange]) {
         guard writer.queueLength < queueLimit else { return drop(changes) }
         var rows = changes.map(RowChange.timeline)

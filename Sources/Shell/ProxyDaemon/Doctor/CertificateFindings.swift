@@ -1,4 +1,4 @@
-/// Faults of the certificates that phones see, each with its cure.
+/// Finds faults of the certificates that phones see, and tells the operator the cure.
 package enum CertificateFindings {
     private static let area = "certificates"
 

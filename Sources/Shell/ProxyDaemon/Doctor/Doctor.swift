@@ -32,8 +32,8 @@ package struct Doctor {
     }
 
     /// - Parameters:
-    ///   - users: `user@realm` of the store, and whether the list is complete; `nil` if the users cannot be
-    ///   read.
+    ///   - users: the names of the users in the store as `user@realm`, and whether the list is complete; `nil` if the
+    ///     users cannot be read.
     ///   - state: the state that the running daemon reports; `nil` if no daemon answers.
     /// - Returns: the report.
     package func findings(users: (names: [String], isWhole: Bool)?, state: DaemonState? = nil) -> [Finding] {
@@ -55,7 +55,7 @@ package struct Doctor {
         return found
     }
 
-    /// The report if the settings have an error, after which nothing else is examined.
+    /// Returns the report on settings with an error, after which the doctor examines nothing else.
     package static func findings(_ error: String) -> [Finding] {
         [Finding("configuration", .wrong, error, cure: "Correct it: docs/settings.md has all keys.")]
     }
@@ -70,8 +70,8 @@ package struct Doctor {
         return problems.isEmpty ? [Finding("configuration", .ok, "\(path) is fine")] + found : found
     }
 
-    /// The number of the process that listens on the control socket. The result is negative if the kernel does not tell
-    /// the number, and `nil` if no process listens.
+    /// The process id of the program that listens on the control socket: negative if the kernel does not report the id,
+    /// and `nil` if no program listens.
     private var daemonProcess: Int32? {
         if let process = UnixSocket.listener(at: settings.control) { return process }
         do throws(SystemError) {
@@ -134,9 +134,9 @@ package struct Doctor {
     }
 }
 
-/// The doctor's requests over the network, which run at the same time on their own loop.
+/// The doctor's requests over the network, which run in parallel on their own loop.
 ///
-/// - The type is `@unchecked Sendable`, because it is used only on the loop.
+/// - The class is `@unchecked Sendable`, because it is used only on the loop.
 private final class NetworkExamination: @unchecked Sendable {
     private let settings: DaemonSettings
     private let loop: EventLoop

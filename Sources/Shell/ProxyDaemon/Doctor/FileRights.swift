@@ -1,16 +1,16 @@
 package import Reactor
 
-/// The facts about one named file.
+/// The facts about one file or folder that the settings name.
 package struct FileFact: Hashable, Sendable {
     package let file: NamedFile
-    /// The folders from the root to the file, and the file itself, without links. If a folder or the file is missing,
-    /// the list ends before it.
+    /// The folders from the root to the file, and the file itself, with links resolved. The list ends before the first
+    /// folder or file that is missing.
     package let steps: [FileStatus]
     /// Whether the file exists, as far as this process can see.
     package let isThere: Bool
-    /// Whether the service's user may use the file, as the kernel judges.
+    /// Whether the kernel lets the service's user use the file.
     package let answer: FileAccess.Answer
-    /// How the unit hides or protects the path; `nil` if the unit does neither.
+    /// The reason why the unit hides the path or makes it read-only; `nil` if the unit does neither.
     package let unitObstacle: String?
 
     package init(
@@ -25,14 +25,14 @@ package struct FileFact: Hashable, Sendable {
     }
 }
 
-/// Whether the service can use the files that the settings name.
+/// Finds out whether the service can use the files that the settings name.
 package enum FileRights {
     package static let area = "files"
 
     /// - Parameters:
-    ///   - facts: one for each file.
+    ///   - facts: the facts about each file.
     ///   - identity: the user of the service.
-    ///   - isDynamic: systemd creates the user at each start, so that no file can belong to the user.
+    ///   - isDynamic: whether systemd creates the user at each start, so that no file can belong to the user.
     /// - Returns: the findings.
     package static func findings(
         _ facts: [FileFact], for identity: FileIdentity, isDynamic: Bool = false
@@ -116,7 +116,7 @@ package enum FileRights {
     }
 
     private static func cure(_ place: String, _ wish: FileWish, _ identity: FileIdentity) -> String {
-        // A shared folder of the system must keep root as its owner.
+        // The owner of a shared system folder must not change, so the cure is another folder.
         guard !isShared(place) else {
             return wish == .read || wish == .enter
                 ? "Move the file to /etc/sippushd, readable for the group \(identity.name), and change the setting."
@@ -130,7 +130,7 @@ package enum FileRights {
         }
     }
 
-    /// Whether the folder, such as `/etc`, is shared with other programs.
+    /// Whether other programs share the folder, such as `/etc`.
     private static func isShared(_ place: String) -> Bool {
         let shared = [
             "/", "/etc", "/home", "/opt", "/root", "/run", "/srv", "/tmp", "/usr", "/var", "/var/lib", "/var/log",
@@ -165,8 +165,8 @@ package enum FileRights {
     }
 }
 
-/// An access control list of POSIX.1e draft 17, in the kernel's form: a version, and entries of tag, rights and user or
-/// group number.
+/// A file's access control list (POSIX.1e draft 17) as the kernel stores it: a version, and entries with a tag, rights
+/// and a user or group number.
 struct AccessList {
     private var users: [UInt32: UInt32] = [:]
     private var groups: [UInt32: UInt32] = [:]
@@ -175,7 +175,7 @@ struct AccessList {
     private var others: UInt32 = 0
     private var mask: UInt32 = 7
 
-    /// Reads the list; `nil` if the bytes are empty or malformed.
+    /// Reads the kernel's access control list; `nil` if the bytes are empty or malformed.
     init?(_ bytes: [UInt8]) {
         guard bytes.count > 4, (bytes.count - 4).isMultiple(of: 8), bytes.prefix(4) == [2, 0, 0, 0] else { return nil }
         for start in stride(from: 4, to: bytes.count, by: 8) {

@@ -1,12 +1,12 @@
-/// One line of the report of `sippushd doctor`. A finding contains no secret.
+/// One line in the report of `sippushd doctor`, without any secret.
 package struct Finding: Codable, Hashable, Sendable {
     package enum Level: String, Codable, Sendable, CaseIterable {
         case ok
-        /// The daemon works, but an operator should know this.
+        /// The daemon works, but the operator should know this finding.
         case note
         case wrong = "WRONG"
 
-        /// The weight of the level, by which findings are compared: worse levels weigh more.
+        /// The weight by which levels are compared; a worse level weighs more.
         package var weight: Int {
             switch self {
             case .ok: 0

@@ -1,29 +1,29 @@
 package import Reactor
 
-/// The facts about the machine.
+/// The facts about the machine that the doctor examines: disks, network buffers and file descriptors.
 package struct MachineFacts: Sendable {
-    /// The folders that are written during calls, and their disks.
+    /// The folders to which the daemon writes during calls, and the measured speed and room of their disks.
     package var disks: [(folder: String, probe: Result<DiskProbe, SystemError>)] = []
     /// The kernel's limit for a socket's receive buffer (`net.core.rmem_max`); `nil` if the value cannot be read.
     package var receiveMemory: Int?
     package var hasUDP = false
-    /// The limit of open file descriptors, and where this limit is set.
+    /// The limit of open file descriptors, and the place where the limit is set.
     package var descriptors: (count: Int, source: String)?
     package var wantedConnections = 0
-    /// How many connections the daemon serves with this limit of descriptors.
+    /// The number of connections that the daemon can serve with this limit of file descriptors.
     package var servedConnections = 0
 
     package init() {}
 }
 
-/// Whether the machine has the resources that the daemon needs.
+/// Finds out whether the machine has the resources that the daemon needs.
 package enum MachineFindings {
-    /// The number of synced writes per second that a disk should reach. With a slower disk, registrations and calls
-    /// wait.
+    /// The number of synced writes per second that a disk should reach, because registrations and calls wait for a
+    /// slower disk.
     private static let fewSyncs = 100
     private static let littleRoom: UInt64 = 1 << 30
     private static let noRoom: UInt64 = 64 << 20
-    /// The memory that the datagrams of a busy listener need for one second.
+    /// The receive buffer in bytes that a busy UDP listener needs for one second.
     private static let usualReceiveMemory = 4 << 20
 
     package static func findings(_ facts: MachineFacts) -> [Finding] {

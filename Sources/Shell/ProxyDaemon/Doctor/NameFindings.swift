@@ -1,20 +1,20 @@
 package import Addressing
 
-/// A name of the settings, and its addresses in DNS.
+/// A host name in the settings, and its addresses in DNS.
 package struct NameFact: Hashable, Sendable {
     package enum Purpose: Hashable, Sendable {
-        /// A domain of the settings. Phones look up their server by this name.
+        /// The name is a domain of the settings, by which phones look up their server.
         case domain
-        /// The name that the daemon writes into messages as its own address.
+        /// The daemon writes the name into messages as its own address.
         case advertised
         case upstream
     }
 
     package let name: String
     package let purpose: Purpose
-    /// The addresses of the name in DNS; empty if it has none.
+    /// The addresses of the name in DNS; empty if the name has none.
     package let addresses: [IPAddress]
-    /// Whether the name servers gave no answer.
+    /// Whether no name server answered.
     package let hasFailed: Bool
 
     package init(name: String, purpose: Purpose, addresses: [IPAddress], hasFailed: Bool = false) {
@@ -25,12 +25,12 @@ package struct NameFact: Hashable, Sendable {
     }
 }
 
-/// Findings about the names in the settings and their addresses.
+/// Findings about the host names in the settings and their addresses.
 package enum NameFindings {
     private static let area = "dns"
 
     /// - Parameters:
-    ///   - facts: one for each name.
+    ///   - facts: the facts about each name.
     ///   - own: the addresses of this machine.
     /// - Returns: the findings.
     package static func findings(_ facts: [NameFact], own: [IPAddress]) -> [Finding] { facts.map { finding($0, own) } }

@@ -19,7 +19,7 @@ package struct NamedFile: Hashable, Sendable {
 }
 
 extension DaemonSettings {
-    /// All files that the daemon reads or writes, each once.
+    /// Returns all files that the daemon reads or writes, without duplicates.
     package func namedFiles(settingsAt path: String) -> [NamedFile] {
         var files = [NamedFile(key: "--config", path: path, wish: .read)]
         func read(_ key: String, _ path: String?) {
@@ -66,7 +66,7 @@ extension DaemonSettings {
         return files
     }
 
-    /// The folder that a path is in.
+    /// Returns the folder that contains a path.
     static func folder(of path: String) -> String {
         guard let slash = path.lastIndex(of: "/") else { return "." }
         return slash == path.startIndex ? "/" : String(path[..<slash])

@@ -2,16 +2,16 @@ package import Addressing
 import ProxyCore
 package import ProxyPolicy
 
-/// The answer of a SIP server to OPTIONS.
+/// The answer of a SIP server to the doctor's OPTIONS request.
 package struct PeerFact: Hashable, Sendable {
     package enum Answer: Hashable, Sendable {
         case status(Int)
         case silence
-        /// No connection could be opened, or no request could be sent; the text says why.
+        /// No connection could be opened, or no request could be sent, for the reason in the text.
         case failed(String)
     }
 
-    /// The name of the setting (`upstream` or `trusted`), and its value.
+    /// The name of the setting that lists the server (`upstream` or `trusted`), and its value.
     package let setting: String
     package let value: String
     package let endpoint: Endpoint
@@ -55,8 +55,8 @@ package enum PeerFindings {
         }
     }
 
-    /// Findings about upstream servers that are not trusted, because calls usually come from the address to which calls
-    /// are sent.
+    /// Returns findings about upstream servers that are not trusted, because the PBX usually sends calls from the
+    /// address that the daemon calls.
     private static func trust(
         _ facts: [PeerFact], _ trusted: [TrustedPeer], _ hasUpstream: Bool, _ authenticates: Bool
     ) -> [Finding] {
@@ -80,12 +80,12 @@ package enum PeerFindings {
     }
 
     /// Whether the trusted peer may be this server. Ports are not compared, because a server may call from another port
-    /// than the one it listens on.
+    /// than the one on which it listens.
     private static func matches(_ peer: TrustedPeer, _ fact: PeerFact) -> Bool {
         switch peer {
         case .block(let block): block.contains(fact.endpoint.address)
         case .endpoint(let endpoint): endpoint.address == fact.endpoint.address
-        // A certificate proves the name, whatever the address is.
+        // The certificate proves the peer's name, whatever its address is.
         case .name: true
         }
     }

@@ -8,7 +8,7 @@ import Timekeeping
 /// Asks one SIP server by OPTIONS, and waits for any response. It can ask by REGISTER as well, to learn the realm of
 /// the server. That REGISTER has no contact and no password, so it changes nothing.
 ///
-/// - The type is `@unchecked Sendable`, because it is used only on the loop.
+/// - The class is `@unchecked Sendable`, because it is used only on the loop.
 final class PeerProbe: @unchecked Sendable {
     private let loop: EventLoop
     private let endpoint: Endpoint
@@ -111,7 +111,7 @@ final class PeerProbe: @unchecked Sendable {
                     connection.send(question)
                 },
                 received: { [self] _, bytes in
-                    // The beginning of the status line may arrive in pieces.
+                    // The start of the status line may arrive in pieces, so the probe waits until it is complete.
                     guard bytes.count >= Self.beginning, method == .options || Self.hasHead(bytes) else { return 0 }
                     received(bytes)
                     return bytes.count
@@ -120,7 +120,7 @@ final class PeerProbe: @unchecked Sendable {
         timer?.arm(at: end)
     }
 
-    /// Sends the OPTIONS again over UDP, as RFC 3261 section 17.1.2.2 demands.
+    /// Sends the OPTIONS over UDP, and repeats it as RFC 3261 section 17.1.2.2 demands.
     private func timePassed() {
         guard loop.now < end else { return finish(.silence) }
         socket?.queue(question, to: endpoint)
@@ -128,7 +128,7 @@ final class PeerProbe: @unchecked Sendable {
         pause = pause * 2
     }
 
-    /// The length of the beginning of a status line, such as `SIP/2.0 200`, in bytes.
+    /// The number of bytes at the start of a status line that contain the status, such as `SIP/2.0 200`.
     private static let beginning = 11
 
     private func received(_ bytes: Span<UInt8>) {
@@ -168,7 +168,7 @@ final class PeerProbe: @unchecked Sendable {
         done(answer)
     }
 
-    /// Closes the socket or connection. Do not call this function from within a handler.
+    /// Closes the socket or connection; must not be called from within a handler.
     func close() {
         socket?.close()
         connection?.close()

@@ -1,12 +1,12 @@
 package import Reactor
 
-/// The facts about a port of the settings.
+/// The facts about one port in the settings.
 package struct PortFact: Hashable, Sendable {
-    /// The address in the form of the settings, with the transport.
+    /// The transport and address of the port, written as in the settings.
     package let name: String
-    /// Why the address cannot be bound; `nil` if the port is free.
+    /// The reason why the address cannot be bound; `nil` if the port is free.
     package let obstacle: SystemError?
-    /// The process that has the port; `nil` if the process is unknown.
+    /// The process that uses the port; `nil` if the process is unknown.
     package let owner: PortOwner?
 
     package init(name: String, obstacle: SystemError?, owner: PortOwner? = nil) {
@@ -20,7 +20,7 @@ package struct PortFact: Hashable, Sendable {
 package enum PortFindings {
     private static let area = "ports"
 
-    /// Judges each port. `daemon` is the process number of the running daemon, if one runs.
+    /// Judges each port. `daemon` is the process number of the running daemon; `nil` if none runs.
     package static func findings(_ facts: [PortFact], daemon: Int32?) -> [Finding] {
         let found = facts.compactMap { finding($0, daemon) }
         guard found.isEmpty else { return found }

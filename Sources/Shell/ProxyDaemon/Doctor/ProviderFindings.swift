@@ -1,9 +1,9 @@
 import PushDelivery
 package import PushSending
 
-/// Findings about the trials of credentials, and about the clock.
+/// Findings about the trial requests to push providers, and about this machine's clock.
 package enum ProviderFindings {
-    /// Providers tolerate a clock error of about this many seconds.
+    /// The clock error in seconds that providers tolerate.
     private static let tolerance: Int64 = 60
 
     package static func findings(_ results: [(app: String, result: TrialResult)]) -> [Finding] {

@@ -1,9 +1,9 @@
-/// Findings about the realm: whether the users' passwords fit the realm in challenges to phones.
+/// Findings about the realm: whether the users' passwords are for the realm in the daemon's challenges.
 package enum RealmFindings {
     private static let area = "realm"
 
     /// - Parameters:
-    ///   - users: `user@realm`, in the form of the store.
+    ///   - users: the names of the users, as `user@realm`.
     ///   - isWhole: whether all users were read.
     ///   - domains: the domains of the settings.
     ///   - realm: `digest.realm`; `nil` if each domain is its own realm.

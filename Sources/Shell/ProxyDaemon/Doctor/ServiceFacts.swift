@@ -1,14 +1,14 @@
 import FoundationEssentials
 package import Reactor
 
-/// The unit and the user with which systemd runs the service.
+/// The systemd unit of the daemon, and the user as whom systemd runs it.
 package struct ServiceFacts: Sendable {
     package let name: String
-    /// The unit of the service; `nil` if this machine does not have it.
+    /// The unit of the service; `nil` if this machine does not have the unit.
     package let unit: ServiceUnit?
-    /// The user for whom the files are examined.
+    /// The user whose access to the files is examined.
     package let identity: FileIdentity
-    /// Findings about the service's user.
+    /// Findings about the service's user, such as a user that does not exist.
     package let findings: [Finding]
 
     private static let folders = [
@@ -16,12 +16,12 @@ package struct ServiceFacts: Sendable {
         "/lib/systemd/system",
     ]
     private static let unitLimit = 1 << 20
-    /// The first user that systemd gives to units with DynamicUser=.
+    /// The first user number that systemd gives to units with DynamicUser=.
     private static let dynamicUser: UInt32 = 61_184
 
     /// - Parameters:
-    ///   - file: a file that replaces the system's unit file.
-    ///   - user: a user that replaces the unit's user.
+    ///   - file: a unit file that replaces the system's unit file.
+    ///   - user: the name of a user who replaces the unit's user.
     package init(unitFile file: String? = nil, user: String? = nil) {
         name = file.map { String($0.split(separator: "/").last ?? "") } ?? "sippushd.service"
         let texts = Self.texts(name, file)
@@ -66,7 +66,7 @@ package struct ServiceFacts: Sendable {
         unit.hasSuffix(".service") ? String(unit.dropLast(8)) : unit
     }
 
-    /// The texts of the unit's file and of its drop-ins.
+    /// Returns the texts of the unit's file and of its drop-ins.
     private static func texts(_ name: String, _ file: String?) -> [String] {
         let places = file.map { [$0] } ?? folders.map { "\($0)/\(name)" }
         guard let main = places.lazy.compactMap(text).first else { return [] }
@@ -88,7 +88,7 @@ package struct ServiceFacts: Sendable {
 
     // MARK: Files
 
-    /// Findings about the service's user, and about its access to the files that the settings name.
+    /// Returns findings about the service's user, and about the user's access to the files in the settings.
     package func fileFindings(of settings: DaemonSettings, at path: String) -> [Finding] {
         findings
             + FileRights.findings(
@@ -108,7 +108,7 @@ package struct ServiceFacts: Sendable {
         let real = FileStatus.real(file.path)
         let obstacle = unit?.obstacle(to: real ?? file.path, isWritten: file.wish != .read)
         guard let real else {
-            // A link, or a folder that this process may not enter, is examined by its own name.
+            // A link, or a folder that this process may not enter, is examined under its own name.
             let steps = Self.steps(to: file.path)
             let isHidden = !FileManager.default.fileExists(atPath: file.path) && steps.last?.path != file.path
             return FileFact(
@@ -126,7 +126,7 @@ package struct ServiceFacts: Sendable {
         return FileAccess.answer(to: .enter, of: .own, at: last.path) != .allowed
     }
 
-    /// The facts about a credential's file. systemd reads this file as root, and gives the service a copy.
+    /// Returns the facts about a credential's file. systemd reads this file as root, and gives the service a copy.
     private func credential(_ file: NamedFile, _ name: String, _ unit: ServiceUnit) -> FileFact {
         let source = unit.credentials[name]
         let isThere = source.map { FileManager.default.fileExists(atPath: $0) } ?? false
@@ -137,7 +137,7 @@ package struct ServiceFacts: Sendable {
         return FileFact(file: file, steps: [], answer: .allowed, unitObstacle: obstacle)
     }
 
-    /// The folders from the root to the path, and the path itself.
+    /// Returns the status of each folder from the root to the path, and of the path itself.
     private static func steps(to path: String) -> [FileStatus] {
         var steps: [FileStatus] = []
         var place = ""

@@ -4,9 +4,9 @@ package struct ServiceUnit: Hashable, Sendable {
     package private(set) var group: String?
     package private(set) var groups: [String] = []
     package private(set) var isDynamic = false
-    /// The files that systemd reads as root, by the names under which the service finds them.
+    /// The files that systemd reads as root, by the credential names under which the service finds them.
     package private(set) var credentials: [String: String] = [:]
-    /// Whether the unit hides the home folders: `/home`, `/root` and `/run/user`.
+    /// Whether the unit hides the home folders `/home`, `/root` and `/run/user`.
     package private(set) var hidesHomes = false
     package private(set) var hasOwnTemporaryFolder = false
     /// Whether the service can write only to the folders in ``writable``.
@@ -63,10 +63,10 @@ package struct ServiceUnit: Hashable, Sendable {
 }
 
 extension ServiceUnit {
-    /// The folder in which the service finds its credentials.
+    /// Returns the folder in which the service finds its credentials.
     package static func credentialsFolder(of unit: String) -> String { "/run/credentials/\(unit)" }
 
-    /// Why the service cannot see or write the path although its user might; `nil` if the service can.
+    /// The reason why the unit keeps the service from seeing or writing the path; `nil` if the unit permits it.
     package func obstacle(to path: String, isWritten: Bool) -> String? {
         if hidesHomes, ["/home/", "/root/", "/run/user/"].contains(where: { path.hasPrefix($0) }) {
             return "ProtectHome= in the unit hides it from the service"

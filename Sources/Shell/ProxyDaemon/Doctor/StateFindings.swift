@@ -4,19 +4,19 @@ import Reactor
 /// The state that a running daemon reports by `GET /readyz`.
 package enum DaemonState: Hashable, Sendable {
     case ready
-    /// It serves, and a part of its work fails, for this reason.
+    /// The daemon serves phones, but a part of its work fails for this reason.
     case degraded(String)
-    /// It refuses changes, or does not answer, for this reason.
+    /// The daemon refuses changes or does not answer, for this reason.
     case notReady(String)
 }
 
-/// The store's file, as this process sees it.
+/// The facts about the store's file, as far as this process can see it.
 package struct StoreFact: Hashable, Sendable {
     package let path: String
     package let isThere: Bool
-    /// Whether a lock shows that the store was there before.
+    /// Whether a lock file shows that the store existed before.
     package let hasLock: Bool
-    /// Whether this process may look into the folder.
+    /// Whether this process may look into the store's folder.
     package let isVisible: Bool
 
     package init(path: String, isThere: Bool, hasLock: Bool, isVisible: Bool = true) {

@@ -6,22 +6,22 @@ package import Timekeeping
 
 /// The limits for SIP connections over TCP (T17).
 package struct FlowLimits: Hashable, Sendable {
-    /// The time limit from the start of a connection to the end of its first request.
+    /// The maximum time from the start of a connection to the end of its first request.
     package var firstRequest: Duration
-    /// The time limit from the start of a connection until a user authenticates on it; `nil` if phones need no
+    /// The maximum time from the start of a connection until a user authenticates on it; `nil` if phones need no
     /// authentication.
     package var authentication: Duration?
-    /// How long output may wait for a peer that does not read.
+    /// The maximum time that output waits for a peer that does not read.
     package var output: Duration
-    /// How many unauthenticated connections one source may have.
+    /// The maximum number of unauthenticated connections from one source address.
     package var perSource: Int
     /// The maximum number of connections.
     package var connections: Int
-    /// How many TLS handshakes one source may begin per second (T17.7); 0 means any number.
+    /// The maximum number of TLS handshakes that one source address may begin per second (T17.7); 0 for no limit.
     package var handshakesPerSource: Int
 
-    /// The maximum number of authenticated connections of one account: a share of all connections, so that no user can
-    /// fill the table.
+    /// The maximum number of authenticated connections of one account, a fraction of all connections, so that no user
+    /// can fill the table.
     var perAccount: Int { min(connections, max(32, connections / 16)) }
 
     package init(_ settings: LimitSettings = LimitSettings(), authenticates: Bool = true) {
@@ -37,13 +37,13 @@ package struct FlowLimits: Hashable, Sendable {
 /// Decides which connections may stay. A connection without an authenticated user has a time limit, counts against the
 /// limit of its source, and is closed first when the table is full.
 ///
-/// The type performs no I/O and reads no clock. All unauthenticated connections have the same time limit, so lists in
-/// order of age are sufficient. The costs of a decision do not grow with the number of connections.
+/// The admission performs no I/O and reads no clock. All unauthenticated connections have the same time limit, so each
+/// list is in order of age, and a decision costs the same for any number of connections.
 package struct FlowAdmission {
     package enum Verdict: Hashable, Sendable {
         case admitted
-        /// The connection is admitted if the caller closes the connection with this number, the oldest unauthenticated
-        /// connection.
+        /// The connection is admitted if the caller closes the connection with this number, which is the oldest
+        /// unauthenticated connection.
         case admittedFor(UInt64)
         /// The connection is refused because its source has reached the limit of unauthenticated connections.
         case refusedForSource
@@ -79,9 +79,9 @@ package struct FlowAdmission {
     package var limits: FlowLimits
     private var silent = AgeList<Entry>()
     private var unproved = AgeList<Entry>()
-    /// How many unauthenticated connections each source has.
+    /// The number of unauthenticated connections from each source address.
     private var sources: [IPAddress: Int] = [:]
-    /// How many authenticated connections each account has.
+    /// The number of authenticated connections of each account.
     private var accounts: [Int: Int] = [:]
     private(set) package var count = 0
 
@@ -94,8 +94,7 @@ package struct FlowAdmission {
         return verdictOnOutgoing()
     }
 
-    /// The verdict on a connection that the daemon opens. A connection that the daemon opens needs room in the table,
-    /// but no limit per source applies to it.
+    /// Decides on a connection that the daemon opens, which needs room in the table but has no limit per source.
     package func verdictOnOutgoing() -> Verdict {
         guard count >= limits.connections else { return .admitted }
         return unproved.oldest.map { .admittedFor($0.number) } ?? .refusedForTable
@@ -124,11 +123,11 @@ package struct FlowAdmission {
         silent.remove(place)
     }
 
-    /// Notes that a user has authenticated on the connection, or registered a contact if no password is required. Call
-    /// this function once for each connection.
+    /// Notes that a user has authenticated on the connection, or has registered a contact if no password is required.
+    /// The caller calls this function once for each connection.
     ///
-    /// - Returns: false if the account has reached its limit of connections. If the result is false, the connection is
-    ///   still served, but counts as unauthenticated.
+    /// - Returns: false if the account has reached its limit of connections. A connection above the limit is still
+    ///   served, but counts as unauthenticated.
     package mutating func proved(_ standing: inout Standing, by account: Int?) -> Bool {
         if let account, standing.isUnproved {
             let count = accounts[account, default: 0]
@@ -147,7 +146,7 @@ package struct FlowAdmission {
         Self.countDown(&sources, standing.source)
     }
 
-    /// Forgets a connection that was closed. Call this function once for each connection.
+    /// Forgets a connection that was closed; called once for each connection.
     package mutating func removed(_ standing: inout Standing) {
         isNoStranger(&standing)
         if let account = standing.account.take() { Self.countDown(&accounts, account) }
@@ -161,7 +160,7 @@ package struct FlowAdmission {
 
     // MARK: Time
 
-    /// When the next time limit of a connection ends; `nil` if no connection has a time limit.
+    /// The time at which the next time limit of a connection ends; `nil` if no connection has a time limit.
     package var nextDeadline: Instant? {
         let first = silent.oldest.map { $0.start + limits.firstRequest }
         let second = limits.authentication.flatMap { time in unproved.oldest.map { $0.start + time } }
@@ -169,8 +168,8 @@ package struct FlowAdmission {
         return min(first, second)
     }
 
-    /// A connection whose time limit has passed, and which limit it was. Remove the connection and call this function
-    /// again, until the result is `nil`.
+    /// Returns a connection whose time limit has passed, and which limit it was. The caller removes the connection and
+    /// calls this function again, until the result is `nil`.
     package func expired(now: Instant) -> (number: UInt64, cause: Cause)? {
         if let entry = silent.oldest, entry.start + limits.firstRequest <= now { return (entry.number, .noRequest) }
         guard let time = limits.authentication, let entry = unproved.oldest, entry.start + time <= now else {

@@ -9,13 +9,14 @@ final class FlowConnection {
     let flow: Flow
     let isOutgoing: Bool
     var framer = StreamFramer()
-    /// The WebSocket, which cuts messages instead of the framer; `nil` for a connection without WebSocket.
+    /// The WebSocket session, which cuts bytes into messages instead of the framer; `nil` for a connection without
+    /// WebSocket.
     let webSocket: WebSocketSession?
-    /// Whether bytes have arrived since the last ping.
+    /// Whether bytes have arrived since the last WebSocket ping.
     var isAlive = true
     var standing: FlowAdmission.Standing
-    /// A second flow that uses this connection. The alias has the address at which the peer accepts requests, although
-    /// the peer opened the connection (RFC 5923).
+    /// A second flow that uses this connection: the peer opened the connection, and accepts requests at the alias's
+    /// address (RFC 5923).
     var alias: Flow?
 
     init(
@@ -35,7 +36,7 @@ final class FlowConnection {
         flush()
     }
 
-    /// Sends the output that waits in the WebSocket.
+    /// Sends the output that waits in the WebSocket session.
     func flush() {
         guard let bytes = webSocket?.takeOutput(), !bytes.isEmpty else { return }
         stream.send(bytes)

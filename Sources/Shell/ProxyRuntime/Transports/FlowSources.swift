@@ -2,11 +2,11 @@ import Addressing
 import ProxyCore
 import Routing
 
-/// The source addresses of connections that the daemon opens. The daemon opens a connection from the address of the
-/// listener in Via, because a PBX knows the daemon by this address. If a listener is bound to all addresses, the kernel
-/// chooses.
+/// The source addresses of connections that the daemon opens. A connection is opened from the address of the listener
+/// in Via, because a PBX knows the daemon by this address. If the listener is bound to all addresses, the kernel
+/// chooses the source.
 struct FlowSources {
-    /// The addresses of the listeners. The index in this array is the listener's number.
+    /// The addresses of the listeners, with the listener's number as the index.
     private let addresses: [IPAddress?]
     /// For each listener, the number of the first listener with the same address. Listeners with the same address share
     /// connections.
@@ -22,15 +22,16 @@ struct FlowSources {
         shared = addresses.map { address in UInt16(clamping: addresses.firstIndex(of: address) ?? 0) }
     }
 
-    /// The source address of the connection for this flow; `nil` if the kernel chooses.
+    /// The address from which the connection for this flow is opened; `nil` if the kernel chooses.
     func address(of flow: Flow) -> IPAddress? {
         flow.listener < addresses.count ? addresses[Int(flow.listener)] : nil
     }
 
-    /// The key under which a connection for this flow is found: any connection with the same source and destination.
+    /// Returns the key under which the connection for this flow is found: all flows with the same source and
+    /// destination share one connection.
     func wish(_ flow: Flow) -> Flow { flow.asked(by: flow.listener < shared.count ? shared[Int(flow.listener)] : 0) }
 
-    /// All flows that can use this connection.
+    /// Returns all flows that can use this connection.
     func askers(of flow: Flow) -> [Flow] {
         guard flow.listener < shared.count else { return [flow.on(connection: 0)] }
         let own = shared[Int(flow.listener)]

@@ -1,14 +1,14 @@
 package import Addressing
 
-/// Answers STUN Binding requests (RFC 5389). Phones send Binding requests to keep a NAT mapping open and to detect a
-/// new address (RFC 5626 section 4.4.2).
+/// Answers STUN Binding requests (RFC 5389), which phones send to keep a NAT mapping open and to detect a new address
+/// (RFC 5626 section 4.4.2).
 ///
-/// An answer needs no stored state, and is hardly longer than its request.
+/// An answer to a Binding request needs no stored state, and is hardly longer than the request.
 package enum STUNBinding {
     private static let cookie: UInt32 = 0x2112_a442
     private static let headLength = 20
 
-    /// The answer to a Binding request. The result is `nil` for any other bytes, which are not answered.
+    /// Returns the answer to a Binding request; `nil` for any other bytes, which the daemon does not answer.
     package static func answer(to request: Span<UInt8>, from source: Endpoint) -> [UInt8]? {
         guard request.count >= headLength, number(request, 0, 2) == 0x0001, number(request, 4, 4) == UInt64(cookie),
             Int(number(request, 2, 2)) == request.count - headLength, let unknown = unknownAttributes(request)
@@ -29,8 +29,8 @@ package enum STUNBinding {
         return answer + body
     }
 
-    /// At most four attributes that must be understood and that this daemon does not know. The result is `nil` if the
-    /// request is incomplete.
+    /// Returns up to four attributes that a server must understand and this daemon does not know; `nil` if the request
+    /// is incomplete.
     private static func unknownAttributes(_ request: Span<UInt8>) -> [UInt16]? {
         var unknown: [UInt16] = []
         var place = headLength
@@ -39,7 +39,7 @@ package enum STUNBinding {
             let type = UInt16(truncatingIfNeeded: number(request, place, 2))
             let length = Int(number(request, place + 2, 2))
             if type < 0x8000, unknown.count < 4 { unknown.append(type) }
-            // Each attribute begins at a multiple of four bytes.
+            // Each STUN attribute begins at a multiple of four bytes.
             place += 4 + (length + 3) & ~3
         }
         return place == request.count ? unknown : nil

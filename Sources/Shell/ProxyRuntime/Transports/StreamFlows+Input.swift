@@ -5,20 +5,20 @@ import WebSocket
 
 /// The input of connections: SIP messages and keep-alives, which the framer or the WebSocket separates.
 extension StreamFlows {
-    /// How many messages of one connection are handled before other connections have their turn.
+    /// The number of messages of one connection that are handled before other connections have their turn.
     private static let messagesInTurn = 16
 
-    /// Reads the input of a connection.
+    /// Cuts the input of a connection into messages and keep-alives, and handles them.
     ///
-    /// - Returns: how many of the bytes were used.
+    /// - Returns: the number of bytes that were used.
     func received(_ bytes: Span<UInt8>, on stream: StreamConnection) -> Int {
         guard let connected = connections[stream.id], let shard else { return bytes.count }
         if let session = connected.webSocket { return received(bytes, by: session, of: connected) }
         var used = 0
         var left = Self.messagesInTurn
         while used < bytes.count {
-            // The rest of the input waits: either the peer must first read the earlier answers, or other connections
-            // have their turn.
+            // The rest of the input waits until the peer has read the earlier answers, or until other connections have
+            // had their turn.
             if stream.isHeldUp { return used }
             guard left > 0 else {
                 stream.endTurn()
@@ -29,8 +29,7 @@ extension StreamFlows {
             var head: MessageHead?
             switch connected.framer.next(in: rest, head: &head) {
             case .incomplete:
-                // A single line end may be the first half of a keep-alive. Even a single line end shows that the peer
-                // is alive.
+                // A single line end may be the first half of a keep-alive, and already shows that the peer is alive.
                 if rest[0] == UInt8(ascii: "\r") || rest[0] == UInt8(ascii: "\n") {
                     let flow = connected.flow
                     shard.onLoop { $0.flowAlive(flow) }
@@ -53,7 +52,7 @@ extension StreamFlows {
                 case .fatal: return giveUp(connected, used: bytes.count)
                 }
             case .broken:
-                // After a broken message, the start of the next message is unknown. The daemon answers the invalid
+                // After a broken message, the start of the next message is unknown. The daemon answers the broken
                 // message if possible, and closes the connection (T2).
                 let flow = connected.flow
                 shard.onLoop { _ = $0.streamMessageReceived(rest, on: flow) }
@@ -63,7 +62,7 @@ extension StreamFlows {
         return used
     }
 
-    /// Handles the messages of a WebSocket. Each message is one SIP message (RFC 7118 section 5.2.4) or a keep-alive.
+    /// Handles the messages of a WebSocket, each of which is one SIP message (RFC 7118 section 5.2.4) or a keep-alive.
     private func received(_ bytes: Span<UInt8>, by session: WebSocketSession, of connected: FlowConnection) -> Int {
         connected.isAlive = true
         var used = 0
@@ -103,7 +102,7 @@ extension StreamFlows {
         if case .request = kind { admission.asked(&connected.standing) }
     }
 
-    /// Stops reading, and closes the connection when the answers are sent.
+    /// Stops reading from the connection, and closes the connection when the answers are sent.
     private func giveUp(_ connected: FlowConnection, used: Int) -> Int {
         connected.stream.finish()
         return used

@@ -9,25 +9,25 @@ package import Telemetry
 import Timekeeping
 import WebSocket
 
-/// The connections over TCP, TLS and WebSocket. This object cuts the input of connections into messages, finds the
-/// connection of a flow, and enforces the limits for unauthenticated connections (T17).
+/// Keeps the connections over TCP, TLS and WebSocket: cuts their input into messages, finds the connection of a flow,
+/// and enforces the limits for unauthenticated connections (T17).
 ///
-/// - The type is `@unchecked Sendable`, because it is used only on its shard's loop.
+/// - The class is `@unchecked Sendable`, because it is used only on its shard's loop.
 package final class StreamFlows: @unchecked Sendable {
     private let loop: EventLoop
     private let log: Log
     private(set) weak var shard: ProxyShard?
     private var sources = FlowSources([])
     private(set) var connections: [UInt64: FlowConnection] = [:]
-    /// For each flow to an address, the number of the connection that serves it. The daemon opened most of these
-    /// connections.
+    /// The number of the connection for each flow to an address. The daemon opened most of these connections; peers
+    /// opened the others.
     private var outgoing: [Flow: UInt64] = [:]
     private let tls: TLSSetup
     /// Decides which connections may stay, and for how long.
     var admission: FlowAdmission
-    /// Fires at the next time limit of an unauthenticated connection.
+    /// The timer of the next time limit of an unauthenticated connection.
     private var timer: LoopTimer?
-    /// Pings WebSockets to detect dead connections.
+    /// The pings by which the daemon detects dead WebSocket connections.
     private var pings: WebSocketPings?
     private var counters = CounterSet()
     /// Whether only trusted peers may connect.
@@ -35,22 +35,22 @@ package final class StreamFlows: @unchecked Sendable {
     private var logLimit = LogRateLimit()
     private var handshakeLog = LogRateLimit(burst: 5, per: .seconds(60))
 
-    /// How long a connection may be silent before it is closed. The time is long, because phones keep connections
-    /// without traffic.
+    /// The time without traffic after which a connection is closed. The time is long, because phones keep silent
+    /// connections open.
     private static let quiet: Duration = .seconds(3600)
-    /// The time limit for opening a connection. After this time, the daemon tries another route, because the caller
+    /// The maximum time for opening a connection. After this time, the daemon tries another route, because the caller
     /// waits.
     private static let connecting: Duration = .seconds(4)
-    /// How many bytes of output may wait for a peer. Above `mark`, the daemon stops reading from the peer until the
-    /// peer has read some output (T17.5). Above `limit`, the daemon closes the connection. For an authenticated peer
-    /// the values are higher: it may have sent many requests at once, or serve many phones.
+    /// The limits in bytes for output that waits for a peer. Above `mark`, the daemon stops reading from the peer until
+    /// the peer has read some output (T17.5). Above `limit`, the daemon closes the connection. The limits for an
+    /// authenticated peer are higher, because it may have sent many requests at once or serve many phones.
     private enum Output {
         static let mark = 256 << 10
         static let limit = 512 << 10
         static let provedMark = 1 << 20
         static let provedLimit = 8 << 20
     }
-    /// How many expired connections are closed before other connections have their turn.
+    /// The number of expired connections that are closed before other connections have their turn.
     private static let timesInARow = 8
 
     package init(
@@ -89,15 +89,15 @@ package final class StreamFlows: @unchecked Sendable {
             ])
     }
 
-    /// Applies changed limits, also to existing connections. Only the limit of waiting output stays the same for
-    /// existing connections.
+    /// Applies changed limits to new and existing connections. Only the time limit of waiting output keeps its value
+    /// for existing connections and for connections that listeners accept.
     package func limitsChanged(_ limits: FlowLimits) {
         admission.limits = limits
         loop.handshakeLimit?.changed(perSecond: limits.handshakesPerSource)
         armTimer()
     }
 
-    /// The limits of the connections that a listener accepts.
+    /// Returns the limits of the connections that a listener accepts.
     package static func streamLimits(_ limits: FlowLimits) -> StreamConnection.Limits {
         var streams = StreamConnection.Limits()
         streams.output = Output.limit
@@ -108,10 +108,10 @@ package final class StreamFlows: @unchecked Sendable {
         return streams
     }
 
-    /// Sends bytes on the flow's connection. A flow with the connection number 0 means any connection to its remote
-    /// address. If the address has no connection, the method opens one.
+    /// Sends bytes on the flow's connection. A flow with connection number 0 uses any connection to its remote address,
+    /// or a new connection if there is none.
     ///
-    /// - Returns: false if the flow's connection was closed, or none could be opened.
+    /// - Returns: false if the flow's connection was closed, or no connection could be opened.
     func send(_ bytes: [UInt8], on flow: Flow) -> Bool {
         let number = flow.connection != 0 ? flow.connection : outgoing[sources.wish(flow)]
         if let number, let connected = connections[number] {
@@ -141,7 +141,7 @@ package final class StreamFlows: @unchecked Sendable {
         guard stream.isOpen, let connected = admitted(stream, by: listener, transport) else { return }
         stream.outputLimit = Output.limit
         stream.outputMark = Output.mark
-        // The connection stays until the peer closes it, so that the peer can read the reason.
+        // The daemon waits for the peer to close the connection, so that the peer can read the reason.
         stream.waitsForPeersEnd = true
         if connected.standing.isUnproved == false { trust(stream) }
         stream.handOver(to: handlers, unread: early)
@@ -173,7 +173,8 @@ package final class StreamFlows: @unchecked Sendable {
             stream.id, from: stream.remote.address.source, isTrusted: isTrusted, now: loop.now)
         if isTrusted {
             trust(stream)
-            // A connection with the calls of the PBX has its own turns: it does not wait together with phones.
+            // A connection of a trusted peer has its own turns, because the calls of the PBX must not wait together
+            // with phones.
             stream.turn = .usual
         }
         stream.setIdleTimeout(Self.quiet)
@@ -231,8 +232,8 @@ package final class StreamFlows: @unchecked Sendable {
         connections[connected.stream.id] = connected
     }
 
-    /// Notes that a user has authenticated on the flow. `account` is the account of the password; `nil` without
-    /// authentication.
+    /// Notes that a user has authenticated on the flow. `account` is the account of the password, or `nil` if no
+    /// password is required.
     func proved(_ flow: Flow, by account: Int?) {
         guard let connected = connections[flow.connection], connected.standing.isUnproved,
             admission.proved(&connected.standing, by: account)
@@ -241,8 +242,8 @@ package final class StreamFlows: @unchecked Sendable {
         trust(connected.stream)
     }
 
-    /// Sends later messages to this address over this connection (RFC 5923), unless the daemon has opened a connection
-    /// itself.
+    /// Sends later messages to this address over this connection (RFC 5923), unless the address already has a
+    /// connection.
     func reuse(_ flow: Flow, as place: Endpoint, _ server: ServerNumber) {
         guard let connected = connections[flow.connection] else { return }
         let asked = Flow(
@@ -253,8 +254,8 @@ package final class StreamFlows: @unchecked Sendable {
         connected.alias = asked
     }
 
-    /// Notes that the peer must send something at least this often from now on (Flow-Timer). The deadline is ten
-    /// seconds later than agreed, as RFC 5626 section 4.4.1 permits.
+    /// Sets the time after which a silent connection is closed to the agreed Flow-Timer and ten more seconds, as RFC
+    /// 5626 section 4.4.1 permits.
     func expectLife(on flow: Flow, every pause: Duration) {
         connections[flow.connection]?.stream.setIdleTimeout(min(pause + .seconds(10), Self.quiet))
     }
@@ -276,8 +277,8 @@ package final class StreamFlows: @unchecked Sendable {
         received: { [weak self] stream, bytes in self?.received(bytes, on: stream) ?? bytes.count },
         closed: { [weak self] stream, reason in self?.closed(stream, reason) })
 
-    /// Notes the end of a TLS handshake. The names in the peer's certificate can make it a trusted peer (RFC 5922
-    /// section 7).
+    /// Handles the end of a TLS handshake. The names in the peer's certificate can make the peer a trusted peer (RFC
+    /// 5922 section 7).
     private func opened(_ stream: StreamConnection) {
         guard let session = stream.tls, let connected = connections[stream.id], let shard else { return }
         counters.count(session.isResumed ? .tlsResumed : .tlsFull)
@@ -298,7 +299,7 @@ package final class StreamFlows: @unchecked Sendable {
         ended(stream)
     }
 
-    /// Closes a connection from a load balancer that did not begin with a PROXY header.
+    /// Notes that a load balancer's connection was closed because it did not begin with a PROXY header.
     package func unannounced(_ stream: StreamConnection) { note(.flowNoHeader, of: stream) }
 
     private func refuse(_ stream: StreamConnection, _ reason: Counter) {
@@ -314,7 +315,8 @@ package final class StreamFlows: @unchecked Sendable {
         ended(connected.stream)
     }
 
-    /// Logs and counts a failed TLS handshake: a server's certificate is invalid, or a client does not use TLS.
+    /// Logs and counts a failed TLS handshake, for example because a server's certificate is invalid or a client does
+    /// not use TLS.
     private func refused(_ stream: StreamConnection, _ text: String) {
         let isServer = connections[stream.id].map { !$0.isOutgoing } ?? true
         counters.count(isServer ? .tlsRefusedIncoming : .tlsRefusedOutgoing)
@@ -338,7 +340,7 @@ package final class StreamFlows: @unchecked Sendable {
             ])
     }
 
-    /// The reason in the form of the metrics. A counter with the label `reason="gave-way"` gives `gave-way`.
+    /// Returns the reason as the metrics name it: a counter with the label `reason="gave-way"` gives `gave-way`.
     private static func word(_ reason: Counter) -> String {
         reason.name.labels.split(separator: "\"").last.map(String.init) ?? ""
     }
@@ -359,7 +361,7 @@ package final class StreamFlows: @unchecked Sendable {
         if let deadline = admission.nextDeadline { timer?.arm(at: deadline) } else { timer?.disarm() }
     }
 
-    /// Sends a ping to a WebSocket, or closes the WebSocket if it did not answer the last ping.
+    /// Sends a ping to a WebSocket, or closes the WebSocket if the peer did not answer the last ping.
     ///
     /// - Returns: whether the WebSocket is still open.
     private func ping(_ number: UInt64) -> Bool {

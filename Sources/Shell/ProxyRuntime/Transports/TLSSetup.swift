@@ -1,27 +1,27 @@
 import Addressing
 package import Crypto
 
-/// The TLS configuration: the certificates that the daemon presents, and the requirements for servers.
+/// The TLS configuration: the daemon's client context, and numbers for the names of servers.
 ///
-/// A reload of the settings replaces the configuration. Connections keep the configuration with which they were opened.
+/// A reload of the settings replaces the TLS configuration, but existing connections keep the configuration with which
+/// they were opened.
 ///
-/// - The type is `@unchecked Sendable`, because it is used only on the shard's loop.
+/// - The class is `@unchecked Sendable`, because it is used only on the shard's loop.
 package final class TLSSetup: @unchecked Sendable {
     /// The context for connections that the daemon opens; `nil` without TLS in the settings.
     private var client: TLSContext?
-    /// The names of servers for which numbers were assigned. The first name has the number 1.
+    /// The names of servers that have numbers; the first name has the number 1.
     private var names: [String] = []
     private var numbers: [String: ServerNumber] = [:]
 
-    /// The maximum number of names. This number is never reached, because only the settings and trusted peers name
-    /// servers.
+    /// The maximum number of names, which is never reached, because only the settings and trusted peers name servers.
     private static let limit = 4096
 
     package init(client: TLSContext? = nil) { self.client = client }
 
     package func changed(client: TLSContext) { self.client = client }
 
-    /// The number that represents a host name in flows; `nil` if the limit is reached.
+    /// The number that represents a host name in flows; `nil` if the maximum number of names is reached.
     func number(of host: String) -> ServerNumber? {
         let name = host.lowercased()
         if let number = numbers[name] { return number }

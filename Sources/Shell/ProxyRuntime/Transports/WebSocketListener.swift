@@ -6,7 +6,7 @@ package import Reactor
 package import Settings
 import WebSocket
 
-/// The settings under `websocket`: WebSockets, which browsers use for SIP (RFC 7118).
+/// The settings under `websocket`, for browsers that use SIP over WebSocket (RFC 7118).
 package struct WebSocketSettings: SettingsGroup, Hashable {
     package var origins: [String] = []
     package var pingInterval: Duration = .seconds(30)
@@ -41,16 +41,16 @@ package struct WebSocketSettings: SettingsGroup, Hashable {
     }
 }
 
-/// Handles a request to open a WebSocket. The result is a new flow, or an answer with an error.
+/// Answers a request to open a WebSocket with a new flow or an error.
 package struct WebSocketUpgrade: Sendable {
     private let origins: Set<String>
     private let opened: @Sendable (StreamConnection, [UInt8]) -> Void
 
-    /// Creates a handler.
+    /// Creates a handler of requests to open a WebSocket.
     ///
     /// - Parameters:
-    ///   - origins: the origins of pages that may connect; if empty, all pages may.
-    ///   - opened: gets each connection after its handshake, with the input that followed the handshake.
+    ///   - origins: the origins of web pages that may connect; if empty, all pages may connect.
+    ///   - opened: receives each connection after its handshake, with the input that followed the handshake.
     package init(origins: [String], opened: @escaping @Sendable (StreamConnection, [UInt8]) -> Void) {
         self.origins = Set(origins.map { $0.lowercased() })
         self.opened = opened
@@ -67,9 +67,9 @@ package struct WebSocketUpgrade: Sendable {
     }
 }
 
-/// Accepts WebSockets at one address. A connection uses HTTP until the handshake, and then becomes a flow.
+/// Accepts WebSockets at one address. A connection uses HTTP until its WebSocket handshake, and then becomes a flow.
 ///
-/// - The type is `@unchecked Sendable`, because it is used only on its loop.
+/// - The class is `@unchecked Sendable`, because it is used only on its loop.
 package final class WebSocketListener: @unchecked Sendable {
     package let local: Endpoint
     private let listener: HTTPListener
@@ -81,10 +81,10 @@ package final class WebSocketListener: @unchecked Sendable {
     ///   - endpoint: the address to listen on.
     ///   - loop: the shard's loop.
     ///   - tls: the context for `wss`; `nil` for `ws`.
-    ///   - upgrade: handles the requests.
+    ///   - upgrade: answers the requests to open a WebSocket.
     ///   - limits: the limits of the flows.
-    ///   - balancers: the load balancers, whose connections begin with a PROXY header.
-    ///   - unannounced: called for each connection of a load balancer without a PROXY header.
+    ///   - balancers: the load balancers, each of whose connections begins with a PROXY header.
+    ///   - unannounced: called for each connection of a load balancer that does not begin with a PROXY header.
     /// - Throws: if the address cannot be bound.
     package init(
         boundTo endpoint: Endpoint, on loop: EventLoop, tls: TLSContext?, upgrade: WebSocketUpgrade, limits: FlowLimits,

@@ -2,7 +2,7 @@ import Collections
 import Reactor
 import Timekeeping
 
-/// Pings WebSockets at regular intervals. The WebSockets are kept in the order of their next ping.
+/// Pings WebSockets at regular intervals, and keeps them in the order of their next ping.
 final class WebSocketPings {
     private let loop: EventLoop
     private let interval: Duration
@@ -10,11 +10,11 @@ final class WebSocketPings {
     private var waiting = Queue<(number: UInt64, due: Instant)>()
     private var timer: LoopTimer?
 
-    /// How many WebSockets are pinged before other connections have their turn.
+    /// The number of WebSockets that are pinged before other connections have their turn.
     private static let inARow = 8
 
-    /// Creates the timer. `ask` pings the connection with the given number, and returns whether to ping it again after
-    /// the interval.
+    /// Creates the timer of the pings. `ask` pings the connection with the given number, and returns whether to ping
+    /// the connection again after the interval.
     init(on loop: EventLoop, every interval: Duration, ask: @escaping (UInt64) -> Bool) throws(SystemError) {
         self.loop = loop
         self.interval = interval

@@ -31,7 +31,7 @@ extension Connection {
         }
     }
 
-    /// Writes the values that a refresh changes, if the row still exists.
+    /// Writes the values that a refresh changes, if the binding's row still exists.
     func refresh(_ row: StoredBinding) throws(SQLError) {
         try run(
             """
@@ -51,7 +51,7 @@ extension Connection {
 
     func removeBinding(_ id: DeviceID) throws(SQLError) { try run("DELETE FROM binding WHERE id = ?", id) }
 
-    /// The User-Agents of these devices. The result does not contain devices without a User-Agent.
+    /// Returns the User-Agents of these devices, without devices that have none.
     func userAgents(of devices: [DeviceID]) throws(SQLError) -> [DeviceID: ByteString] {
         var found: [DeviceID: ByteString] = [:]
         for device in devices {
@@ -61,7 +61,7 @@ extension Connection {
         return found
     }
 
-    /// A page of bindings, sorted by device number.
+    /// Returns a page of bindings, sorted by device number.
     func bindings(after device: DeviceID?, limit: Int) throws(SQLError) -> [StoredBinding] {
         let rows =
             if let device {
@@ -69,7 +69,7 @@ extension Connection {
             } else {
                 try statement("SELECT * FROM binding ORDER BY id")
             }
-        // The bindings of a page share one block of memory, because they are released together.
+        // The bindings of a page share one block of memory, which is freed when the last of them is freed.
         var texts = ByteStringWriter(capacity: 1 << 16)
         return try values(of: rows, limit: limit) { $0.storedBinding(&texts) }
     }
@@ -85,7 +85,7 @@ extension Statement {
         return StoredBinding(
             id: deviceID(0), aor: AddressOfRecord(user: text(1, &texts), host: text(2, &texts)),
             contact: text(3, &texts), callID: text(4, &texts), cseq: cseq, path: text(6, &texts).lines,
-            // The flow's connection ended with the earlier process, so the flow gets the number 0, which no new
+            // The flow's connection ended with the earlier process, so the flow gets connection number 0, which no new
             // connection has.
             flow: Flow(transport: transport, listener: listener, connection: 0, remote: remote), granted: granted,
             freshUntil: UnixTime(milliseconds: integer(11)), registeredAt: UnixTime(milliseconds: integer(12)),
@@ -98,7 +98,7 @@ extension Statement {
 }
 
 extension Transport {
-    /// Reads a transport in the form of ``parameterName``.
+    /// Reads the name of a transport, as ``parameterName`` writes it.
     init?(ascii: Span<UInt8>) {
         for transport in [Transport.udp, .tcp, .tls, .ws, .wss]
         where transport.parameterName.utf8.span.hasSameBytes(as: ascii) {
@@ -110,7 +110,8 @@ extension Transport {
 }
 
 extension [ByteString] {
-    /// The values joined to one text, one on each line. The registrar has already replaced line ends inside the values.
+    /// The values joined to one text, one value on each line. The registrar has already replaced line ends inside the
+    /// values.
     fileprivate var joinedLines: ByteString {
         guard count > 1 else { return first ?? .empty }
         var out: [UInt8] = []

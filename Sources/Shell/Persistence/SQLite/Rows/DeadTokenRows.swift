@@ -12,7 +12,7 @@ extension Connection {
             dead.source.rawValue)
     }
 
-    /// The tokens of a page, in the order of their records.
+    /// Returns a page of dead tokens, in the order of their records.
     func deadTokens(
         since date: UnixTime, after cursor: PageCursor, limit: Int
     ) throws(SQLError) -> Page<DeadToken> {

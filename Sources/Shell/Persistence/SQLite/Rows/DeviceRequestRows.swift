@@ -13,8 +13,7 @@ extension Connection {
             request.callback?.fields ?? "", request.acceptedAt)
     }
 
-    /// Records the end of a request. If the request is tracked, its row keeps only the outcome; otherwise the row is
-    /// deleted.
+    /// Records the end of a device request: keeps only the outcome of a tracked request, and deletes any other request.
     func finish(_ request: DeviceRequest, _ outcome: DeviceOutcome, at date: UnixTime) throws(SQLError) {
         guard request.isTracked else { return try run("DELETE FROM device_request WHERE id = ?", request.id.text) }
         var failure = ""
@@ -44,7 +43,7 @@ extension Connection {
             request.user, request.token)
     }
 
-    /// The tokens that an app registered for a user. If `token` is set, only this token is looked up.
+    /// Returns the tokens that an app registered for a user; if `token` is set, only this token.
     func mobileDevices(of user: String, app: String, token: String?) throws(SQLError) -> [String] {
         let rows = try statement(
             "SELECT token FROM mobile_device WHERE app = ?1 AND user = ?2 AND (?3 = '' OR token = ?3)", with: app, user,
@@ -52,13 +51,13 @@ extension Connection {
         return try values(of: rows) { $0.text(0) }
     }
 
-    /// The apps that registered a token. Tokens are compared without regard to upper and lower case.
+    /// Returns the apps that registered a token, without regard to upper and lower case in the token.
     func mobileOwners(of token: String) throws(SQLError) -> [MobileOwner] {
         let rows = try statement("SELECT app, user FROM mobile_device WHERE token = ? COLLATE NOCASE", with: token)
         return try values(of: rows) { MobileOwner(app: $0.text(0), user: $0.text(1)) }
     }
 
-    /// The outcome of a request. A request that is unknown or unfinished counts as pending.
+    /// Returns the outcome of a device request. A request that is unknown or unfinished counts as pending.
     func deviceOutcome(of id: RequestID, app: String) throws(SQLError) -> DeviceOutcome {
         let rows = try statement(
             """
@@ -71,7 +70,7 @@ extension Connection {
         return outcomes.first ?? .pending
     }
 
-    /// The requests that are not finished, in the order of their arrival.
+    /// Returns the device requests that are not finished, in the order of their arrival.
     func openDeviceRequests() throws(SQLError) -> [DeviceRequest] {
         let rows = try statement("SELECT * FROM device_request WHERE finished_at IS NULL ORDER BY number")
         return try values(of: rows) { $0.storedDeviceRequest }

@@ -15,8 +15,8 @@ extension Connection {
         return changes > 0
     }
 
-    /// Records that the device has read all pushes that count in its badge. At most 10,000 rows are changed. Only
-    /// phones that never report a read push have more, and their old pushes no longer count.
+    /// Records that the device has read all pushes that count in its badge, up to 10,000 rows. Only a phone that never
+    /// reports a read push has more rows, and its oldest pushes no longer count in the badge.
     func noteAllRead(by device: DeviceID, at date: UnixTime) throws(SQLError) {
         try run(
             """
@@ -27,10 +27,10 @@ extension Connection {
             """, date, device)
     }
 
-    /// Accepted pushes that the devices have not read. The pushes of each device are in the order of their requests.
-    /// The query reads only an index.
+    /// Returns pushes that the provider accepted and the device has not read, sorted by device and then by request
+    /// time. The query reads only an index.
     func unreadPushes(since date: UnixTime, after push: UnreadPush?, limit: Int) throws(SQLError) -> [UnreadPush] {
-        // SQLite's smallest number is lower than the number of any device.
+        // The first page begins at SQLite's smallest number, which is lower than any device number.
         let rows = try statement(
             """
             SELECT device, requested_at, code, kind, call_ref FROM push_record INDEXED BY push_record_unread

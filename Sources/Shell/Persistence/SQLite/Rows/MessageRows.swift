@@ -44,7 +44,7 @@ extension Statement {
         return StoredMessage(
             id: UInt64(bitPattern: integer(0)), aor: AddressOfRecord(user: byteString(1), host: byteString(2)),
             sender: byteString(3),
-            // The flow's connection ended with the earlier process, so the flow gets the number 0, which no new
+            // The flow's connection ended with the earlier process, so the flow gets connection number 0, which no new
             // connection has.
             source: Flow(transport: transport, listener: listener, connection: 0, remote: remote),
             receivedAt: UnixTime(milliseconds: integer(7)), expiresAt: UnixTime(milliseconds: integer(8)),

@@ -28,8 +28,8 @@ extension Connection {
         }
     }
 
-    /// Deletes refused requests that are older than this date. For each `RefusalShare`, also deletes the oldest rows
-    /// above its limit.
+    /// Deletes refused requests that are older than this date, and the oldest rows of each `RefusalShare` above its
+    /// limit.
     func pruneRefused(before date: UnixTime) throws(SQLError) {
         for share in RefusalShare.allCases {
             try run(
@@ -40,8 +40,8 @@ extension Connection {
         }
     }
 
-    /// The last records about the subject, oldest first. For a user, the search finds records in which the user is the
-    /// callee or the caller.
+    /// Returns the last refused requests of the subject, oldest first. A search for a user finds requests to or from
+    /// the user.
     func refusals(of subject: TimelineSubject, limit: Int) throws(SQLError) -> [TimelineRecord] {
         let selection = "SELECT \(Self.refusedColumns) FROM refused_request WHERE"
         let order = "ORDER BY id DESC LIMIT ?"

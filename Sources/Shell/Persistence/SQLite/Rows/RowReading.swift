@@ -3,7 +3,7 @@ import Bytes
 import Collections
 import Storage
 
-/// Reads rows as values. A malformed row is skipped, and stays in the table.
+/// Functions that turn rows into values. A malformed row is skipped, and stays in the table.
 extension Connection {
     func values<Value>(
         of rows: Statement, limit: Int = .max, _ value: (Statement) -> Value?
@@ -17,7 +17,7 @@ extension Connection {
         return values
     }
 
-    /// Makes a page of rows, which are sorted by the number in their first column.
+    /// Makes a page from rows that are sorted by the number in their first column.
     func page<Element>(
         of rows: Statement, limit: Int, _ value: (Statement) -> Element?
     ) throws(SQLError) -> Page<Element> {

@@ -35,8 +35,8 @@ extension Statement {
     }
 }
 
-/// Binds values to the parameters of a statement, one after the other. This type is used for rows that are written for
-/// each call and each contact, because a variadic function would copy the values and look up their types.
+/// Binds values to the parameters of a statement, one after the other. Rows of calls and contacts are written with this
+/// type, because a variadic function would copy the values and look up their types.
 struct ParameterList: ~Copyable {
     private let statement: Statement
     private var index = 0
@@ -92,7 +92,7 @@ extension Int: SQLParameter {}
 extension UInt32: SQLParameter {}
 extension UInt16: SQLParameter {}
 
-/// SQLite has no unsigned numbers. Numbers from 2^63 on are stored as negative numbers.
+/// Binds an unsigned number. SQLite has only signed numbers, so numbers from 2^63 on are stored as negative numbers.
 extension UInt64: SQLParameter {
     func bind(to statement: Statement, at index: Int) { statement.bind(index, integer: Int64(bitPattern: self)) }
 }
@@ -109,8 +109,8 @@ extension DeviceID: SQLParameter {
     func bind(to statement: Statement, at index: Int) { rawValue.bind(to: statement, at: index) }
 }
 
-// The database stores the values below for each call and each contact. The texts are built from bytes, because a
-// `String` costs several times as much.
+// The types below are written for each call and each contact, so their texts are built from bytes: a `String` would
+// cost several times as much.
 
 extension CallRef: SQLParameter {
     func bind(to statement: Statement, at index: Int) { statement.bind(index, text: rawValue.hexDigits.span) }

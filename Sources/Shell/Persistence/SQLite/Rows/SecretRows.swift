@@ -12,7 +12,7 @@ extension Connection {
         try run("DELETE FROM secret WHERE name = ? AND created_at = ?", name, date)
     }
 
-    /// Writes the end of a dialog's lifetime. If the row already has a later end, that end is kept.
+    /// Writes the end of a dialog's lifetime, unless the row already has a later end.
     func write(_ renewal: DialogRenewal) throws(SQLError) {
         var digest: [UInt8] = []
         digest.append(big: renewal.digest)
@@ -27,7 +27,7 @@ extension Connection {
         try run("DELETE FROM dialog_renewal WHERE until < ?", date)
     }
 
-    /// The renewals of dialogs whose lifetime has not ended at this time.
+    /// Returns the renewals of dialogs whose lifetime has not ended at this time.
     func dialogRenewals(after date: UnixTime) throws(SQLError) -> [DialogRenewal] {
         let rows = try statement("SELECT digest, until FROM dialog_renewal WHERE until >= ?", with: date)
         return try values(of: rows) { rows in
@@ -38,7 +38,7 @@ extension Connection {
         }
     }
 
-    /// The secrets with this name, newest first.
+    /// Returns the secrets with this name, newest first.
     func secrets(named name: String) throws(SQLError) -> [StoredSecret] {
         let rows = try statement(
             "SELECT created_at, value FROM secret WHERE name = ? ORDER BY created_at DESC", with: name)

@@ -4,8 +4,8 @@ import Timekeeping
 
 /// Push statistics, which SQL counts over the rows of the timeline.
 extension Connection {
-    /// The SQL expressions that compute the statistics. For calls, SIP proves some of these figures without a report of
-    /// the app: a phone that registered has received the push, and a phone that answered has followed it.
+    /// The SQL expressions that compute the statistics. For calls, SIP proves two figures without the app's report: a
+    /// phone that registered has received the push, and a phone that answered has followed the push.
     private static let figures = """
         count(*), total(tries > 0), total(answer IN ('accepted', 'new-token')),
         total(delivery = 'finished' AND coalesce(answer NOT IN ('accepted', 'new-token'), 1)),
@@ -13,7 +13,7 @@ extension Connection {
         total(followed IS NOT NULL OR (tries > 0 AND coalesce(ending = 'answered', 0))), total(coalesce(read > 0, 0))
         """
 
-    /// One row for each app or day, or for each push of a page.
+    /// Returns one row for each app or day, or for each push of a page.
     func statistics(_ asked: StatisticsQuestion) throws(SQLError) -> Page<StatisticsRow> {
         let rows: Statement
         let condition = """
@@ -33,8 +33,8 @@ extension Connection {
                 GROUP BY day ORDER BY day LIMIT \(Self.groupLimit)
                 """)
         case .push:
-            // The first row of a push decides on which page it is, because its other rows may have been written much
-            // later.
+            // The first row of a push decides on which page the push is, because its other rows may have been written
+            // much later.
             rows = try statement(
                 """
                 WITH page AS (

@@ -5,7 +5,7 @@ import PushPlanning
 import Registration
 import Storage
 
-/// Chooses the table of each change. Each of the other files in this folder has the statements for its own table only.
+/// Chooses the table of each change; the other files in this folder have the statements of one table each.
 extension Connection {
     /// Writes one change.
     ///
@@ -24,7 +24,7 @@ extension Connection {
         return true
     }
 
-    /// Writes all of the changes, or no change.
+    /// Writes all of the changes, or none if one fails.
     func keep(_ changes: [ServiceChange]) throws(SQLError) {
         try transaction { () throws(SQLError) in
             for change in changes { _ = try apply(.service(change)) }

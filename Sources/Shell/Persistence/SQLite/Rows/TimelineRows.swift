@@ -58,10 +58,11 @@ extension Connection {
         received, followed, read, sign, source, peer
         """
 
-    /// Deletes old records. Rows are deleted only from the front, so their numbers show how many rows exist.
+    /// Deletes old records of the timeline. Only the records with the lowest numbers are deleted, so the numbers show
+    /// how many records exist.
     ///
-    /// The deletion stops at the first row that must be kept. A row that was written while the clock was ahead is an
-    /// exception: its date is later than the date of the newest row.
+    /// The deletion stops at the first record that must be kept. A record with a later date than the newest record is
+    /// skipped, because it was written while the clock was ahead.
     func pruneTimeline(before date: UnixTime, keeping count: Int, limit: Int) throws(SQLError) {
         let last = try statement("SELECT id, requested_at FROM push_record ORDER BY id DESC LIMIT 1")
         defer { last.reset() }
@@ -77,7 +78,7 @@ extension Connection {
         if let old { try run("DELETE FROM push_record WHERE id <= ?", old) }
     }
 
-    /// The last records about the subject, oldest first, including refused requests.
+    /// Returns the last records about the subject, oldest first, including refused requests.
     func timeline(of subject: TimelineSubject, limit: Int) throws(SQLError) -> [TimelineRecord] {
         let refusals = try refusals(of: subject, limit: limit)
         let records = try pushes(of: subject, limit: limit)
@@ -88,8 +89,8 @@ extension Connection {
     private func pushes(of subject: TimelineSubject, limit: Int) throws(SQLError) -> [TimelineRecord] {
         let selection = "SELECT \(Self.columns) FROM push_record WHERE"
         let order = "ORDER BY id DESC LIMIT ?"
-        // For calls and users, the table is read from its end. Operators rarely search by call or user, and an index
-        // would cost time for each call.
+        // Searches by user or call read the table from its end without an index, because operators rarely search and an
+        // index would cost time for each call.
         let rows =
             switch subject {
             case .user(let aor):
@@ -114,13 +115,13 @@ extension Connection {
 }
 
 extension Statement {
-    /// The record in the current row; `nil` if the row is malformed.
+    /// The timeline record in the current row; `nil` if the row is malformed.
     fileprivate var storedTimelineRecord: TimelineRecord? {
         guard let kind = TimelineRecord.Kind(rawValue: text(4)), let calls = Int(exactly: integer(5)),
             let delivery = TimelineRecord.Delivery(rawValue: text(11)), let tries = Int(exactly: integer(12))
         else { return nil }
         let callRef = optionalText(3).flatMap { UInt64($0, radix: 16) }.map(CallRef.init(rawValue:))
-        // The number of a record is valid only in the run that created it.
+        // The record gets the number 0, because the number of a record is valid only in the run that created it.
         var record = TimelineRecord(
             id: .init(rawValue: 0), kind: kind, user: byteString(0),
             host: byteString(1), device: deviceID(6), callRef: callRef, callID: byteString(2),

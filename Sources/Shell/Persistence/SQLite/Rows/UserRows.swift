@@ -19,14 +19,14 @@ extension Connection {
         try values(of: try statement("SELECT * FROM user")) { $0.storedUser }
     }
 
-    /// The next users after the given user, sorted by realm and name.
+    /// Returns the users after the given user, sorted by realm and name.
     func users(after name: ByteString, in realm: ByteString, limit: Int) throws(SQLError) -> [DigestUser] {
         let rows = try statement(
             "SELECT * FROM user WHERE (realm, name) > (?, ?) ORDER BY realm, name", with: realm, name)
         return try values(of: rows, limit: limit) { $0.storedUser }
     }
 
-    /// The names of the next users after the given user, sorted by realm and name. Each name has the form `name@realm`.
+    /// Returns the names of the users after the given user as `name@realm`, sorted by realm and name.
     func userNames(after name: ByteString, in realm: ByteString, limit: Int) throws(SQLError) -> [String] {
         let rows = try statement(
             "SELECT name, realm FROM user WHERE (realm, name) > (?, ?) ORDER BY realm, name", with: realm, name)
@@ -44,7 +44,8 @@ extension Connection {
 }
 
 extension ProviderState {
-    /// The column `enabled`. Versions before 0.2.0 know only 0 and 1, and treat a paused provider as enabled.
+    /// The provider's state as the number in the column `enabled`. Versions before 0.2.0 know only 0 and 1, and treat a
+    /// paused provider as enabled.
     fileprivate var column: Int {
         switch self {
         case .off: 0
