@@ -75,7 +75,7 @@ package enum PEM: Hashable, Sendable {
 
 /// The sole owner of an OpenSSL input (BIO) that reads a file or a copy of the bytes.
 @safe
-private struct PEMReader: ~Copyable {
+struct PEMReader: ~Copyable {
     let bio: OpaquePointer
 
     init(_ source: PEM) throws(TLSError) {

@@ -4,6 +4,7 @@ package import ProxyPolicy
 package import Registration
 package import Routing
 import SIPGrammar
+package import Telemetry
 package import Timekeeping
 
 /// Decides who may use the proxy, and how often: by passwords, limits for sources, refusals and overload.
@@ -11,6 +12,10 @@ package struct AccessControl {
     package var sources: SourceLimits
     /// Checks passwords.
     package var digest: DigestAuthenticator
+    /// Checks bearer tokens.
+    package var bearer: BearerAuthenticator
+    /// Limits the lines about keys of tokens.
+    package var keyLines = LogRateLimit()
     /// The limits on how many refusals are reported to operators.
     package var refusals = Refusals()
     /// Refuses new work while the daemon is overloaded.
@@ -21,6 +26,7 @@ package struct AccessControl {
     package init(_ settings: ProxySettings, _ functions: DigestFunctions) {
         digest = DigestAuthenticator(
             settings: settings.digest, functions: functions, elsewhere: settings.users.algorithms)
+        bearer = BearerAuthenticator(settings.bearer, functions: functions)
         sources = SourceLimits(settings.limits)
         admission = Admission(limit: settings.limits.queueing)
         users = UserDesk(settings, functions: functions)

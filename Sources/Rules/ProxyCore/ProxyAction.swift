@@ -45,6 +45,9 @@ package enum ProxyAction: Sendable {
     indirect case testPushEnded(TestPushTicket, TimelineRecord)
     /// Ask a source for a user. Report the answer to ``ProxyEngine/userAnswered(_:_:now:)``.
     indirect case askUser(UserQuestion)
+    /// Read the keys of the issuer of tokens at this place in ``BearerRules/issuers``. Report them to
+    /// ``ProxyEngine/keysRead(_:of:now:)``.
+    case readKeys(issuer: Int)
     /// The login that waits for a user may be judged now.
     case userSettled(LoginTicket)
     /// Look up the addresses of a host name, and report them to ``ProxyEngine/resolved(_:to:now:)``.

@@ -35,6 +35,7 @@ extension ProxyEngine {
         armRefreshPushes(now: now)
         watchUpstream(since: now.instant)
         noteUnfitContacts()
+        readKeys(now: now)
         settle(now: now)
     }
 
@@ -109,6 +110,7 @@ extension ProxyEngine {
             case .flowTimersDue: flowTimersDue(now: now)
             case .refusalsDue: refusalsDue(now: now)
             case .usersDue: usersDue(now: now)
+            case .keysDue: readKeys(now: now)
             case .silence(let place, let id):
                 if let call = calls.call(at: place), call.id == id { silenceDue(of: call, now: now) }
             case .wakeBound(let place, let id):
@@ -236,6 +238,12 @@ extension ProxyEngine {
     package func userAnswered(_ ticket: UserTicket, _ answer: UserAnswer, now: Moment) {
         access.users.cache.answered(ticket, answer, now: now.instant)
         resumeWaiting(now: now)
+    }
+
+    /// The keys of an issuer of tokens were read, or could not be read.
+    package func keysRead(_ keys: Result<[BearerKey], UserFault>, of issuer: Int, now: Moment) {
+        keysArrived(keys, of: issuer, now: now)
+        settle(now: now)
     }
 
     private func usersDue(now: Moment) {

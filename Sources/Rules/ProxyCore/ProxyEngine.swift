@@ -47,6 +47,8 @@ package final class ProxyEngine {
     var messages: HeldMessages
     package internal(set) var ledger: PushLedger
     package internal(set) var dialogs: Dialogs
+    /// The time of the last timer for ``EngineTimer/keysDue``.
+    var keysTimer: Instant?
 
     var output = EngineOutput()
 
@@ -146,6 +148,8 @@ enum EngineTimer: Sendable {
     case refusalsDue
     /// A source of users may not have answered in time.
     case usersDue
+    /// The keys of issuers of tokens must be read again.
+    case keysDue
     /// The engine checks whether a call's request has got a response. The ``ForkID`` shows whether the slot in
     /// ``Calls`` still has the same call.
     case silence(place: UInt32, ForkID)

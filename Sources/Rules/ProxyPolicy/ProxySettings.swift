@@ -96,6 +96,10 @@ package struct ProxySettings: Sendable {
     package var digest = DigestSettings()
     /// Where users are looked for outside the store.
     package var users = UserRules()
+    /// Which bearer tokens prove users.
+    package var bearer = BearerRules()
+    /// Whether phones may show bearer tokens.
+    package var takesTokens: Bool { !bearer.issuers.isEmpty }
     package var registrar = RegistrarSettings()
     package var call = CallSettings()
     package var callLogging = CallLogging.failed

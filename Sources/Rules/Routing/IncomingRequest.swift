@@ -57,6 +57,13 @@ package struct IncomingRequest {
         return proved
     }
 
+    /// A copy of the request with the same transaction, but other bytes.
+    package func with(_ request: SIPRequest) -> IncomingRequest {
+        var changed = IncomingRequest(request, on: flow, isTrusted: isTrusted)
+        (changed.key, changed.sender, changed.hasWaited, changed.server) = (key, sender, hasWaited, server)
+        return changed
+    }
+
     package func matched(_ server: ServerTransactionID) -> IncomingRequest {
         var matched = self
         matched.server = server

@@ -4,10 +4,12 @@ package import SIPGrammar
 
 extension RequestEdits {
     /// Removes header fields that must not leave this daemon: identity fields of an untrusted sender (T9.7), and
-    /// credentials for our own realms (T9.8).
+    /// credentials for our own realms (T9.8). Bearer tokens name no realm, so all of them are removed if this daemon
+    /// takes tokens (T40.7).
     package mutating func strip(_ incoming: IncomingRequest, _ settings: ProxySettings, realms: [ByteString]) {
         if !incoming.isTrusted { filter = settings.stripped }
         ownRealms = realms
+        dropsTokens = settings.takesTokens
     }
 }
 

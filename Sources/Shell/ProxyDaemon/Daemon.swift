@@ -43,6 +43,7 @@ package final class Daemon: @unchecked Sendable {
     let admin: APIService
     let services: ApplicationServices
     private let users: UserSources
+    private let keySources: KeySources
     private let dialogKeys: DialogKeys
     private var feedback: FeedbackService?
     private let bound: BoundSockets
@@ -122,12 +123,14 @@ package final class Daemon: @unchecked Sendable {
         } catch {
             throw StartError("users: \(error)")
         }
+        keySources = KeySources(settings.bearer, on: loop)
         let resolver = try HopResolver(loop: loop, spoken: Set(bound.listeners.map(\.transport)), tls: tls.setup)
         shard = ProxyShard(
             loop: loop, engine: engine, streams: streams,
             services: ShardServices(
                 store: store, push: push, resolve: { resolver.resolve($0, $1) },
-                askUser: { [users] in users.ask($0, $1) }), log: log)
+                askUser: { [users] in users.ask($0, $1) }, readKeys: { [keySources] in keySources.read($0, $1) }),
+            log: log)
         door = ShardDoor(to: shard)
         try await connect()
     }
@@ -151,6 +154,7 @@ package final class Daemon: @unchecked Sendable {
             throw StartError("cannot start a thread: \(error)")
         }
         users.close()
+        keySources.close()
         store.close()
         log.notice("the daemon has stopped")
     }

@@ -32,6 +32,7 @@ extension DaemonSettings {
         engine.authenticates = auth == .digest
         engine.digest = digest
         engine.users = users.rules
+        engine.bearer = bearer.rules
         engine.registrar = registrar
         engine.registrar.push = PushAcceptance(push)
         engine.registrar.push.vapidKey = vapidKey

@@ -65,6 +65,7 @@ package struct DaemonSettings: SettingsGroup {
     package var registrar = RegistrarSettings()
     package var digest = DigestSettings()
     package var users = UserSettings()
+    package var bearer = BearerSettings()
     package var messages = MessageSettings()
     package var bucket = BucketSettings()
     package var missedCalls = MissedCallSettings()
@@ -128,6 +129,7 @@ package struct DaemonSettings: SettingsGroup {
         .group("registrar", \.registrar, "Registrations."),
         .group("digest", \.digest, "Digest authentication."),
         .group("users", \.users, "Users whose passwords are elsewhere than in the store; docs/Users.md."),
+        .group("bearer", \.bearer, "Tokens of a login server instead of passwords; docs/Bearer.md."),
         .group("messages", \.messages, "Messages and other requests outside calls, for sleeping phones.").taken(
             .atOnce),
         .group("bucket", \.bucket, "The missed-call bucket, which stores missed calls until their phone registers."),
@@ -165,6 +167,13 @@ package struct DaemonSettings: SettingsGroup {
             let names = digest.algorithms.map(\.rawValue).joined(separator: ", ")
             found.append(
                 SettingComplaint("expected algorithms that digest.algorithms has as well: \(names)", key: "users"))
+        }
+        for (name, issuer) in bearer.inOrder {
+            let own = domains.map { $0.lowercased() }
+            if let other = issuer.domains.first(where: { !own.contains($0.lowercased()) }) {
+                found.append(
+                    SettingComplaint("\(name) names the domain \(other), which domains has not", key: "bearer"))
+            }
         }
         if listen.isEmpty { found.append(SettingComplaint("at least one address is needed", key: "listen")) }
         if upstream == nil, call.noWake.forwards {

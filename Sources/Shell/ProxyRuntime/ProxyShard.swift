@@ -244,6 +244,7 @@ package actor ProxyShard: LoopActor {
         case push(PushDispatcher.Event)
         case resolved(ResolutionTicket, [ResolvedHop])
         case user(UserTicket, UserAnswer)
+        case keys(Result<[BearerKey], UserFault>, issuer: Int)
     }
 
     private func arrived(_ arrival: Arrival) {
@@ -262,6 +263,7 @@ package actor ProxyShard: LoopActor {
             }
         case .push(let event): engine.pushHappened(event, now: loop.moment)
         case .user(let ticket, let answer): engine.userAnswered(ticket, answer, now: loop.moment)
+        case .keys(let keys, let issuer): engine.keysRead(keys, of: issuer, now: loop.moment)
         case .resolved(let ticket, let hops): engine.resolved(ticket, to: hops, now: loop.moment)
         }
     }
@@ -446,6 +448,7 @@ package actor ProxyShard: LoopActor {
         case .reported(let ticket, let result): reporters.removeValue(forKey: ticket)?.resume(returning: result)
         case .resolve(let hop, let ticket): resolve(hop, ticket)
         case .askUser(let question): ask(question)
+        case .readKeys(let issuer): readKeys(issuer)
         case .userSettled(let ticket): logins.removeValue(forKey: ticket)?.resume()
         }
     }
@@ -472,6 +475,12 @@ package actor ProxyShard: LoopActor {
     private func ask(_ question: UserQuestion) {
         services.askUser(question) { [weak self] answer in
             self?.onLoop { $0.arrived(.user(question.ticket, answer)) }
+        }
+    }
+
+    private func readKeys(_ issuer: Int) {
+        services.readKeys(issuer) { [weak self] keys in
+            self?.onLoop { $0.arrived(.keys(keys, issuer: issuer)) }
         }
     }
 

@@ -47,6 +47,8 @@ package struct RequestEdits: Sendable {
     package var filter: HeaderFilter?
     /// The realms, in lower case, of this proxy. Credentials for these realms are removed.
     package var ownRealms: [ByteString] = []
+    /// Whether bearer tokens are removed (RFC 8898).
+    package var dropsTokens = false
     /// The fields to add at the end of the header.
     package var added: [AddedField] = []
     /// The index in the From value at which the forwarded part begins. A display name before this index is dropped. The

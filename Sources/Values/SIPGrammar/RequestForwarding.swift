@@ -111,8 +111,10 @@ extension MessageFrame {
                 append(viaRow: field, addition: edits.topViaAddition, in: &rows, to: &out)
             case .route where edits.routes != nil: break
             case .maxBreadth where edits.maxBreadth != nil: break
-            case .proxyAuthorization where credentials(field, areFor: edits.ownRealms): break
-            case .authorization where credentials(field, areFor: edits.ownRealms): break
+            case .proxyAuthorization, .authorization:
+                guard !credentials(field, areFor: edits.ownRealms), !edits.dropsTokens || !bytes[field.value].isBearer
+                else { break }
+                rows.append(field.row, to: &out)
             case .from where edits.fromStart > 0:
                 rows.append(field.row.lowerBound..<field.value.lowerBound, to: &out)
                 rows.append(field.value.lowerBound + edits.fromStart..<field.row.upperBound, to: &out)

@@ -25,6 +25,7 @@ package enum Counter: Int, CaseIterable, Sendable {
     case challengeSent, credentialsAccepted, credentialsRefused
     case loginFailed, loginLimited
     case userKnown, userUnknown, userUnusable, userFailed, userLate, userKept, userRefused
+    case tokenAccepted, tokenRefused, tokenChecked
     case outgoingCall, outgoingAnswered, outgoingRefused, outgoingUnanswered, outgoingUnreachable, outgoingGivenUp
     case shareUsedUp, registerLimited
     case call, callForwarded, callResumed, heldDelivered, heldCancelled, heldTimedOut, heldDeviceGone
@@ -101,6 +102,10 @@ package enum Counter: Int, CaseIterable, Sendable {
             MetricName(
                 "sippushd_users_not_judged_total",
                 "Requests and logins answered 503 because no source of users could say who the user is.")
+        case .tokenAccepted: Self.token("accepted")
+        case .tokenRefused: Self.token("refused")
+        case .tokenChecked:
+            MetricName("sippushd_bearer_checks_total", "Signatures of bearer tokens that were checked.")
         case .outgoingCall:
             MetricName("sippushd_outgoing_calls_total", "Calls that phones make through the upstream.")
         case .outgoingAnswered: Self.outgoing("answered")
@@ -224,6 +229,11 @@ package enum Counter: Int, CaseIterable, Sendable {
             "Questions to sources of users outside the store, by result.")
     }
 
+    private static func token(_ result: String) -> MetricName {
+        MetricName(
+            "sippushd_bearer_tokens_total", labels: "result=\"\(result)\"", "Bearer tokens in requests, by result.")
+    }
+
     private static func register(_ outcome: String) -> MetricName {
         MetricName("sippushd_registers_total", labels: "outcome=\"\(outcome)\"", "REGISTERs by outcome.")
     }
@@ -289,6 +299,7 @@ package enum Gauge: Int, CaseIterable, Sendable {
     case heldCalls, transactions, forks
     case overload
     case usersKnown, usersUnknown, userQuestions, userSourcesAway
+    case tokensRemembered, tokenIssuersAway
     case connections
     case bucketEntries, waitingMessages
     case pushQueue, pushesInFlight
@@ -313,6 +324,10 @@ package enum Gauge: Int, CaseIterable, Sendable {
             MetricName("sippushd_user_questions_open", "Open questions to sources of users outside the store.")
         case .userSourcesAway:
             MetricName("sippushd_user_sources_away", "Sources of users outside the store that do not answer.")
+        case .tokensRemembered:
+            MetricName("sippushd_bearer_tokens_remembered", "Bearer tokens whose proof is remembered.")
+        case .tokenIssuersAway:
+            MetricName("sippushd_bearer_issuers_away", "Issuers of bearer tokens whose keys could not be read.")
         case .bucketEntries: MetricName("sippushd_bucket_entries", "Missed calls that are not reported yet.")
         case .waitingMessages: MetricName("sippushd_waiting_messages", "Messages that wait for phones.")
         case .pushQueue: MetricName("sippushd_push_queue", "Pushes that wait in the queue.")

@@ -37,7 +37,11 @@ enum TestDigest {
         let text = String(decoding: request, as: UTF8.self)
         let isRegister = challenge.status == .unauthorized
         let rows = challenge.frame.values(of: isRegister ? .wwwAuthenticate : .proxyAuthenticate).map(\.string)
-        guard let row = rows.first(where: { row in realm.map { row.contains("realm=\"\($0)\"") } ?? true }) else {
+        guard
+            let row = rows.first(where: { row in
+                row.hasPrefix("Digest") && (realm.map { row.contains("realm=\"\($0)\"") } ?? true)
+            })
+        else {
             return request
         }
         let words = text.split(separator: " ", maxSplits: 2)

@@ -243,6 +243,7 @@ func story(_ actions: [ProxyAction]) -> [String] {
             }
         case .reported(let ticket, let result): return "report \(ticket.number) \(result)"
         case .askUser(let question): return "ask \(question.name)"
+        case .readKeys(let issuer): return "keys \(issuer)"
         case .userSettled(let ticket): return "login \(ticket.number)"
         case .resolve: return "resolve"
         }

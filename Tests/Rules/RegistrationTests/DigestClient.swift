@@ -130,7 +130,7 @@ struct Gate {
         case .challenge(.wrong): return .wrong
         case .forbidden: return .forbidden
         case .limited: return .limited
-        case .asking, .unavailable: return .elsewhere
+        case .asking, .unavailable, .awaitingKeys, .challenge(.badToken), .challenge(.tokenInClear): return .elsewhere
         }
     }
 

@@ -260,6 +260,7 @@ package final class SimulatedWorld {
         case .makeCredential, .dryRunEnded, .testPushEnded: break
         case .reported: break
         case .flowProved, .expectLife, .reuse: break
+        case .readKeys: break
         case .askUser(let question): engine.userAnswered(question.ticket, .unknown, now: now)
         case .userSettled: break
         case .resolve(_, let ticket):

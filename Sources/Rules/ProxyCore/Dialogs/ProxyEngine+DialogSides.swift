@@ -73,7 +73,7 @@ extension ProxyEngine {
             return false
         case .asking(let name) where waits(incoming, for: AddressOfRecord(user: name, host: owner.home), now: now):
             return false
-        case .asking, .unavailable:
+        case .asking, .unavailable, .awaitingKeys:
             refuse(incoming, .serviceUnavailable, fields: [retryLater], now: now)
             return false
         case .challenge(let reason):

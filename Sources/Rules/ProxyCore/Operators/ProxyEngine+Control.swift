@@ -208,6 +208,9 @@ extension ProxyEngine {
         figures.set(.waitingMessages, to: messages.count)
         figures.set(.bucketEntries, to: ledger.buckets.entryCount)
         countUsers(in: &figures)
+        figures.set(.tokensRemembered, to: access.bearer.rememberedCount)
+        figures.set(.tokenIssuersAway, to: access.bearer.awayCount)
+        figures.count(.tokenChecked, by: access.bearer.checkCount)
         figures.count(.timelineDropped, by: ledger.timeline.omitted)
         figures.merge(ledger.dispatcher.figures)
         return figures
@@ -235,7 +238,7 @@ extension ProxyEngine {
         switch verdict {
         case .authenticated: output.counters.count(.credentialsAccepted)
         case .challenge: output.counters.count(.challengeSent)
-        case .forbidden, .limited, .unavailable: output.counters.count(.credentialsRefused)
+        case .forbidden, .limited, .unavailable, .awaitingKeys: output.counters.count(.credentialsRefused)
         case .asking: break
         }
     }

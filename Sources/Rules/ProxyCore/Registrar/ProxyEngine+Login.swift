@@ -46,19 +46,21 @@ extension ProxyEngine {
         registrar.bindings.device(of: user) { $0.remote.address.source == source.source } != nil
     }
 
-    // MARK: Digests
+    // MARK: Digests and tokens
 
-    /// Checks the digest credentials of a request, unless too many wrong passwords came before.
+    /// Checks the bearer token or the digest credentials of a request, unless too many wrong passwords came before.
     func checkCredentials(
         of incoming: IncomingRequest, as role: DigestAuthenticator.Role, home: ByteString, owner: ByteString?,
         now: Moment
     ) -> DigestAuthenticator.Verdict {
-        let verdict = access.check(
-            incoming, as: role, home: home, owner: owner, from: holder(incoming), users: registrar.users,
-            now: now.instant
-        ) { name, logins in
-            digestWait(incoming, AddressOfRecord(user: name, host: home), logins, now: now)
-        }
+        let verdict =
+            checkToken(of: incoming, as: role, home: home, owner: owner, now: now)
+            ?? access.check(
+                incoming, as: role, home: home, owner: owner, from: holder(incoming), users: registrar.users,
+                now: now.instant
+            ) { name, logins in
+                loginWait(on: incoming, AddressOfRecord(user: name, host: home), logins, now: now)
+            }
         count(verdict)
         let source = incoming.isTrusted ? nil : incoming.flow.remote.address
         switch verdict {
@@ -70,17 +72,17 @@ extension ProxyEngine {
             loginSucceeded(from: source, for: user)
         case .unavailable(let name?):
             loginFailed(from: source, for: AddressOfRecord(user: name, host: home), now: now)
-        case .challenge, .limited, .asking, .unavailable(wrong: nil): break
+        case .challenge, .limited, .asking, .unavailable(wrong: nil), .awaitingKeys: break
         }
         return verdict
     }
 
-    /// How long the digest of this request must wait for its check; `nil` if it is checked now.
+    /// How long the digest or token of this request must wait for its check; `nil` if it is checked now.
     ///
     /// A phone never waits on the flow of its own registration, because it has shown its password there and nobody else
     /// can use the flow.
-    private func digestWait(
-        _ incoming: IncomingRequest, _ user: AddressOfRecord, _ logins: LoginLimit, now: Moment
+    func loginWait(
+        on incoming: IncomingRequest, _ user: AddressOfRecord, _ logins: LoginLimit, now: Moment
     ) -> Duration? {
         let source = incoming.isTrusted ? nil : incoming.flow.remote.address
         guard let wait = loginWait(attempt(from: source, for: user), logins, now: now) else { return nil }
@@ -92,9 +94,11 @@ extension ProxyEngine {
         _ incoming: IncomingRequest, _ reason: DigestAuthenticator.Reason, as role: DigestAuthenticator.Role,
         home: ByteString, now: Moment
     ) {
-        let fields = access.digest.challenge(
-            realm: access.digest.realm(for: home), stale: reason == .stale, as: role, of: incoming.request,
-            for: holder(incoming), users: registrar.users, now: now.instant)
+        let realm = access.digest.realm(for: home)
+        let digests = access.digest.challenge(
+            realm: realm, stale: reason == .stale, as: role, of: incoming.request, for: holder(incoming),
+            users: registrar.users, now: now.instant)
+        let fields = tokenChallenge(incoming, reason, as: role, home: home, realm: realm) + digests
         refuse(incoming, role == .registrar ? .unauthorized : .proxyAuthenticationRequired, fields: fields, now: now)
     }
 

@@ -63,6 +63,10 @@ extension ProxyEngine {
             refuseRegister(
                 incoming, of: aor, .serviceUnavailable, fields: [retryLater],
                 because: "no source of users says now who the user is", now: now)
+        case .awaitingKeys:
+            refuseRegister(
+                incoming, of: aor, .serviceUnavailable, fields: [retryLater],
+                because: "the keys for tokens are not here yet", now: now)
         case .challenge(let reason):
             noteChallenge(incoming, of: aor, reason, now: now)
             challenge(incoming, reason, as: .registrar, home: aor.host, now: now)
@@ -313,6 +317,13 @@ extension ProxyEngine {
         case .wrong:
             output.counters.count(.registerRefused)
             tellRefused(incoming, of: aor, .unauthorized, .wrongPassword, "wrong user or password", now: now)
+        case .badToken(let fault):
+            output.counters.count(.registerRefused)
+            tellRefused(incoming, of: aor, .unauthorized, .wrongPassword, fault.sentence, now: now)
+        case .tokenInClear:
+            output.counters.count(.registerRefused)
+            tellRefused(
+                incoming, of: aor, .unauthorized, .wrongPassword, "it shows a token without TLS", now: now)
         case .nothingShown where !registrar.bindings.isKnown(aor):
             guard log.isEnabled(.info), let suppressed = access.refusals.challenged(now: now.instant) else {
                 return

@@ -46,11 +46,12 @@ extension ProxyEngine {
                 return
             }
             let caller = caller(of: request, on: incoming.flow, isTrusted: true)
-            deliverToUser(incoming, next, home: home, caller: caller, now: now)
+            deliverToUser(withoutTokens(incoming), next, home: home, caller: caller, now: now)
             return
         }
         var incoming = incoming
         guard let caller = authenticateSender(&incoming, now: now) else { return }
+        incoming = withoutTokens(incoming)
         if let upstream = settings.upstream {
             sendUpstream(incoming, next, to: upstream, caller: caller, now: now)
         } else {
@@ -86,11 +87,13 @@ extension ProxyEngine {
         case .limited(let wait):
             refuse(incoming, .serviceUnavailable, because: .wrongLogins, fields: [Self.retryAfter(wait)], now: now)
         case .asking(let name) where waits(incoming, for: AddressOfRecord(user: name, host: home), now: now): break
-        case .asking, .unavailable:
+        case .asking, .unavailable, .awaitingKeys:
             refuse(incoming, .serviceUnavailable, because: .usersAway, fields: [retryLater], now: now)
         case .challenge(let reason):
-            if case .wrong = reason {
+            switch reason {
+            case .wrong, .badToken, .tokenInClear:
                 noteRefused(incoming, .proxyAuthenticationRequired, because: .wrongPassword, now: now)
+            case .nothingShown, .stale: break
             }
             challenge(incoming, reason, as: .proxy, home: home, now: now)
         }

@@ -23,6 +23,8 @@ package struct DigestAuthenticator: Sendable {
         /// The sources of users do not answer: answer 503. The name is set if its last known password was not shown,
         /// which counts as a wrong password.
         case unavailable(wrong: ByteString?)
+        /// The keys that prove tokens are being read, or could never be read: answer 503.
+        case awaitingKeys
     }
 
     package enum Reason: Hashable, Sendable {
@@ -34,6 +36,10 @@ package struct DigestAuthenticator: Sendable {
         /// The nonce is valid, but the response is wrong. The associated value is the user name, and a user with this
         /// name need not exist.
         case wrong(ByteString)
+        /// The request shows a bearer token that proves nobody, see ``BearerAuthenticator``.
+        case badToken(BearerFault)
+        /// The request shows a bearer token on a connection without TLS. The token was not read.
+        case tokenInClear
     }
 
     /// The daemon's role towards the sender of a request, which decides about the status and the header fields of a
@@ -112,7 +118,7 @@ package struct DigestAuthenticator: Sendable {
 
     /// Whether the client is one of the old clients in the settings, which fail if a challenge offers any algorithm
     /// except MD5.
-    private func isOld(_ userAgent: ByteString?) -> Bool {
+    package func isOld(_ userAgent: ByteString?) -> Bool {
         settings.oldClients.contains { name in
             guard let userAgent else { return name == DigestSettings.namelessClients }
             return userAgent.hasPrefix(ignoringCase: name)
@@ -309,7 +315,7 @@ package struct DigestAuthenticator: Sendable {
 
 extension [UInt8] {
     /// Appends a text with the backslash escapes of a quoted string (RFC 3261 section 25.1).
-    fileprivate mutating func append(quoting text: ByteString) {
+    mutating func append(quoting text: ByteString) {
         for byte in text.array {
             if byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\") { append(UInt8(ascii: "\\")) }
             append(byte)

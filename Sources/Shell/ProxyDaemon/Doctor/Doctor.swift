@@ -151,6 +151,8 @@ private final class NetworkExamination: @unchecked Sendable {
     private var probes: [PeerProbe] = []
     private var users: UserSources?
     private var userFacts: [UserSourceFact] = []
+    private var keys: KeySources?
+    private var keyFacts: [KeyFact] = []
     private var upstreamRealm: String?
 
     private static let peerLimit = 8
@@ -173,6 +175,7 @@ private final class NetworkExamination: @unchecked Sendable {
         lookUpNames()
         askTrusted()
         askUsers()
+        readKeys()
         close()
         if open > 0 { loop.run() }
         for probe in probes { probe.close() }
@@ -180,6 +183,7 @@ private final class NetworkExamination: @unchecked Sendable {
         push?.close()
         resolver.close()
         users?.close()
+        keys?.close()
         return findings
     }
 
@@ -202,6 +206,7 @@ private final class NetworkExamination: @unchecked Sendable {
             hasUpstream: settings.upstream != nil, authenticates: settings.auth == .digest)
         let realms = settings.digest.realm.map { [$0] } ?? settings.domains.map { $0.lowercased() }
         found += UserFindings.findings(userFacts, realms: realms, asked: upstreamRealm)
+        found += KeyFindings.findings(keyFacts, hasTLS: settings.listen.contains(where: \.transport.isSecure))
         return found
     }
 
@@ -291,6 +296,18 @@ private final class NetworkExamination: @unchecked Sendable {
         users.check(settings.users, domain: settings.domains.first ?? "", realm: { settings.realm(of: $0) }) {
             [self] facts in
             userFacts = facts
+            close()
+        }
+    }
+
+    /// Reads the keys of the issuers of tokens.
+    private func readKeys() {
+        guard settings.auth == .digest, !settings.bearer.issuers.isEmpty else { return }
+        open += 1
+        let sources = KeySources(settings.bearer, on: loop)
+        keys = sources
+        sources.check(settings.bearer) { [self] facts in
+            keyFacts = facts
             close()
         }
     }
