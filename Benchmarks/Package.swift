@@ -79,7 +79,7 @@ let package = Package(
         module(
             "Registration", on: .rules,
             [
-                "PushDelivery", "SIPGrammar", "Bytes", "Addressing", "Collections", "Timekeeping", "Telemetry",
+                "PushDelivery", "SIPGrammar", "JSON", "Bytes", "Addressing", "Collections", "Timekeeping", "Telemetry",
                 "Settings",
             ]),
         module(
