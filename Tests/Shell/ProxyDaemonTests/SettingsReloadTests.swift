@@ -31,6 +31,9 @@ struct SettingsReloadTests {
         "digest.nonce-lifetime": "70s", "digest.nonce-memory": "2048", "digest.allow-missing-qop": "true",
         "users.order": "[x]", "users.sources": "{a: {url: \"http://a.example/\"}}", "users.known-for": "7s",
         "users.refused-for": "7s", "users.keep-for": "7s", "users.remember": "700",
+        "bearer.issuers":
+            "{a: {issuer: i, audience: [x], authz-server: \"https://a.example/\", key-file: /a.pem}}",
+        "bearer.remember": "700",
         "messages.methods": "[INFO]", "messages.wait": "7s", "messages.store": "true", "messages.max-count": "7",
         "messages.max-bytes": "70000", "messages.max-age": "70s", "messages.max-total-bytes": "2000000",
         "messages.show-words": "false", "bucket.max-entries": "7", "bucket.max-age": "70s",
