@@ -136,12 +136,15 @@ let package = Package(
         module(
             "Registration", on: .rules,
             [
-                "PushDelivery", "SIPGrammar", "Bytes", "Addressing", "Collections", "Timekeeping", "Telemetry",
+                "PushDelivery", "SIPGrammar", "JSON", "Bytes", "Addressing", "Collections", "Timekeeping", "Telemetry",
                 "Settings",
             ]),
         module(
             "SIPTransactions", on: .rules,
             ["SIPGrammar", "Bytes", "Addressing", "Collections", "Timekeeping", "Telemetry"]),
+        module(
+            "UpstreamRegistration", on: .rules,
+            ["Registration", "SIPGrammar", "Bytes", "Addressing", "Collections", "Timekeeping", "Telemetry"]),
         module(
             "ProxyPolicy", on: .rules,
             [
@@ -166,7 +169,8 @@ let package = Package(
         module(
             "Calling", on: .rules,
             [
-                "PushDelivery", "Registration", "Routing", "SIPDialogs", "ProxyPolicy", "SIPTransactions", "SIPGrammar",
+                "UpstreamRegistration", "PushDelivery", "Registration", "Routing", "SIPDialogs", "ProxyPolicy",
+                "SIPTransactions", "SIPGrammar",
                 "Bytes", "Addressing", "Collections", "Timekeeping",
             ]),
         module(
@@ -193,6 +197,7 @@ let package = Package(
         module(
             "ProxyCore", on: .rules,
             [
+                "UpstreamRegistration",
                 "Calling", "Waking", "Messaging", "PushPlanning", "LocationService", "ProxyPolicy", "AccessLimits",
                 "SIPDialogs", "Routing", "PushDelivery", "Registration", "SIPTransactions", "SIPGrammar", "Bytes",
                 "Addressing", "Collections", "Timekeeping", "Telemetry", "Settings",
@@ -238,7 +243,8 @@ let package = Package(
             "Control", on: .shell,
             [
                 "HTTPServices", "ProxyRuntime", "Persistence", "PushSending", "ProxyCore", "PushPlanning", "Messaging",
-                "Calling", "Routing", "PushDelivery", "Registration", "HTTPServer", "Reactor", "Crypto", "JSON",
+                "Calling", "Routing", "ProxyPolicy", "UpstreamRegistration", "Settings", "PushDelivery", "Registration",
+                "HTTPServer", "Reactor", "Crypto", "JSON",
                 "SIPGrammar", "Bytes", "Addressing", "Collections", "Timekeeping", "Telemetry",
             ]),
         module(
@@ -276,7 +282,8 @@ let package = Package(
         support(
             "TestSupport",
             [
-                "ProxyCore", "LocationService", "PushPlanning", "Messaging", "Calling", "Routing", "SIPDialogs",
+                "ProxyCore", "UpstreamRegistration", "LocationService", "PushPlanning", "Messaging", "Calling",
+                "Routing", "SIPDialogs",
                 "ProxyPolicy", "PushDelivery", "Registration", "SIPTransactions", "Storage", "Crypto", "Compression",
                 "SIPMessage", "SIPGrammar", "Bytes", "Addressing", "Telemetry", "Timekeeping",
             ]),
@@ -346,6 +353,7 @@ let package = Package(
         tests(
             "ProxyCoreTests", on: .rules,
             [
+                "UpstreamRegistration",
                 "ProxyCore", "Messaging", "LocationService", "PushPlanning", "Calling", "Routing", "SIPDialogs",
                 "AccessLimits", "ProxyPolicy", "Crypto", "TestSupport", "PushDelivery", "Registration",
                 "SIPTransactions", "SIPMessage", "SIPGrammar", "Bytes", "Addressing", "Collections", "Telemetry",
@@ -390,7 +398,8 @@ let package = Package(
         tests(
             "ControlTests", on: .shell,
             [
-                "Control", "HTTPServices", "ProxyRuntime", "Persistence", "PushSending", "StoreTesting",
+                "Control", "UpstreamRegistration", "HTTPServices", "ProxyRuntime", "Persistence", "PushSending",
+                "StoreTesting",
                 "ProviderTesting", "LoopTesting", "TestSupport", "ProxyCore", "Routing", "ProxyPolicy", "PushDelivery",
                 "Registration", "HTTP1Connections", "HTTPClient", "HTTPServer", "Reactor", "Storage", "Crypto",
                 "SIPMessage", "SIPGrammar", "Bytes", "Addressing", "Timekeeping", "Telemetry", "JSON",
@@ -456,6 +465,12 @@ let package = Package(
             [
                 "TestSupport", "sippushd", "ProxyDaemon", "Control", "PushDelivery", "Settings", "Bytes", "Addressing",
                 "Timekeeping",
+            ]),
+        tests(
+            "UpstreamRegistrationTests", on: .rules,
+            [
+                "TestSupport", "UpstreamRegistration", "Registration", "Crypto", "SIPMessage", "SIPGrammar", "Bytes",
+                "Addressing", "Timekeeping", "Telemetry",
             ]),
         tests("WebSocketTests", on: .outside, ["WebSocket"]),
         tests("TelemetryTests", on: .values, ["TestSupport", "Telemetry", "Bytes", "Timekeeping"]),

@@ -79,12 +79,15 @@ let package = Package(
         module(
             "Registration", on: .rules,
             [
-                "PushDelivery", "SIPGrammar", "Bytes", "Addressing", "Collections", "Timekeeping", "Telemetry",
+                "PushDelivery", "SIPGrammar", "JSON", "Bytes", "Addressing", "Collections", "Timekeeping", "Telemetry",
                 "Settings",
             ]),
         module(
             "SIPTransactions", on: .rules,
             ["SIPGrammar", "Bytes", "Addressing", "Collections", "Timekeeping", "Telemetry"]),
+        module(
+            "UpstreamRegistration", on: .rules,
+            ["Registration", "SIPGrammar", "Bytes", "Addressing", "Collections", "Timekeeping", "Telemetry"]),
         module(
             "ProxyPolicy", on: .rules,
             [
@@ -94,8 +97,8 @@ let package = Package(
         module(
             "AccessLimits", on: .rules,
             [
-                "PushDelivery", "Registration", "ProxyPolicy", "SIPGrammar", "Bytes", "Addressing", "Collections",
-                "Timekeeping", "Telemetry",
+                "PushDelivery", "Registration", "Routing", "ProxyPolicy", "SIPTransactions", "SIPGrammar", "Bytes",
+                "Addressing", "Collections", "Timekeeping", "Telemetry",
             ]),
         module(
             "SIPDialogs", on: .rules,
@@ -109,7 +112,8 @@ let package = Package(
         module(
             "Calling", on: .rules,
             [
-                "PushDelivery", "Registration", "Routing", "SIPDialogs", "ProxyPolicy", "SIPTransactions", "SIPGrammar",
+                "UpstreamRegistration", "PushDelivery", "Registration", "Routing", "SIPDialogs", "ProxyPolicy",
+                "SIPTransactions", "SIPGrammar",
                 "Bytes", "Addressing", "Collections", "Timekeeping",
             ]),
         module(
@@ -136,14 +140,16 @@ let package = Package(
         module(
             "ProxyCore", on: .rules,
             [
-                "Calling", "Waking", "Messaging", "PushPlanning", "LocationService", "ProxyPolicy", "AccessLimits",
+                "UpstreamRegistration", "Calling", "Waking", "Messaging", "PushPlanning", "LocationService",
+                "ProxyPolicy", "AccessLimits",
                 "SIPDialogs", "Routing", "PushDelivery", "Registration", "SIPTransactions", "SIPGrammar", "Bytes",
                 "Addressing", "Collections", "Timekeeping", "Telemetry", "Settings",
             ]),
         .target(
             name: "TestSupport",
             dependencies: [
-                "ProxyCore", "LocationService", "PushPlanning", "Messaging", "Calling", "Routing", "SIPDialogs",
+                "ProxyCore", "UpstreamRegistration", "LocationService", "PushPlanning", "Messaging", "Calling",
+                "Routing", "SIPDialogs",
                 "ProxyPolicy", "PushDelivery", "Registration", "SIPTransactions", "Storage", "Crypto", "Compression",
                 "SIPMessage", "SIPGrammar", "Bytes", "Addressing", "Telemetry", "Timekeeping",
             ], path: "TestSupport", swiftSettings: strict),
@@ -151,7 +157,8 @@ let package = Package(
         .target(
             name: "Benchmarks",
             dependencies: [
-                "TestSupport", "ProxyCore", "Routing", "ProxyPolicy", "PushDelivery", "Registration",
+                "TestSupport", "ProxyCore", "UpstreamRegistration", "Routing", "ProxyPolicy", "PushDelivery",
+                "Registration",
                 "HTTP2Connections", "HTTPClient", "HTTPServer", "HTTPSemantics", "Reactor", "Crypto", "SIPMessage",
                 "SIPGrammar", "Bytes", "Addressing", "Timekeeping", "Telemetry",
             ], swiftSettings: strict),

@@ -56,6 +56,6 @@ let package = Package(
         fuzzer("FuzzFramer", ["SIPMessage", "SIPGrammar", "Bytes", "Addressing"]),
         fuzzer("FuzzEdge", ["WebSocket", "Addressing"]),
         fuzzer("FuzzHTTP", ["HTTPSemantics", "Addressing"]),
-        fuzzer("FuzzJSON", ["JSON"]),
+        fuzzer("FuzzJSON", ["JSON", "Bytes"]),
     ]
 )

@@ -1,8 +1,8 @@
 import Foundation
 
-// Declarations of PushKit, CallKit, UIKit and CryptoKit, as far as docs/App-developers.md uses them. `etc/app-examples`
-// compiles the document's examples with this file, and runs none of them. Methods that are optional in Apple's
-// protocols are required here, so that a misspelled method does not compile.
+// Stand-ins for the declarations of PushKit, CallKit, UIKit and CryptoKit that docs/App-developers.md uses. The script
+// `etc/app-examples` compiles the document's examples with this file, but does not run them. Methods that are optional
+// in Apple's protocols are required here, so that a misspelled method does not compile.
 
 // MARK: PushKit
 

@@ -157,7 +157,7 @@ class Hour:
     def explains(self):
         lines = commands("First-hour", "Call the phone")
         explained, tested, listed = [self.place.do(line) for line in lines]
-        for text, pattern in ((explained, "the provider accepted it"), (explained, "answered"), (tested, "accepted"), (listed, "fcm")):
+        for text, pattern in ((explained, "the provider accepted the push"), (explained, "answered"), (tested, "accepted"), (listed, "fcm")):
             assert re.search(pattern, text), text
         assert "=>" not in explained, explained
 

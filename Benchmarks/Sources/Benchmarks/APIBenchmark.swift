@@ -2,8 +2,8 @@
 /// whether calls become slower while reports arrive.
 ///
 /// Calls are measured alternately without reports, while another daemon receives reports, and while their own daemon
-/// receives reports. Reports to another daemon slow calls down only because both daemons share the machine. Any further
-/// delay comes from reports to the calls' own daemon.
+/// receives reports. Reports to another daemon delay calls only because both daemons share the machine. If reports to
+/// the calls' own daemon delay calls more than this, the API itself causes the additional delay.
 enum APIBenchmark {
     private static let calls = 1000
     private static let rate = 200.0
@@ -20,7 +20,7 @@ enum APIBenchmark {
         var rates: [Double] = []
         var costs: [Double] = []
         var latency = Samples()
-        // The first round only warms up the daemon.
+        // The results of the first round are dropped, because this round warms up the daemon.
         for round in 0...options.rounds {
             let before = try bench.daemon.figures()
             load.start(connections: options.connections)

@@ -3,7 +3,8 @@ import Foundation
 /// The command-line options of the benchmarks.
 package struct BenchmarkOptions: Sendable {
     package enum Name: String, CaseIterable, Sendable {
-        case register, hold, slow, api, tls, idle, storm, overload, memory, allocations, instructions, push, days
+        case register, hold, slow, api, tls, idle, storm, overload, memory, allocations, instructions, push, upstream,
+            days
     }
 
     package var names: [Name] = []
@@ -23,6 +24,8 @@ package struct BenchmarkOptions: Sendable {
     package var bulkRate = 2000.0
     package var lowRate = 100.0
     package var bindings = 300_000
+    /// The number of users who are kept registered at a PBX.
+    package var users = 100_000
     /// The number of connections to the HTTP API, each of which has one unanswered report at a time.
     package var connections = 64
     /// The number of phones, each of which has its own connection.
@@ -57,6 +60,7 @@ package struct BenchmarkOptions: Sendable {
             case "--rate": bulkRate = Double(try Self.number(word, &rest))
             case "--low-rate": lowRate = Double(try Self.number(word, &rest))
             case "--bindings": bindings = try Self.number(word, &rest)
+            case "--users": users = try Self.number(word, &rest)
             case "--connections": connections = try Self.number(word, &rest)
             case "--phones": phones = try Self.number(word, &rest)
             case "--url": url = try Self.value(word, &rest)
@@ -81,10 +85,12 @@ package struct BenchmarkOptions: Sendable {
             throw BenchmarkError(
                 "--limits is for allocations, for instructions or for idle: each has a file of its own")
         }
-        // Three benchmarks run only if they are named: pushes need a receiver, counting instructions needs valgrind,
-        // and simulated days measure nothing.
+        // Four benchmarks run only if they are named: pushes need a receiver, counting instructions needs valgrind, and
+        // users at a PBX and simulated days run within this process.
         if names.isEmpty {
-            names = Name.allCases.filter { $0 != .days && $0 != .instructions && ($0 != .push || url != nil) }
+            names = Name.allCases.filter {
+                $0 != .days && $0 != .upstream && $0 != .instructions && ($0 != .push || url != nil)
+            }
         }
     }
 
@@ -111,6 +117,8 @@ package struct BenchmarkOptions: Sendable {
           allocations  heap allocations per message, within this process; the numbers do not vary
           instructions  instructions in user space for each step, counted by valgrind; they hardly vary; only if named
           push         pushes per second over one HTTP/2 connection to the server of --url, and this process's CPU time
+          upstream     users who are kept registered at a PBX: REGISTERs a second, memory and CPU time of a user; within
+                       this process, with simulated time; only if named
           days         simulated days, within this process: statistics of their events, and all violations of the rules;
                        only if named. Two builds print the same digest if every call had the same events in both
 
@@ -124,6 +132,7 @@ package struct BenchmarkOptions: Sendable {
                           as many REGISTERs and half as many calls
           --low-rate N    hold: the rate of a second, slower measurement (default 100)
           --bindings N    memory: registered contacts (default 300000)
+          --users N       upstream: users (default 100000)
           --connections N  api: connections, each with one report at a time (default 64)
           --phones N      tls, idle, storm: connections that are open at once, and handshakes in a round (default 5000)
           --url URL       push: an https server that answers POST with 200; the device token is appended to the URL

@@ -24,6 +24,7 @@ package enum BenchmarkRun {
             case .memory: try MemoryBenchmark.run(options, into: &report)
             case .allocations: try AllocationBenchmark.run(options, allocationCount, into: &report)
             case .instructions: try InstructionBenchmark.run(options, into: &report)
+            case .upstream: try UpstreamBenchmark.run(options, into: &report)
             case .days: DayRun.run(options, into: &report)
             case .push: try PushBenchmark.run(options, allocationCount, into: &report)
             }

@@ -25,7 +25,7 @@ enum TLSBenchmark {
         var full = Rounds()
         var resumed = Rounds()
         var accepted = Rounds()
-        // The first round only warms up the daemon.
+        // The results of the first round are dropped, because this round warms up the daemon.
         for round in 0...options.rounds {
             let long = try measure(bench) { () throws(BenchmarkError) in
                 try secure.open(options.phones, window: window)

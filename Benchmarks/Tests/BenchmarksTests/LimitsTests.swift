@@ -29,7 +29,7 @@ struct LimitsTests {
         #expect(try BenchmarkOptions(["tls", "--phones", "7"], program: "x").phones == 7)
         #expect(options.isJSON)
         #expect(options.daemon == "/a/b/sippushd")
-        let all = BenchmarkOptions.Name.allCases.filter { $0 != .days && $0 != .instructions }
+        let all = BenchmarkOptions.Name.allCases.filter { $0 != .days && $0 != .upstream && $0 != .instructions }
         #expect(try BenchmarkOptions([], program: "x").names == all.filter { $0 != .push })
         #expect(try BenchmarkOptions(["--url", "https://h/"], program: "x").names == all)
         #expect(try BenchmarkOptions(["days", "--seeds", "7-9"], program: "x").seeds == 7..<10)

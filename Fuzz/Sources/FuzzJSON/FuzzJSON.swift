@@ -1,3 +1,4 @@
+import Bytes
 import JSON
 
 /// Checks that no input crashes the JSON reader, that the limits hold, that accepted texts are UTF-8, and that a value
@@ -5,6 +6,7 @@ import JSON
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzzJSON(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
     let bytes = unsafe Array(UnsafeBufferPointer(start: start, count: count))
+    readToken(bytes)
     var limits = JSONReader.Limits()
     limits.bytes = 4096
     limits.values = 500
@@ -23,6 +25,17 @@ public func fuzzJSON(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
     guard let again = try? JSONValue(written, limits: limits) else { fatalError("not read again") }
     precondition(again == value, "another value")
     return 0
+}
+
+/// Reads the bytes as a JSON web token, and as the claims of one.
+private func readToken(_ bytes: [UInt8]) {
+    let claims = String(decoding: Base64.url.encode(bytes), as: UTF8.self)
+    for text in [ByteString(bytes), ByteString("eyJhbGciOiJSUzI1NiJ9.\(claims).AA"), ByteString("\(claims).e30.AA")] {
+        guard let token = try? JSONWebToken(text) else { continue }
+        precondition(text.count <= JSONWebToken.longest && token.signed.count < text.count, "too long")
+        precondition(text[0..<token.signed.count].array == token.signed, "other bytes are signed")
+        precondition(!token.signature.isEmpty, "no signature")
+    }
 }
 
 /// Returns the greatest nesting depth in the text; `nil` if the text is refused.

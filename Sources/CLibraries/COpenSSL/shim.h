@@ -121,3 +121,34 @@ static inline int aes128gcm_open(
     EVP_CIPHER_CTX_free(context);
     return made;
 }
+
+/* Makes a public RSA key from its modulus and exponent, both with the most significant byte first. */
+static inline EVP_PKEY *rsa_public_key(
+    const unsigned char *modulus, int modulus_count, const unsigned char *exponent, int exponent_count) {
+    EVP_PKEY *key = NULL;
+    EVP_PKEY_CTX *context = EVP_PKEY_CTX_new_from_name(NULL, "RSA", NULL);
+    OSSL_PARAM_BLD *builder = OSSL_PARAM_BLD_new();
+    BIGNUM *n = BN_bin2bn(modulus, modulus_count, NULL), *e = BN_bin2bn(exponent, exponent_count, NULL);
+    OSSL_PARAM *parameters = NULL;
+    if (context && builder && n && e && OSSL_PARAM_BLD_push_BN(builder, OSSL_PKEY_PARAM_RSA_N, n)
+        && OSSL_PARAM_BLD_push_BN(builder, OSSL_PKEY_PARAM_RSA_E, e)
+        && (parameters = OSSL_PARAM_BLD_to_param(builder)) && EVP_PKEY_fromdata_init(context) == 1
+        && EVP_PKEY_fromdata(context, &key, EVP_PKEY_PUBLIC_KEY, parameters) != 1) {
+        EVP_PKEY_free(key);
+        key = NULL;
+    }
+    OSSL_PARAM_free(parameters);
+    BN_free(n);
+    BN_free(e);
+    OSSL_PARAM_BLD_free(builder);
+    EVP_PKEY_CTX_free(context);
+    return key;
+}
+
+/* Writes a public key in the form SubjectPublicKeyInfo, at most `room` bytes. Returns its length; 0 if it fails. */
+static inline int public_key_bytes(EVP_PKEY *key, unsigned char *out, int room) {
+    int count = i2d_PUBKEY(key, NULL);
+    if (count <= 0 || count > room) return 0;
+    unsigned char *end = out;
+    return i2d_PUBKEY(key, &end) == count ? count : 0;
+}

@@ -1,17 +1,16 @@
 package import Bytes
 import CLZ4
 
-/// Compresses bytes that resemble a sample. The result is an LZ4 block with the sample as its dictionary.
+/// Compresses bytes that resemble a sample, to an LZ4 block whose dictionary is the sample.
 ///
-/// To decompress a block, a program needs the sample and the number of original bytes.
+/// To decompress a block, a program needs the sample and the original number of bytes.
 @safe package final class SampleCompressor {
-    /// How many bytes of a sample are used, from its beginning.
+    /// The number of bytes at the beginning of a sample that are used as the dictionary.
     package static let sampleLimit = 4096
 
-    /// The state of LZ4; `nil` if memory was lacking, in which case no bytes are compressed.
+    /// The state of LZ4; `nil` if memory is lacking, and then no bytes are compressed.
     private let stream: UnsafeMutablePointer<LZ4_stream_t>?
-    /// The memory into which a block is written before it is copied, because the length of a block is known only
-    /// afterwards.
+    /// The memory into which LZ4 writes a block, before the block is copied into memory of its exact length.
     private var room: [UInt8] = []
 
     package init() { unsafe stream = LZ4_createStream() }
@@ -33,7 +32,7 @@ import CLZ4
                 unsafe sample.withUnsafeBytes { sample in
                     unsafe bytes.withUnsafeBytes { bytes in
                         unsafe room.withUnsafeMutableBytes { room in
-                            // Loading the dictionary also resets the state that remained after the previous block.
+                            // Loading the dictionary also resets the state of LZ4 after the previous block.
                             unsafe LZ4_loadDict(stream, Self.text(sample), Self.used(sample))
                             return unsafe LZ4_compress_fast_continue(
                                 stream, Self.text(bytes), room.baseAddress?.assumingMemoryBound(to: CChar.self),

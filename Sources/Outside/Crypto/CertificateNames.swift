@@ -4,7 +4,7 @@ import COpenSSL
 struct CertificateNames {
     /// The domains of the certificate's `sip:` URIs.
     private(set) var domains: [String] = []
-    /// The certificate's DNS names. If the certificate has no alternative names, this list has its common name.
+    /// The certificate's DNS names. A certificate without alternative names has its common name in this list.
     private(set) var hosts: [String] = []
 
     /// The names that identify the certificate's owner in SIP (RFC 5922 section 7.1): the SIP domains if there are any,
@@ -32,12 +32,11 @@ struct CertificateNames {
     }
 
     private mutating func note(_ bytes: UnsafeBufferPointer<UInt8>, isURI: Bool) {
-        // A name with a NUL or another invalid character is left out, because the character could hide the real end of
-        // the name from a comparison.
+        // A name with a NUL or another invalid character is left out, because a comparison could end at that character.
         let text = unsafe String(decoding: bytes, as: UTF8.self).lowercased()
         guard text.utf8.allSatisfy({ $0 > 32 && $0 < 127 }) else { return }
         guard isURI else { return hosts.append(text) }
-        // A URI with a user part would certify only that user, not the domain.
+        // A URI with a user part is ignored, because it certifies only that user, and not the domain.
         if text.hasPrefix("sip:"), !text.contains("@") { domains.append(String(text.dropFirst(4))) }
     }
 }

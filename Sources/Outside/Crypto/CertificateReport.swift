@@ -9,9 +9,9 @@ package struct CertificateReport: Hashable, Sendable {
     package let begins: UnixTime
     package let ends: UnixTime
     /// Why a client that trusts the authorities would refuse the certificate or its chain, in OpenSSL's words; `nil` if
-    /// such a client would accept them.
+    /// it accepts them.
     package let chainFault: String?
-    /// The requested names that the certificate does not cover.
+    /// The names for which the report was requested and which the certificate does not cover.
     package let missingNames: [String]
 
     /// Reads the certificate, and checks that the key belongs to the certificate.

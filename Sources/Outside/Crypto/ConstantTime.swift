@@ -1,7 +1,7 @@
 import COpenSSL
 
-/// Whether both spans have the same bytes. The duration of the comparison does not depend on the bytes, only on the
-/// lengths.
+/// Whether both spans have the same bytes. The time that the comparison takes depends only on the lengths, and reveals
+/// nothing about the bytes.
 package func equalInConstantTime(_ left: Span<UInt8>, _ right: Span<UInt8>) -> Bool {
     guard left.count == right.count else { return false }
     return unsafe left.withUnsafeBytes { a in

@@ -1,15 +1,16 @@
-/// Why a hash, a key or a signature could not be made. The description is a sentence that tells an operator what to do.
+/// The reason why a hash, a key or a signature could not be made. The error's description is a sentence that tells an
+/// operator what to do.
 package struct CryptoError: Error, Hashable, CustomStringConvertible {
     package enum Code: Hashable, Sendable {
         /// The file or text contains no PEM private key, or an encrypted one.
         case unreadableKey
-        /// The key is of a kind that the algorithm cannot use.
+        /// The algorithm cannot use this kind of key.
         case unsuitableKey
-        /// The salt or secret has the wrong length for the algorithm.
+        /// The salt, secret or key has a length that the algorithm does not allow.
         case wrongLength
-        /// The text is too long for one message.
+        /// The text is too long to be encrypted as one message.
         case tooLong
-        /// The text was not encrypted for this key and secret, was modified, or does not have the expected form.
+        /// The text cannot be decrypted: it is malformed, was modified, or was encrypted for another key or secret.
         case undecryptable
         /// OpenSSL failed: memory or randomness is lacking, or a policy forbids the algorithm.
         case failed

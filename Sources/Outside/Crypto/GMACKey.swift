@@ -1,15 +1,15 @@
 import COpenSSL
 
-/// A key for GMAC (NIST SP 800-38D: AES-256-GCM with only associated data), set up once. GMAC authenticates many bytes
-/// cheaply: 1,000 bytes cost some 1,500 instructions, a twentieth of HMAC-SHA256.
+/// A key for GMAC (NIST SP 800-38D: AES-256-GCM with only associated data), which authenticates bytes. GMAC is cheap:
+/// authenticating 1,000 bytes costs some 1,500 instructions, a twentieth of HMAC-SHA256.
 ///
-/// A key must never use one nonce for two different texts. Therefore each value of this type generates its nonces
-/// itself.
+/// A GMAC key must never use one nonce for two different texts. The type generates all nonces itself, because a nonce
+/// that is used twice would break the key.
 @safe
 package struct GMACKey: ~Copyable {
     private let aes: OpaquePointer
     private let gcm: OpaquePointer
-    /// The next nonce: a random start of 8 bytes, and a counter.
+    /// The next nonce, which consists of a random start of 8 bytes and a counter.
     private var nonce: (start: UInt64, count: UInt32)
 
     /// Sets up the GMAC key.
@@ -36,15 +36,15 @@ package struct GMACKey: ~Copyable {
         unsafe EVP_CIPHER_CTX_free(aes)
     }
 
-    /// Seals all bytes from `start` on. The seal is a nonce and a tag; it is written into the reserved bytes directly
-    /// before `start`.
+    /// Seals all bytes from `start` on, so that any change to them is noticed. The seal, a nonce and a tag, is written
+    /// into the reserved bytes directly before `start`.
     package mutating func seal(_ bytes: inout [UInt8], from start: Int) {
         precondition(start >= Self.sealCount && start < bytes.count, "there is something, and room before it")
         let gcm = unsafe gcm
         let place = start - Self.sealCount
         nonce.count &+= 1
-        // After 4 billion seals, the counter carries into the random start. The nonces stay as unique as with a new
-        // random start.
+        // After 4 billion seals, the counter starts again, so the start value of the nonces is raised by one. The
+        // nonces are then as unique as nonces with a new random start.
         if nonce.count == 0 { nonce.start &+= 1 }
         let nonce = nonce
         let isDone = unsafe bytes.withUnsafeMutableBufferPointer { buffer in
@@ -58,7 +58,7 @@ package struct GMACKey: ~Copyable {
         precondition(isDone, "a keyed GMAC takes any bytes")
     }
 
-    /// Whether the seal directly before the range was made with this key for the bytes in the range.
+    /// Whether the seal directly before `range` was made with this key for the bytes in `range`.
     package func isSealed(_ bytes: [UInt8], _ range: Range<Int>) -> Bool {
         guard range.lowerBound >= Self.sealCount, range.upperBound <= bytes.count, !range.isEmpty else { return false }
         let gcm = unsafe gcm
@@ -72,6 +72,6 @@ package struct GMACKey: ~Copyable {
 
     package static let byteCount = 32
     private static let nonceCount = 12
-    /// The length of a seal: a nonce, and a tag of 16 bytes.
+    /// The length of a seal in bytes: a nonce, and a tag of 16 bytes.
     package static let sealCount = nonceCount + 16
 }

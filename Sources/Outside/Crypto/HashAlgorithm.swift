@@ -3,7 +3,7 @@ import COpenSSL
 /// The digest algorithms of SIP authentication (RFC 7616, RFC 8760).
 package enum HashAlgorithm: Hashable, Sendable, CaseIterable {
     case md5, sha256
-    /// SHA-512 with its own initial values, shortened to 256 bits (FIPS 180-4 section 5.3.6.2).
+    /// SHA-512/256: SHA-512 with other initial values, shortened to 256 bits (FIPS 180-4 section 5.3.6.2).
     case sha512_256
 
     /// The binary digest of the bytes.
@@ -23,8 +23,8 @@ package enum HashAlgorithm: Hashable, Sendable, CaseIterable {
     package func digest(of bytes: [UInt8]) -> [UInt8] { digest(of: bytes.span) }
     package func hexDigest(of bytes: [UInt8]) -> [UInt8] { hexDigest(of: bytes.span) }
 
-    /// OpenSSL's object for the algorithm. The object is fetched once per process, because a fetch searches OpenSSL's
-    /// providers under a lock.
+    /// OpenSSL's object for the algorithm. Each object is fetched only once per process, because a fetch searches
+    /// OpenSSL's providers under a lock.
     var implementation: FetchedDigest {
         switch self {
         case .md5: .md5
@@ -34,7 +34,7 @@ package enum HashAlgorithm: Hashable, Sendable, CaseIterable {
     }
 }
 
-/// An algorithm object (`EVP_MD`) of OpenSSL, kept for the life of the process.
+/// OpenSSL's algorithm object (`EVP_MD`), which is kept for the life of the process.
 ///
 /// - The type is `@unchecked Sendable`, because a fetched `EVP_MD` is never written again.
 @safe

@@ -29,16 +29,16 @@ package final class P256PublicKey: @unchecked Sendable {
 
     deinit { unsafe EVP_PKEY_free(raw) }
 
-    /// Whether the ES256 signature was made for these bytes with the private key that belongs to this public key. The
-    /// signature is r followed by s.
+    /// Whether the ES256 signature was made for the message with the private key of this public key. The signature
+    /// consists of the numbers r and s, 32 bytes each.
     package func isValid(_ signature: [UInt8], for message: [UInt8]) -> Bool {
         guard let encoded = ECDSASignature.encoded(signature) else { return false }
         return unsafe isSHA256Signature(encoded, for: message, by: raw)
     }
 }
 
-/// A private key on P-256 and its public key. With the public key of another pair, a private key computes a secret that
-/// both owners share.
+/// A private key on P-256 and its public key. Together with the public key of another pair, the private key gives a
+/// secret that both owners share (ECDH).
 ///
 /// - The type is `@unchecked Sendable`, because nothing changes the `EVP_PKEY` after `init`, and OpenSSL locks its
 ///   internal caches.
@@ -76,8 +76,8 @@ package final class P256KeyPair: @unchecked Sendable {
 
     deinit { unsafe EVP_PKEY_free(raw) }
 
-    /// The secret that the owners of two key pairs share (ECDH): the X of the shared point, 32 bytes. Each owner
-    /// computes the secret from its own private key and the other owner's public key.
+    /// The secret that the owners of two key pairs share (ECDH): the X coordinate of a shared point, 32 bytes. Each
+    /// owner computes the secret from its own private key and the other owner's public key.
     func sharedSecret(with other: P256PublicKey) throws(CryptoError) -> [UInt8] {
         ERR_clear_error()
         guard let context = unsafe EVP_PKEY_CTX_new_from_pkey(nil, raw, nil) else { throw .library("ECDH") }
@@ -101,7 +101,7 @@ func publicPoint(of key: OpaquePointer) throws(CryptoError) -> [UInt8] {
 }
 
 /// Whether the SHA-256 signature was made for the message. The signature must be in OpenSSL's form, which is DER for a
-/// key on a curve.
+/// key on an elliptic curve.
 func isSHA256Signature(_ signature: [UInt8], for message: [UInt8], by key: OpaquePointer) -> Bool {
     guard let context = unsafe EVP_MD_CTX_new() else { return false }
     defer {

@@ -14,8 +14,8 @@ package enum PEM: Hashable, Sendable {
         }
     }
 
-    /// Reads the certificates, and passes them to `body` in their order. If the PEM has no certificate, an error is
-    /// thrown.
+    /// Reads all certificates of the PEM, and passes them to `body` in their order. A PEM without a certificate causes
+    /// an error.
     func withCertificates<Result>(
         _ body: ([OpaquePointer]) throws(TLSError) -> Result
     ) throws(TLSError) -> Result {
@@ -25,7 +25,7 @@ package enum PEM: Hashable, Sendable {
         while let certificate = unsafe PEM_read_bio_X509(source.bio, nil, nil, nil) {
             unsafe certificates.append(certificate)
         }
-        // OpenSSL reports the end of the file as an error, which is removed from its queue here.
+        // OpenSSL reports the end of the file as an error, which must be removed from its error queue.
         ERR_clear_error()
         guard unsafe !certificates.isEmpty else {
             throw .unreadable(source: name, reason: "no certificate in PEM form")
@@ -33,7 +33,7 @@ package enum PEM: Hashable, Sendable {
         return try unsafe body(certificates)
     }
 
-    /// The expiry date of each certificate, in the order of the PEM.
+    /// The expiry date of each certificate, in the order of the certificates in the PEM.
     package func certificateEnds() throws(TLSError) -> [UnixTime] {
         try unsafe withCertificates { certificates throws(TLSError) in
             unsafe certificates.map { certificate in
@@ -44,7 +44,7 @@ package enum PEM: Hashable, Sendable {
         }
     }
 
-    /// The digest of each certificate, in the order of the PEM.
+    /// A digest of each certificate, in the order of the certificates in the PEM.
     func certificateDigests() throws(TLSError) -> [[UInt8]] {
         try unsafe withCertificates { certificates throws(TLSError) in
             var digests: [[UInt8]] = []
@@ -62,8 +62,8 @@ package enum PEM: Hashable, Sendable {
 
     func withPrivateKey<Result>(_ body: (OpaquePointer) throws(TLSError) -> Result) throws(TLSError) -> Result {
         let source = try PEMReader(self)
-        // The callback supplies no pass phrase, so that encrypted keys are refused. Without the callback, OpenSSL would
-        // ask for a pass phrase at the terminal, which a daemon does not have.
+        // The callback returns no pass phrase, so that encrypted keys are refused. Without this callback, OpenSSL would
+        // ask for the pass phrase at the terminal, which a daemon does not have.
         guard let key = unsafe PEM_read_bio_PrivateKey(source.bio, nil, { _, _, _, _ in 0 }, nil) else {
             ERR_clear_error()
             throw .unreadable(source: name, reason: "no private key in PEM form that is not encrypted")
@@ -73,16 +73,16 @@ package enum PEM: Hashable, Sendable {
     }
 }
 
-/// The sole owner of an OpenSSL input (BIO) that reads a file or a copy of the bytes.
+/// The sole owner of an OpenSSL input (BIO), which reads a file or a copy of some bytes.
 @safe
-private struct PEMReader: ~Copyable {
+struct PEMReader: ~Copyable {
     let bio: OpaquePointer
 
     init(_ source: PEM) throws(TLSError) {
         ERR_clear_error()
         switch source {
         case .file(let path):
-            // A folder can be opened like a file, and OpenSSL would then report an empty file.
+            // A folder is refused here, because OpenSSL would open it and report an empty file.
             guard unsafe access(path + "/", F_OK) != 0 else {
                 throw .unreadable(source: path, reason: unsafe String(cString: strerror(EISDIR)))
             }

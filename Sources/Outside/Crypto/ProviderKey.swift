@@ -1,20 +1,20 @@
 import Bytes
 import COpenSSL
 
-/// A private key that signs JSON web tokens for a push provider.
+/// A private key that signs JSON web tokens for a push provider, such as Apple or Google.
 ///
 /// - The type is `@unchecked Sendable`, because nothing changes the `EVP_PKEY` after `init`, and OpenSSL locks its
 ///   internal caches.
 @safe
 package final class ProviderKey: @unchecked Sendable {
     package enum Algorithm: Sendable {
-        /// ECDSA over P-256 with SHA-256, for APNs and web push. The signature is r followed by s, 32 bytes each (RFC
-        /// 7518 section 3.4).
+        /// ECDSA over P-256 with SHA-256, for APNs and web push. An ES256 signature is r followed by s, 32 bytes each
+        /// (RFC 7518 section 3.4).
         case es256
         /// RSASSA-PKCS1-v1_5 with SHA-256, for Google's token service (RFC 7518 section 3.3).
         case rs256
 
-        /// The name of the algorithm in the header of a token.
+        /// The algorithm's name in the header of a JSON web token.
         package var name: String {
             switch self {
             case .es256: "ES256"
@@ -26,13 +26,13 @@ package final class ProviderKey: @unchecked Sendable {
     package let algorithm: Algorithm
     private let raw: OpaquePointer
 
-    /// Reads an unencrypted private key in PKCS#8 or one of OpenSSL's older forms. ES256 needs a key on the curve
-    /// P-256, and RS256 an RSA key of at least 2048 bits.
+    /// Reads an unencrypted private key in PKCS#8 or one of OpenSSL's older forms. The algorithm ES256 needs a key on
+    /// the curve P-256, and RS256 an RSA key of at least 2048 bits.
     package init(_ pem: PEM, for algorithm: Algorithm) throws(CryptoError) {
         let raw: OpaquePointer
         do throws(TLSError) {
             unsafe raw = try unsafe pem.withPrivateKey { key throws(TLSError) in
-                // This extra reference keeps the key alive when the reader frees its own reference at the end of the
+                // The key gets one more reference here, because the PEM reader frees its own reference after this
                 // closure.
                 guard unsafe EVP_PKEY_up_ref(key) == 1 else { throw .library(TLSError.pendingReason()) }
                 return unsafe key
@@ -93,14 +93,14 @@ package final class ProviderKey: @unchecked Sendable {
         }
     }
 
-    /// Whether this key made the signature for these bytes.
+    /// Whether this key made the signature for the message.
     package func isValid(_ signature: [UInt8], for message: [UInt8]) -> Bool {
         guard let encoded = algorithm == .es256 ? ECDSASignature.encoded(signature) : signature else { return false }
         return unsafe isSHA256Signature(encoded, for: message, by: raw)
     }
 
-    /// The public key as an uncompressed point of 65 bytes. In base64url, this point is the `k` in the authorization of
-    /// a web push (RFC 8292 section 3.2) and the value of `+sip.vapid`.
+    /// The public key as an uncompressed point of 65 bytes. In base64url, this point is `k` in a web push's
+    /// authorization (RFC 8292 section 3.2), and the value of `+sip.vapid`.
     ///
     /// - Throws: ``CryptoError/Code/unsuitableKey`` if the key is not on a curve.
     package func publicPoint() throws(CryptoError) -> [UInt8] {
@@ -108,7 +108,8 @@ package final class ProviderKey: @unchecked Sendable {
         return try unsafe Crypto.publicPoint(of: raw)
     }
 
-    /// A signed JSON web token in compact form (RFC 7515 section 7.1). Both `header` and `claims` must be JSON texts.
+    /// A signed JSON web token in compact form (RFC 7515 section 7.1). The arguments `header` and `claims` must be JSON
+    /// texts.
     package func token(header: [UInt8], claims: [UInt8]) throws(CryptoError) -> [UInt8] {
         var token = Base64.url.encode(header)
         token.append(UInt8(ascii: "."))
@@ -125,7 +126,7 @@ package final class ProviderKey: @unchecked Sendable {
 package enum ECDSASignature {
     private static let half = 32
 
-    /// Converts a DER signature to r followed by s. The numbers r and s are padded on the left, because DER omits
+    /// Converts a DER signature to r followed by s. In the result, r and s are padded on the left, because DER omits
     /// leading zero bytes.
     package static func joined(_ der: [UInt8]) -> [UInt8]? {
         unsafe der.withUnsafeBufferPointer { der in
@@ -147,7 +148,7 @@ package enum ECDSASignature {
         defer { unsafe ECDSA_SIG_free(signature) }
         let r = unsafe BN_bin2bn(Array(joined[..<half]), Int32(half), nil)
         let s = unsafe BN_bin2bn(Array(joined[half...]), Int32(half), nil)
-        // From here on, the signature object owns r and s, and frees them.
+        // After `ECDSA_SIG_set0`, the signature object owns r and s, and frees them.
         guard unsafe ECDSA_SIG_set0(signature, r, s) == 1 else { return nil }
         var start: UnsafeMutablePointer<UInt8>?
         let count = unsafe i2d_ECDSA_SIG(signature, &start)

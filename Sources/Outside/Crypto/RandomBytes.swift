@@ -1,6 +1,6 @@
 import COpenSSL
 
-/// Bytes that nobody can predict.
+/// Generates random bytes that nobody can predict, for keys and secrets.
 package enum RandomBytes {
     package static func make(_ count: Int) throws(CryptoError) -> [UInt8] {
         var code: Int32 = 0

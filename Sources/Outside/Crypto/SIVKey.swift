@@ -1,12 +1,12 @@
 import COpenSSL
 
-/// A key for AES-128-SIV (RFC 5297). The key encrypts and authenticates without a nonce: one text with the same
-/// associated data always gives the same bytes. Therefore no counter or nonce needs to be stored.
+/// A key for AES-128-SIV (RFC 5297). AES-SIV needs no nonce: one text with the same associated data always gives the
+/// same encrypted bytes.
 ///
-/// OpenSSL's own AES-SIV and CMAC set up a context for each message. This type builds both from OpenSSL's AES for
-/// single blocks, whose contexts keep their keys. Therefore a message needs neither a set-up nor an allocation. The
-/// table shows user instructions with OpenSSL 3.0.19, measured by callgrind for 48 bytes with 36 and 10 associated
-/// bytes:
+/// OpenSSL's own AES-SIV and CMAC set up a context for each message, which is slow. This type builds AES-SIV and CMAC
+/// from OpenSSL's AES for single blocks, whose contexts keep their keys. With kept keys, no message needs a set-up or
+/// an allocation. The table shows user instructions with OpenSSL 3.0.19, measured by callgrind for 48 bytes with 36 and
+/// 10 associated bytes:
 ///
 /// | | instructions |
 /// |---|---|
@@ -16,9 +16,9 @@ import COpenSSL
 /// | a code of 36 bytes by this type; by `CMAC_Final`; by `EVP_MAC` | 1,000; 1,750; 2,150 |
 /// | counter mode of 48 bytes by this type; by `EVP` | 840; 1,200 |
 ///
-/// AES-GCM with a kept context takes 3,200 instructions by `EVP` and 1,800 by `CRYPTO_gcm128`. However, the nonce of
-/// AES-GCM makes each token 16 letters longer, and a text never gives the same token twice. OpenSSL has AES-GCM-SIV
-/// only from version 3.2 on.
+/// AES-GCM with a kept context takes 3,200 instructions by `EVP` and 1,800 by `CRYPTO_gcm128`. AES-GCM is not used,
+/// because its nonce makes each token 16 letters longer, and a text never gives the same token twice. OpenSSL has
+/// AES-GCM-SIV only from version 3.2 on.
 package struct SIVKey: ~Copyable {
     package static let byteCount = 32
     /// The number of bytes by which a sealed text is longer than the plain text.
@@ -26,9 +26,9 @@ package struct SIVKey: ~Copyable {
 
     private let mac: BlockCode
     private let cipher: AESContext
-    /// The CMAC of sixteen zero bytes, with which the computation for each message begins.
+    /// The CMAC of sixteen zero bytes, with which the S2V computation of each message begins.
     private let start: Block
-    /// The intermediate result (S2V) over the data that were associated with the next message so far.
+    /// The intermediate result of S2V, over the data that were associated with the next message so far.
     private var chain: Block
 
     /// Sets up the SIV key.
@@ -47,8 +47,8 @@ package struct SIVKey: ~Copyable {
         self.cipher = cipher
     }
 
-    /// Associates data with the next message. To open the message, the same pieces of data must be associated in the
-    /// same order.
+    /// Associates data with the next message, which can be opened only together with the same data. To open the
+    /// message, the same data must be associated in the same order.
     package mutating func associate(_ data: Span<UInt8>) {
         chain = chain.doubled ^ mac.code(of: data)
     }
@@ -75,29 +75,28 @@ package struct SIVKey: ~Copyable {
         let begin = plain.count
         unsafe sealed.extracting(Self.overhead...).withUnsafeBufferPointer { unsafe plain.append(contentsOf: $0) }
         apply(given, to: &plain, from: begin)
-        // Comparing two integers takes the same time wherever they differ, so the duration reveals nothing about the
-        // tag.
+        // Two integers are compared, which always takes the same time and reveals nothing about the tag.
         if tag(of: plain.span.extracting(begin...)) == given { return true }
         plain.removeLast(plain.count - begin)
         return false
     }
 
-    /// The synthetic initialisation vector of a message (S2V, RFC 5297 section 2.4). The call consumes the associated
-    /// data, so the next message begins without any.
+    /// The synthetic initialisation vector of a message (S2V, RFC 5297 section 2.4). The call uses up the associated
+    /// data, so that the next message begins without any.
     private mutating func tag(of plain: Span<UInt8>) -> Block {
         defer { chain = start }
         guard plain.count < 16 else { return mac.code(of: plain, addingToEnd: chain) }
         return mac.code(of: chain.doubled ^ Block(padding: plain))
     }
 
-    /// Encrypts or decrypts in counter mode. The counter starts with the tag. Two bits of the tag are cleared first, so
-    /// that implementations can count in 32 bits (section 2.5).
+    /// Encrypts or decrypts the bytes in counter mode, whose counter starts with the tag. Two bits of the tag are
+    /// cleared first, so that a counter of 32 bits is enough (RFC 5297 section 2.5).
     private func apply(_ tag: Block, to bytes: inout [UInt8], from begin: Int) {
         var counter = tag & ~(1 << 63 | 1 << 31)
         unsafe bytes.withUnsafeMutableBytes { raw in
             for index in stride(from: begin, to: raw.count, by: 64) {
                 // Four blocks are encrypted in one call, because calling OpenSSL costs ten times as much as encrypting
-                // a block. Most texts have four blocks.
+                // a block. Four is the number of blocks in most texts.
                 var stream = [4 of Block] { (counter &+ Block($0)).bigEndian }
                 counter &+= 4
                 unsafe withUnsafeMutableBytes(of: &stream) { stream in
@@ -111,16 +110,16 @@ package struct SIVKey: ~Copyable {
     }
 }
 
-/// A key that encrypts sixteen bytes into sixteen bytes (one AES block). Without the key, nobody can tell the result
-/// from random bytes, or change it into another valid value.
+/// A key for a single AES block, which encrypts sixteen bytes into sixteen bytes. Without the key, nobody can tell an
+/// encrypted block from random bytes, or change it into another valid block.
 ///
-/// The sixteen bytes must contain a value by which the receiver recognises a forgery. Using a block key costs a
-/// fifteenth of using an ``SIVKey``.
+/// The sixteen bytes must contain a value by which the receiver can recognise a forged block. Encrypting with a block
+/// key costs a fifteenth of encrypting with an ``SIVKey``.
 package struct BlockKey: ~Copyable {
     private let forward, backward: AESContext
 
-    /// Derives a block key from the bytes of an ``SIVKey``. The derived key and the original key reveal nothing about
-    /// each other.
+    /// Derives a block key from the bytes of an ``SIVKey``. Knowing either of the two keys, nobody can find out the
+    /// other one.
     package init(derivedFrom key: Span<UInt8>) throws(CryptoError) {
         guard key.count == SIVKey.byteCount else {
             throw CryptoError(.wrongLength, "A key for AES-128-SIV has \(SIVKey.byteCount) bytes, not \(key.count).")
@@ -143,11 +142,11 @@ package struct BlockKey: ~Copyable {
     }
 }
 
-/// The message authentication code of RFC 4493 (AES-CMAC), for messages of any length.
+/// Computes the message authentication code of RFC 4493 (AES-CMAC), for messages of any length.
 private struct BlockCode: ~Copyable {
     private let cipher: AESContext
-    /// The values that are added to the last block of a message: `whole` if the block is complete, `filled` if it was
-    /// padded (RFC 4493 section 2.3).
+    /// The values to add to a message's last block: `whole` for a complete block, `filled` for a padded one (RFC 4493
+    /// section 2.3).
     private let whole, filled: Block
 
     init(_ key: Span<UInt8>) throws(CryptoError) {
@@ -157,16 +156,16 @@ private struct BlockCode: ~Copyable {
         self.cipher = cipher
     }
 
-    /// The code of a message of sixteen bytes.
+    /// The authentication code of a message that has exactly sixteen bytes.
     func code(of block: Block) -> Block { cipher.encrypted(block ^ whole) }
 
-    /// The authentication code of the bytes. Before the computation, the addend is added to the last sixteen bytes
-    /// (`xorend` of RFC 5297 section 2.1). If there is an addend, the text must have at least sixteen bytes.
+    /// The authentication code of the bytes. The `addend` is added to the last sixteen bytes first (`xorend` of RFC
+    /// 5297 section 2.1). A text with an addend must have at least sixteen bytes.
     func code(of bytes: Span<UInt8>, addingToEnd addend: Block = 0) -> Block {
         var state: Block = 0
         var rest = bytes
         while rest.count > 16 {
-            // If the text does not consist of whole blocks, the addend covers parts of the last two blocks.
+            // Unless the text consists of whole blocks, the addend covers parts of its last two blocks.
             state = cipher.encrypted(state ^ Block(first: rest) ^ addend >> (8 * (rest.count - 16)))
             rest = rest.extracting(droppingFirst: 16)
         }
@@ -175,10 +174,10 @@ private struct BlockCode: ~Copyable {
     }
 }
 
-/// OpenSSL's context of AES-128 for single blocks (ECB). The context keeps its key.
+/// OpenSSL's context of AES-128 for single blocks (ECB). The context keeps its key for all blocks.
 ///
-/// Counter mode is also built from single blocks. OpenSSL's own counter mode would need a new vector for each token,
-/// and setting it costs more than encrypting the token's three blocks.
+/// The counter mode of this file is also built from single blocks. OpenSSL's own counter mode is slower, because
+/// setting its vector costs more than encrypting the three blocks of a token.
 @safe
 private struct AESContext: ~Copyable {
     let raw: OpaquePointer
@@ -215,7 +214,7 @@ private struct AESContext: ~Copyable {
     }
 }
 
-/// Sixteen bytes as an integer. The first byte is the most significant one.
+/// Sixteen bytes as an integer, whose most significant byte is the first one.
 private typealias Block = UInt128
 
 extension Block {
@@ -225,18 +224,18 @@ extension Block {
         (UInt64(truncatingIfNeeded: self >> 64), UInt64(truncatingIfNeeded: self))
     }
 
-    /// The first sixteen bytes as a block.
+    /// Makes a block of the first sixteen bytes.
     fileprivate init(first bytes: Span<UInt8>) {
         self = unsafe Block(bigEndian: bytes.bytes.unsafeLoadUnaligned(as: Block.self))
     }
 
-    /// Fewer than sixteen bytes as a block, followed by a one bit and zeros (RFC 5297 section 2.1).
+    /// Makes a block of fewer than sixteen bytes, padded with a one bit and zeros (RFC 5297 section 2.1).
     fileprivate init(padding bytes: Span<UInt8>) {
         self = 0
         for index in bytes.indices { self = self << 8 | Block(bytes[index]) }
         self = (self << 8 | 0x80) << (8 * (15 - bytes.count))
     }
 
-    /// The double of the number in the field with 2 to the power of 128 elements (RFC 5297 section 2.3).
+    /// Twice the block, as a number in the finite field with 2^128 elements (RFC 5297 section 2.3).
     fileprivate var doubled: Block { self << 1 ^ (self >> 127) * 0x87 }
 }

@@ -1,6 +1,7 @@
 import COpenSSL
 
-/// A certificate with its chain, and its private key. The first certificate of the chain is the owner's own.
+/// A certificate with its chain, and its private key. The first certificate of the chain is the owner's own
+/// certificate.
 package struct TLSIdentity: Hashable, Sendable {
     package let certificate: PEM
     package let key: PEM
@@ -14,7 +15,8 @@ package struct TLSIdentity: Hashable, Sendable {
 /// The certificates and rules for TLS sessions: TLS 1.2 and 1.3 with Mozilla's "intermediate" ciphers, no compression,
 /// no renegotiation.
 ///
-/// A changed certificate needs a new context. Existing sessions keep the context with which they began.
+/// A context never changes, so a renewed certificate needs a new context. A session keeps the context with which it
+/// began.
 ///
 /// - The type is `@unchecked Sendable`, because nothing changes the context after its creation, and OpenSSL locks its
 ///   reference counts.
@@ -23,16 +25,16 @@ package final class TLSContext: @unchecked Sendable {
     private let raw: OpaquePointer
     private let isServer: Bool
     private let verifiesPeer: Bool
-    /// The ALPN names. This property keeps the list of names alive, because OpenSSL's ALPN callback has only an
-    /// unretained pointer to it.
+    /// The ALPN names, stored here because OpenSSL's callback has only an unretained pointer to them.
     private let protocols: ProtocolList
-    /// The ticket keys and the contexts for other names. These properties keep keys and contexts alive, because
-    /// OpenSSL's callbacks have only unretained pointers.
+    /// The keys of session tickets, stored here because OpenSSL's callback has only an unretained pointer to them. The
+    /// properties below keep the contexts for other host names alive, because OpenSSL has only unretained pointers to
+    /// these contexts.
     private var tickets: TicketKeys?
     private var choice: CertificateChoice?
     private var others: [TLSContext] = []
 
-    // The ciphers of TLS 1.2. For TLS 1.3, OpenSSL's defaults are Mozilla's recommendation already.
+    // The ciphers of TLS 1.2. TLS 1.3 needs no list, because OpenSSL's defaults are already Mozilla's recommendation.
     private static let ciphers =
         "ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES256-GCM-SHA384:"
         + "ECDHE-RSA-AES256-GCM-SHA384:ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305:"
@@ -53,8 +55,7 @@ package final class TLSContext: @unchecked Sendable {
         unsafe tls_use_automatic_dh(raw)
         unsafe tls_release_idle_buffers(raw)
         unsafe tls_keep_no_sessions(raw)
-        // A peer that closes TCP without close_notify counts as a peer that closed the connection properly. SIP and
-        // HTTP detect missing bytes by their lengths.
+        // A peer may close TCP without close_notify, because SIP and HTTP detect missing bytes by their lengths.
         unsafe tls_set_strict_options(raw)
     }
 
@@ -62,10 +63,10 @@ package final class TLSContext: @unchecked Sendable {
 
     // MARK: Servers
 
-    /// Creates a context for accepted connections. `certificate` is the server's own certificate, followed by its
-    /// chain. `protocols` are ALPN names in the server's order of preference. A client that supports none of these
-    /// protocols is served without ALPN. With `clientAuthority`, clients must present a certificate that this authority
-    /// issued.
+    /// Creates a context for accepted connections. The argument `certificate` has the server's own certificate,
+    /// followed by its chain. The argument `protocols` lists ALPN names in the server's order of preference. A client
+    /// that supports none of the ALPN names is served without ALPN. If `clientAuthority` is set, clients must present a
+    /// certificate that this authority issued.
     package static func server(
         certificate: PEM, key: PEM, protocols: [String] = [], clientAuthority: PEM? = nil
     ) throws(TLSError) -> TLSContext {
@@ -74,9 +75,9 @@ package final class TLSContext: @unchecked Sendable {
             clients: clientAuthority.map { .mustShow($0) } ?? .unknown)
     }
 
-    /// Creates a context for accepted connections under several names. A client that asks for a name gets the first
-    /// identity whose certificate covers the name. If no certificate covers the name, the client gets the first
-    /// identity (RFC 6066 section 3).
+    /// Creates a context for accepted connections, with one certificate for each of several host names. A client that
+    /// asks for a host name gets the first identity whose certificate covers the name. The first identity of the list
+    /// is the default for all other names (RFC 6066 section 3).
     package static func server(
         identities: [TLSIdentity], protocols: [String] = [], clients: ClientCertificates = .unknown,
         tickets: TicketKeys? = nil
@@ -95,14 +96,14 @@ package final class TLSContext: @unchecked Sendable {
         return first
     }
 
-    /// Which certificates clients must or may present.
+    /// Whether clients must present a certificate, may present one, or are not asked.
     package enum ClientCertificates: Hashable, Sendable {
         /// The server does not ask clients for a certificate.
         case unknown
-        /// Clients may present a certificate. If this authority issued the certificate, it identifies the client;
-        /// otherwise the certificate is ignored.
+        /// Clients may present a certificate. A certificate that this authority issued identifies the client; any other
+        /// certificate is ignored.
         case mayShow(PEM)
-        /// Clients must present a certificate that the authority issued.
+        /// Clients must present a certificate that this authority issued.
         case mustShow(PEM)
     }
 
@@ -111,17 +112,18 @@ package final class TLSContext: @unchecked Sendable {
         case .unknown: break
         case .mayShow(let authority):
             try trust(authority)
-            // The handshake accepts any client certificate. The session stores whether the certificate is valid.
+            // The handshake accepts any client certificate, and the session stores whether the certificate is valid.
             unsafe SSL_CTX_set_verify(raw, SSL_VERIFY_PEER, { _, _ in 1 })
         case .mustShow(let authority):
             try trust(authority)
             unsafe SSL_CTX_set_verify(raw, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nil)
         }
-        // A session ticket is valid only with the authorities that were configured when it was created.
+        // The session context contains the authorities, so that a ticket is valid only with the authorities of its
+        // creation.
         let name = try clients.sessionContext()
         unsafe SSL_CTX_set_session_id_context(raw, name, UInt32(name.count))
-        // A client that presented a certificate cannot resume its session, because the dates of its certificate chain
-        // are checked at each handshake.
+        // A client with a certificate may not resume a session, so that each handshake checks the dates of its
+        // certificates.
         unsafe tls_open_tickets(raw, mayResume)
     }
 
@@ -145,9 +147,9 @@ package final class TLSContext: @unchecked Sendable {
 
     // MARK: Clients
 
-    /// Creates a context for connecting to servers. `authority` replaces the system's list of certificate authorities.
-    /// `certificate` and `key` are for servers that ask for a client certificate. If `verifiesPeer` is false, anybody
-    /// can pose as the server.
+    /// Creates a context for connecting to servers. The argument `authority` replaces the system's list of certificate
+    /// authorities. The arguments `certificate` and `key` are for servers that ask for a client certificate. If
+    /// `verifiesPeer` is false, the server's certificate is not checked, so anybody can pose as the server.
     package static func client(
         authority: PEM? = nil, certificate: PEM? = nil, key: PEM? = nil, protocols: [String] = [],
         verifiesPeer: Bool = true
@@ -164,7 +166,7 @@ package final class TLSContext: @unchecked Sendable {
         unsafe SSL_CTX_set_verify(context.raw, verifiesPeer ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, nil)
         if !protocols.isEmpty {
             let wire = context.protocols.wire
-            // For success, SSL_CTX_set_alpn_protos returns 0, while other functions of OpenSSL return 1.
+            // The function SSL_CTX_set_alpn_protos returns 0 for success, while other functions of OpenSSL return 1.
             guard unsafe SSL_CTX_set_alpn_protos(context.raw, wire, UInt32(wire.count)) == 0 else {
                 throw .library("bad ALPN list")
             }
@@ -209,8 +211,8 @@ package final class TLSContext: @unchecked Sendable {
         return try unsafe TLSSession(SSL_new(raw), context: self, isServer: true)
     }
 
-    /// Creates the session of a connection to `host`, a name or an IP address. The host is sent as the server name, and
-    /// the server's certificate must cover it.
+    /// Creates the session of a connection to `host`, a name or an IP address. The client sends the host as the server
+    /// name, and the server's certificate must cover it.
     package func makeClientSession(host: String) throws(TLSError) -> TLSSession {
         precondition(!isServer, "a server context cannot connect")
         let session = try unsafe TLSSession(SSL_new(raw), context: self, isServer: false)
@@ -219,7 +221,7 @@ package final class TLSContext: @unchecked Sendable {
     }
 }
 
-/// ALPN names in the form of RFC 7301 section 3.1: each name follows a byte with its length.
+/// ALPN names in the form of RFC 7301 section 3.1, where a byte with its length precedes each name.
 private final class ProtocolList: Sendable {
     let wire: [UInt8]
 
@@ -232,7 +234,7 @@ private final class ProtocolList: Sendable {
 }
 
 extension TLSContext.ClientCertificates {
-    /// A digest of the rules for client certificates, including the authorities. The digest identifies the
+    /// A digest of the rules for client certificates, including the authorities. The digest identifies the TLS
     /// configuration under which a session was created.
     fileprivate func sessionContext() throws(TLSError) -> [UInt8] {
         let (kind, authority): (UInt8, PEM?) =
@@ -247,7 +249,7 @@ extension TLSContext.ClientCertificates {
     }
 }
 
-/// Whether a client may resume the session of its ticket, which is allowed only if the client presented no certificate.
+/// Whether a client may resume the session of its ticket: only if it had presented no certificate.
 private func mayResume(_ session: OpaquePointer?) -> Int32 {
     guard let session = unsafe session else { return 0 }
     return unsafe SSL_SESSION_get0_peer(session) == nil ? 1 : 0
@@ -267,7 +269,8 @@ private func selectProtocol(
         let code = unsafe SSL_select_next_proto(
             &result, selectedLength, ours.baseAddress, UInt32(ours.count), offered, offeredLength)
         guard code == OPENSSL_NPN_NEGOTIATED else { return SSL_TLSEXT_ERR_NOACK }
-        // The pointer stays valid, because it points into the list of this context, which outlives the handshake.
+        // The pointer stays valid after this call, because it points into the context's list, which outlives the
+        // handshake.
         unsafe selected.pointee = unsafe UnsafePointer(result)
         return SSL_TLSEXT_ERR_OK
     }

@@ -1,12 +1,13 @@
 import COpenSSL
 import Glibc
 
-/// Why a TLS context or session could not be created. The text comes from OpenSSL and contains no key material.
+/// The reason why a TLS context or session could not be created. The text of the reason comes from OpenSSL, and
+/// contains no key material.
 package enum TLSError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// A certificate, key or authority that cannot be read. `source` is a file name or "PEM bytes".
+    /// A certificate, key or authority cannot be read. The value `source` is a file name or "PEM bytes".
     case unreadable(source: String, reason: String)
     case keyDoesNotMatchCertificate
-    /// The library failed: memory is lacking, or the host name is invalid.
+    /// OpenSSL failed: memory is lacking, or the host name is invalid.
     case library(String)
 
     package var description: String {
@@ -17,7 +18,7 @@ package enum TLSError: Error, Hashable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// The text of OpenSSL's oldest pending error. The call also empties OpenSSL's error queue.
+    /// The text of OpenSSL's oldest pending error. This call also empties OpenSSL's error queue.
     static func pendingReason() -> String {
         let code = ERR_get_error()
         ERR_clear_error()
@@ -28,7 +29,7 @@ package enum TLSError: Error, Hashable, Sendable, CustomStringConvertible {
 
     static func reason(for code: UInt) -> String {
         guard code != 0 else { return "unknown TLS error" }
-        // The error of a system call contains an errno, for which OpenSSL has no text.
+        // For a failed system call, the error code contains an errno, and OpenSSL has no text for it.
         if code & systemErrorFlag != 0 {
             return unsafe String(cString: strerror(Int32(truncatingIfNeeded: code & (systemErrorFlag - 1))))
         }

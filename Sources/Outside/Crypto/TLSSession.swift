@@ -1,7 +1,7 @@
 import COpenSSL
 import Glibc
 
-/// The TLS state of one connection. The C library that transports the bytes has its own reference to this state, see
+/// The TLS state of one connection. The C library that transports the bytes holds its own reference to this state, see
 /// ``retainedHandle()``.
 ///
 /// - The type is `@unchecked Sendable`, because only the loop of the connection uses it once it was passed to the
@@ -31,16 +31,16 @@ package final class TLSSession: @unchecked Sendable {
         guard unsafe SSL_set1_host(raw, host) == 1 else { throw .library("not a host name") }
     }
 
-    /// Asks the server to resume an earlier session. The earlier session must have received its tickets, which TLS 1.3
-    /// sends after the handshake. Call this function before the handshake.
+    /// Asks the server to resume an earlier session. The earlier session must have received tickets, which a TLS 1.3
+    /// server sends after the handshake. The owner calls this function before the handshake.
     package func resume(_ earlier: TLSSession) throws(TLSError) {
         guard let ticket = unsafe SSL_get_session(earlier.raw), unsafe SSL_set_session(raw, ticket) == 1 else {
             throw .library(TLSError.pendingReason())
         }
     }
 
-    /// OpenSSL's `SSL` object with one additional reference, which the caller owns. The C library that gets the object
-    /// releases this reference by `SSL_free`.
+    /// OpenSSL's `SSL` object with one additional reference, which the caller owns. The C library that gets this object
+    /// releases the reference by `SSL_free`.
     @unsafe
     package func retainedHandle() -> UnsafeMutableRawPointer {
         unsafe SSL_up_ref(raw)
@@ -49,20 +49,20 @@ package final class TLSSession: @unchecked Sendable {
 
     // MARK: The handshake of a server
 
-    /// The result of the last step of a handshake.
+    /// The state of a handshake after its last step.
     package enum HandshakeStep: Hashable, Sendable {
         case done
         case wantsInput
         case wantsOutput
-        /// The client closed the connection.
+        /// The client closed the connection during the handshake.
         case ended
-        /// The connection failed with this `errno`.
+        /// The connection failed with this `errno` during the handshake.
         case broken(Int32)
-        /// Client and server could not agree. The associated text is OpenSSL's reason.
+        /// Client and server could not agree, with OpenSSL's reason as the associated text.
         case failed(String)
     }
 
-    /// Attaches the session to a connected socket, which still belongs to its owner. Call this function before the
+    /// Attaches the session to a connected socket, which its owner must still close. Call this function before the
     /// first ``shakeHands()``.
     ///
     /// - Returns: false if memory is lacking.
@@ -71,8 +71,8 @@ package final class TLSSession: @unchecked Sendable {
         return unsafe SSL_set_fd(raw, socket) == 1
     }
 
-    /// Continues the handshake as far as the socket allows. Call this function again when the socket can be read or
-    /// written.
+    /// Continues the handshake until it ends or must wait for the socket. While the handshake waits, call this function
+    /// again when the socket can be read or written.
     package func shakeHands() -> HandshakeStep {
         ERR_clear_error()
         errno = 0
@@ -102,7 +102,7 @@ package final class TLSSession: @unchecked Sendable {
         return unsafe String(decoding: UnsafeBufferPointer(start: name, count: Int(length)), as: UTF8.self)
     }
 
-    /// The version of TLS, such as "TLSv1.3".
+    /// The TLS version of the session, such as "TLSv1.3".
     package var version: String { unsafe String(cString: SSL_get_version(raw)) }
 
     /// Why the peer's certificate was refused; `nil` if it was accepted.
@@ -112,9 +112,9 @@ package final class TLSSession: @unchecked Sendable {
         return unsafe String(cString: X509_verify_cert_error_string(code))
     }
 
-    /// The names by which the peer's certificate identifies the peer, in lower case (RFC 5922 section 7.1). These names
-    /// are the domains of its `sip:` URIs, otherwise its DNS names, otherwise its common name. The list is empty if the
-    /// peer presented no trusted certificate.
+    /// The names by which the peer's certificate identifies the peer, in lower case (RFC 5922 section 7.1). The list
+    /// has the certificate's SIP domains, otherwise its DNS names, otherwise its common name. A peer without a trusted
+    /// certificate has no names.
     package var peerNames: [String] {
         guard verificationFailure == nil else { return [] }
         return unsafe CertificateNames.collected { found, context in
@@ -122,7 +122,7 @@ package final class TLSSession: @unchecked Sendable {
         }.forSIP
     }
 
-    /// Whether the client resumed an earlier session with a ticket, so that the handshake was short.
+    /// Whether the client resumed an earlier session by a ticket, so that the handshake was short.
     package var isResumed: Bool { unsafe SSL_session_reused(raw) == 1 }
 
     /// OpenSSL's text for an error code; `nil` if the code means no error.
@@ -130,7 +130,7 @@ package final class TLSSession: @unchecked Sendable {
         verificationFailure.map { "certificate not trusted: \($0)" } ?? (code == 0 ? nil : TLSError.reason(for: code))
     }
 
-    /// Tells the peer that no more data follow (close_notify), without waiting for the peer's answer.
+    /// Tells the peer that no more data follow (close_notify), and does not wait for its answer.
     package func shutDown() {
         ERR_clear_error()
         // During the handshake, SSL_shutdown would fail without sending anything.

@@ -1,23 +1,22 @@
 package import Bytes
 
-/// Encrypts short texts for use in URIs, and decrypts them again. Without the key, nobody can read, change or create a
-/// sealed text.
+/// Encrypts short texts so that they can be used in URIs, and decrypts them again. Without the key, nobody can read,
+/// change or create a sealed text.
 ///
-/// A sealed text is base64url of the key's number and the AES-SIV ciphertext. A sealed text opens only together with
-/// the two texts to which it was bound. The newest key seals new texts, and older keys open only texts that they
-/// sealed. After its first use, a sealer allocates only its return values.
+/// A sealed text is the base64url form of the key's number and the AES-SIV ciphertext. A sealed text can be opened only
+/// together with the two texts to which it was bound. The newest key seals texts, and older keys only open the texts
+/// that they have sealed. After its first use, a sealer allocates only its return values.
 ///
 /// - The type is `@unchecked Sendable`, because only its shard's thread uses it.
 package final class TextSealer: @unchecked Sendable {
     package struct Opened {
         package let plain: [UInt8]
-        /// A digest of the sealed text: the key's number in the upper eight bits, then the first bytes of the text's
+        /// A 64-bit digest of the sealed text: the key's number in the upper eight bits, then the start of the text's
         /// tag.
         package let digest: UInt64
     }
 
-    /// The maximum length of a sealed text in bytes. This type never produces a longer text, so a longer text is
-    /// invalid.
+    /// The maximum length of a sealed text in bytes. A longer sealed text is invalid, because a sealer never makes one.
     package static let maximumLength = 240
 
     private var keys: [Key] = []
@@ -42,7 +41,7 @@ package final class TextSealer: @unchecked Sendable {
 
     package init() {}
 
-    /// Sets the key that seals all later texts. If an older key has the same number, it is replaced.
+    /// Sets the key for sealing from now on. If a key with the same number exists, the new key replaces it.
     package func use(_ key: [UInt8], number: UInt8) throws(CryptoError) {
         let new = try Key(number, key.span)
         forget(number)
@@ -83,7 +82,8 @@ package final class TextSealer: @unchecked Sendable {
         return Opened(plain: plain, digest: digest)
     }
 
-    /// Seals sixteen bytes, given as two integers. The integers must contain a value by which a forgery is recognised.
+    /// Seals sixteen bytes, given as two integers. The sixteen bytes must contain a value by which the receiver can
+    /// recognise a forgery.
     ///
     /// - Precondition: a key was set by ``use(_:number:)``.
     package func seal(_ high: UInt64, _ low: UInt64) -> [23 of UInt8] {
@@ -99,8 +99,8 @@ package final class TextSealer: @unchecked Sendable {
         return .init(initializingWith: { Base64.url.encode(bytes.span, into: &$0) })
     }
 
-    /// Decrypts sixteen bytes without checking whether they are authentic. The result is `nil` if the text has another
-    /// form or its key is unknown.
+    /// Decrypts sixteen bytes without checking whether they are authentic. The result is `nil` if the text is malformed
+    /// or its key is unknown.
     package func openBlock(_ text: ByteString) -> (high: UInt64, low: UInt64)? {
         guard text.count <= Self.maximumLength else { return nil }
         var bytes = takeScratch()
@@ -111,8 +111,8 @@ package final class TextSealer: @unchecked Sendable {
         return key.blocks.opened(number(1..<9), number(9..<17))
     }
 
-    /// Takes the buffer of the previous use, emptied but with its capacity. After use, the caller stores the buffer in
-    /// `scratch` again.
+    /// Takes the buffer of the previous call for reuse, emptied but with its capacity. After use, the caller stores the
+    /// buffer in `scratch` again.
     private func takeScratch() -> [UInt8] {
         var bytes: [UInt8] = []
         swap(&bytes, &scratch)

@@ -1,12 +1,11 @@
 import COpenSSL
 import Synchronization
 
-/// The keys that seal session tickets (RFC 5077 section 4). With a ticket, a phone that reconnects needs no full
-/// handshake.
+/// The keys that seal session tickets (RFC 5077 section 4). A ticket lets a phone reconnect without a full handshake.
 ///
-/// Anybody who steals a key can decrypt the sessions of its tickets, so each key is used only for a short time. A key
-/// seals tickets until the next ``rotate()``, and opens tickets until the ``rotate()`` after that. Keys are never
-/// written to disk; after a restart, phones make full handshakes.
+/// Each key is used only for a short time, because a thief of the key could decrypt the sessions of its tickets. A key
+/// seals tickets until the next ``rotate()``, and opens these tickets until the second next ``rotate()``. Ticket keys
+/// are never written to disk, so phones make full handshakes after a restart.
 package final class TicketKeys: Sendable {
     private struct Key {
         var name: [UInt8]
@@ -23,7 +22,7 @@ package final class TicketKeys: Sendable {
         }
     }
 
-    /// The keys, newest first.
+    /// The current and the previous ticket key, newest first.
     private let keys: Mutex<[Key]>
 
     package init() throws(TLSError) { keys = Mutex([try Key()]) }
@@ -34,8 +33,8 @@ package final class TicketKeys: Sendable {
         keys.withLock { $0 = [key] + $0.prefix(1) }
     }
 
-    /// Sets up OpenSSL's contexts for sealing or opening a ticket. The result is -1 for an error, 0 for a full
-    /// handshake, 1 for a valid ticket, 2 for a ticket that must be renewed.
+    /// Sets up OpenSSL's contexts for sealing or opening a ticket. The result is OpenSSL's: -1 for an error, 0 for a
+    /// full handshake, 1 for a valid ticket, 2 for a ticket to renew.
     fileprivate func seal(
         _ name: UnsafeMutablePointer<UInt8>, _ iv: UnsafeMutablePointer<UInt8>, _ cipher: OpaquePointer,
         _ mac: OpaquePointer

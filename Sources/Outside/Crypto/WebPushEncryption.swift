@@ -1,7 +1,7 @@
 import COpenSSL
 
-/// Encrypts the bodies of web pushes (RFC 8291) for the browser or app of a subscription. A body is one record of the
-/// content coding aes128gcm (RFC 8188).
+/// Encrypts the bodies of web pushes (RFC 8291), for the browser or app that subscribed. Each encrypted body is one
+/// record of the content coding aes128gcm (RFC 8188).
 package enum WebPushEncryption {
     /// The maximum length of a plaintext in bytes. The encrypted body of the longest plaintext has 4096 bytes, which
     /// every push service accepts.
@@ -11,9 +11,10 @@ package enum WebPushEncryption {
     private static let saltLength = 16
     private static let recordSize = 4096
     private static let tagLength = 16
-    /// The length of a body's head: salt, record size, length of the key, key.
+    /// The number of bytes before the ciphertext of a body: salt, record size, length of the key, key.
     private static let headLength = saltLength + 4 + 1 + P256PublicKey.pointLength
-    /// The byte that ends the text of the last record. Zeros may follow this byte as padding.
+    /// The delimiter byte after the plaintext of the last record (RFC 8188 section 2). Padding of zeros may follow the
+    /// delimiter.
     private static let lastDelimiter: UInt8 = 2
 
     /// Encrypts a body for the subscription with this key ("p256dh", 65 bytes) and secret ("auth", 16 bytes).
@@ -26,8 +27,8 @@ package enum WebPushEncryption {
             plaintext, for: userAgent, authSecret: authSecret, from: P256KeyPair(), salt: RandomBytes.make(saltLength))
     }
 
-    /// Encrypts a body with a given key pair and salt, for test vectors only. If one pair and salt encrypt two bodies,
-    /// the texts can be found out.
+    /// Encrypts a body with a given key pair and salt, for test vectors only. A key pair and salt must never encrypt
+    /// two bodies, because both texts could then be found out.
     package static func encrypt(
         _ plaintext: [UInt8], for userAgent: [UInt8], authSecret: [UInt8], from sender: P256KeyPair, salt: [UInt8]
     ) throws(CryptoError) -> [UInt8] {

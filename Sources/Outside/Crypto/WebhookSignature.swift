@@ -1,23 +1,23 @@
 import Bytes
 package import Timekeeping
 
-/// Proves to the receiver of a webhook that the sender knows the secret. A signature has the form `t=UNIX,v1=HEX`,
-/// where HEX is the HMAC-SHA256 of the time's digits, a full stop and the body.
+/// The signature of a webhook, which proves to the receiver that the sender knows the secret. A signature has the form
+/// `t=UNIX,v1=HEX`, where HEX is the HMAC-SHA256 of the time's digits, a full stop and the body.
 ///
-/// While a secret is being replaced, a signature has two codes, so that receivers may know the old or the new secret.
+/// While a secret is being replaced, a signature has one code for each secret, so that receivers may know either.
 package struct WebhookSignature: Hashable, Sendable {
     /// The time of the signature, in whole seconds.
     package let time: UnixTime
     /// The authentication codes, one for each secret.
     private let codes: [[UInt8]]
 
-    /// The maximum difference between the time of a signature and the receiver's time, in both directions.
+    /// The maximum difference, in either direction, between the time of a signature and the receiver's clock.
     package static let tolerance: Duration = .seconds(300)
 
-    /// The maximum number of codes that receivers check.
+    /// The maximum number of codes in one signature that receivers check.
     private static let codeLimit = 8
-    /// The maximum number of digits in the time. Twelve digits are enough for 30,000 years, and calculations with
-    /// twelve digits cannot overflow.
+    /// The maximum number of digits in the time of a signature. Twelve digits are enough for 30,000 years, and
+    /// calculations with twelve digits cannot overflow.
     private static let timeDigitLimit = 12
 
     /// Signs the body with each secret.
@@ -28,7 +28,8 @@ package struct WebhookSignature: Hashable, Sendable {
         self.codes = codes
     }
 
-    /// Reads a signature from the value of a header field. Members other than `t` and `v1` are ignored.
+    /// Reads a signature from the value of a header field. The initialiser ignores members of the field's value other
+    /// than `t` and `v1`.
     package init?(_ text: [UInt8]) {
         var time: UnixTime?
         var codes: [[UInt8]] = []
@@ -65,7 +66,7 @@ package struct WebhookSignature: Hashable, Sendable {
 
     /// Whether a holder of one of the secrets signed this body at a time close to `now`.
     ///
-    /// The duration of the comparison does not reveal which bytes of a code are right.
+    /// The time that the comparison takes does not reveal which bytes of a code are right.
     package func isValid(
         for body: [UInt8], secrets: [[UInt8]], now: UnixTime, tolerance: Duration = tolerance
     ) throws(CryptoError) -> Bool {

@@ -6,15 +6,15 @@ import Glibc
 import HTTPClient
 import Reactor
 
-/// The sole owner of one libcurl easy handle, and of the buffers to which the handle points. One handle serves one
+/// The sole owner of one libcurl easy handle, and of the buffers to which the handle points. An easy handle serves one
 /// request after another.
 ///
-/// ``prepare(_:)`` gives libcurl unretained pointers to this object. The caller that adds the handle to a multi handle
-/// must retain this object until the handle is removed.
+/// The method ``prepare(_:)`` gives libcurl unretained pointers to this object. The owner of a multi handle that uses
+/// this easy handle must retain this object until the handle is removed.
 @safe
 final class EasyHandle {
     let raw: UnsafeMutableRawPointer
-    /// The parsed URL, which all requests with the same URL share.
+    /// The URL in libcurl's parsed form, kept for all requests with the same URL.
     private let url: OpaquePointer
     private var headerList: UnsafeMutablePointer<curl_slist>?
     private var connectList: UnsafeMutablePointer<curl_slist>?
@@ -23,16 +23,16 @@ final class EasyHandle {
     private(set) var body: [UInt8] = []
     private var bodyLimit = 0
     private(set) var isBodyTooLarge = false
-    /// Whether libcurl has begun to send the request, so that the daemon must not send it again.
+    /// Whether libcurl has begun to send the request; if so, the daemon must not send the request again.
     private var hasLeft = false
-    /// Whether libcurl tried to send the request a second time.
+    /// Whether libcurl tried to send the request a second time; the daemon forbids this.
     private var wasToRepeat = false
-    /// Whether libcurl waits for bytes, which means that the connection is established.
+    /// Whether libcurl waits for bytes of the server, so that the connection must be established.
     private var isReading = false
     /// The request that the handle currently serves.
     var exchange: HTTPExchange?
 
-    /// The source address of connections; if it is `nil`, the kernel chooses the address.
+    /// The source address of connections; `nil` if the kernel chooses it.
     private let source: IPAddress?
 
     private static let keepAliveIdle = 60
@@ -57,13 +57,13 @@ final class EasyHandle {
 
     // MARK: Request
 
-    /// The request whose options are set in the handle, without its body. The value is `nil` if the handle is new or
-    /// only partly set. Most requests of a group have nearly the same options, so only the options that differ are set.
+    /// The request, without its body, whose options are set in the handle; `nil` if the handle is new or only partly
+    /// set. Only options that differ from this request are set, because most requests of a group are nearly equal.
     private var last: HTTPClientRequest?
     private var hadBody = false
     private var connectMilliseconds = 0
 
-    /// Sets all options for the request. The result is `false` if libcurl refuses an option.
+    /// Sets all of libcurl's options for the request. The result is `false` if libcurl refuses an option.
     func prepare(_ request: HTTPClientRequest) -> Bool {
         bodyLimit = request.responseLimit
         isBodyTooLarge = false
@@ -74,7 +74,7 @@ final class EasyHandle {
         var last = last.take()
         let hasBody = !request.body.isEmpty
         if hadBody == hasBody, last?.method == request.method, last?.hasRoute(of: request) == true {
-            // The previous request had the same values for the options of this block, so they are already set.
+            // The options of the `if` branch are already set, because the previous request had the same values.
         } else {
             last = nil
             unsafe curl_easy_reset(raw)
@@ -119,11 +119,11 @@ final class EasyHandle {
     }
 
     private func set(_ proxy: HTTPProxy?) -> Bool {
-        // libcurl must ignore proxies in environment variables, which are meant for interactive tools.
+        // libcurl must ignore the environment's proxy variables, which are meant for interactive tools.
         guard let proxy else { return set(CURLOPT_NOPROXY, "*") }
         guard
             set(CURLOPT_NOPROXY, "") && set(CURLOPT_PROXY, proxy.url) && set(CURLOPT_HTTPPROXYTUNNEL, 1)
-                // The request's own header fields, such as our credentials, are not sent to the proxy.
+                // With this option, the proxy does not get the request's own header fields, such as our credentials.
                 && set(CURLOPT_HEADEROPT, Int(CURLHEADER_SEPARATE))
         else { return false }
         guard let login = proxy.login else { return true }
@@ -174,13 +174,12 @@ final class EasyHandle {
     }
 
     private func setURL(_ text: String) -> Bool {
-        // The URL object is emptied first. If the previous URL stayed, libcurl would read a URL without a server
-        // relative to it.
+        // The URL object must be empty, because libcurl would read a URL without a server relative to the previous URL.
         unsafe curl_url_set(url, CURLUPART_URL, nil, 0) == CURLUE_OK
             && curl_url_set(url, CURLUPART_URL, text, 0) == CURLUE_OK
     }
 
-    /// Sets the time limit for connecting, unless the request's own time limit is shorter.
+    /// Sets the time limit for connecting, unless the time limit of the whole request is shorter.
     private func setPatience(_ request: HTTPClientRequest) -> Bool {
         let wanted = request.connectTimeout < request.timeout ? request.connectTimeout.milliseconds : 0
         guard wanted != connectMilliseconds else { return true }
@@ -190,7 +189,7 @@ final class EasyHandle {
 
     private func connect(to address: IPAddress) -> Bool {
         unsafe curl_slist_free_all(connectList)
-        // The rule has an empty host and port, so that the address replaces any host of the URL, and the port stays.
+        // The rule names no host and no port, so that the address replaces every host of the URL, and the port stays.
         unsafe connectList = curl_slist_append(nil, "::\(address.uriHost):")
         guard unsafe connectList != nil else { return false }
         return unsafe easy_set_list(raw, CURLOPT_CONNECT_TO, connectList) == CURLE_OK
@@ -199,10 +198,11 @@ final class EasyHandle {
     private func setBody(_ request: HTTPClientRequest) -> Bool {
         let bytes = request.body
         guard request.method == "POST" || !bytes.isEmpty else { return true }
-        // The size is set before the body, because libcurl then copies this many bytes.
+        // The size is set before the body, because libcurl copies as many bytes as the size says.
         guard set(CURLOPT_POSTFIELDSIZE, bytes.count) else { return false }
         return unsafe bytes.withUnsafeBytes {
-            // An empty array may have no address, and libcurl would take a NULL body for "ask a callback".
+            // The pointer must not be NULL, as it may be for an empty array, because libcurl would then ask a callback
+            // for the body.
             unsafe easy_set_bytes(raw, CURLOPT_COPYPOSTFIELDS, $0.baseAddress ?? UnsafeRawPointer(raw)) == CURLE_OK
         }
     }
@@ -221,8 +221,8 @@ final class EasyHandle {
             if header.name.utf8.count == 12, header.name.lowercased() == "content-type" { hasContentType = true }
         }
         if request.method == "POST" || !request.body.isEmpty {
-            // By default, libcurl would declare that the body is a form. For long bodies, libcurl would by default wait
-            // for a 100, which few servers send.
+            // Without this empty Content-Type, libcurl would declare that the body is a form. Without an empty Expect,
+            // libcurl would wait for a 100 before a long body, although few servers send a 100.
             if !hasContentType { guard append("Content-Type:") else { return false } }
             guard append("Expect:") else { return false }
         }
@@ -245,7 +245,7 @@ final class EasyHandle {
 
     // MARK: Response
 
-    /// The result of the request, after libcurl has finished it.
+    /// The result of the request, once libcurl has finished it.
     func outcome(_ code: CURLcode) -> Result<HTTPClientResponse, HTTPClientError> {
         guard code == CURLE_OK else {
             if wasToRepeat {
@@ -262,7 +262,7 @@ final class EasyHandle {
                 duration: microseconds(CURLINFO_TOTAL_TIME_T), isNewConnection: long(CURLINFO_NUM_CONNECTS) > 0))
     }
 
-    /// The error for a request that failed because of the proxy; `nil` if the proxy is not the cause.
+    /// The error of a request that failed because of the proxy; `nil` if the proxy is not the cause.
     private func proxyError(_ code: CURLcode) -> HTTPClientError? {
         guard let proxy = exchange?.request.route.proxy else { return nil }
         let detail = unsafe String(cString: curl_easy_strerror(code))
@@ -270,7 +270,8 @@ final class EasyHandle {
         let status = long(CURLINFO_HTTP_CONNECTCODE)
         if status != 0, !(200...299).contains(status) { return proxy.error(.tunnel(.refused(status: status))) }
         guard microseconds(CURLINFO_PRETRANSFER_TIME_T) == .zero else { return nil }
-        // Before the request is sent, libcurl passes on only the proxy's answer, so that answer was too long.
+        // A write error before the request is sent means that the proxy's answer is too long, because nothing else has
+        // arrived.
         if code == CURLE_WRITE_ERROR { return proxy.error(.tunnel(.tooLong)) }
         guard status == 0 else { return nil }
         switch code {
@@ -285,7 +286,7 @@ final class EasyHandle {
         }
     }
 
-    /// The error for a request that has reached its deadline while it waited for the proxy; `nil` if it waits for the
+    /// The error of a request that reached its deadline while it waited for the proxy; `nil` if it waits for the
     /// server.
     var delay: HTTPClientError? {
         guard let proxy = exchange?.request.route.proxy, long(CURLINFO_HTTP_CONNECTCODE) == 0,
@@ -298,8 +299,8 @@ final class EasyHandle {
 
     private func errorCode(_ code: CURLcode, wasSent: Bool) -> HTTPClientError.Code {
         switch code {
-        // If no byte was sent, the URL's scheme is unsupported. If bytes were sent, the server's answer had no status
-        // line ("HTTP/0.9").
+        // If no byte was sent, libcurl does not support the scheme of the URL. If bytes were sent, the server answered
+        // without a status line ("HTTP/0.9").
         case CURLE_UNSUPPORTED_PROTOCOL: wasSent ? .badResponse : .invalidRequest
         case CURLE_URL_MALFORMAT, CURLE_SSL_CERTPROBLEM, CURLE_SSL_CACERT_BADFILE,
             CURLE_BAD_FUNCTION_ARGUMENT:
@@ -337,8 +338,8 @@ final class EasyHandle {
     // MARK: Callbacks
 
     /// Permits libcurl to send the request once. libcurl would send the request again, up to five times, if a reused
-    /// connection ends without an answer. A repetition is dangerous, because the server may have carried out the first
-    /// request (RFC 9110 section 9.2.2).
+    /// connection ends without an answer. A repeated request is dangerous, because the server may have carried out the
+    /// first one (RFC 9110 section 9.2.2).
     fileprivate func mayLeave() -> Bool {
         if hasLeft { wasToRepeat = true }
         hasLeft = true
@@ -349,8 +350,8 @@ final class EasyHandle {
     func socketChanged(reads: Bool) { isReading = reads }
 
     fileprivate func appendHead(_ line: UnsafeRawBufferPointer) -> Int {
-        // A status line begins the head of a new response. The head that was received before a new status line belonged
-        // to an interim response.
+        // A status line begins the head of a new response. Earlier header lines belonged to an interim response, and
+        // are dropped.
         if unsafe line.starts(with: statusLineStart) { head.removeAll(keepingCapacity: true) }
         guard head.count + line.count <= HTTPClientResponse.headLimit else { return 0 }
         unsafe head.append(contentsOf: line)
@@ -395,7 +396,7 @@ private func bodyArrived(
 }
 
 extension Duration {
-    /// The duration in milliseconds, at least 1, because 0 means "no limit" to libcurl.
+    /// The duration in milliseconds for libcurl; at least 1, because 0 means "no limit" there.
     fileprivate var milliseconds: Int {
         let (seconds, attoseconds) = components
         let scaled = seconds.multipliedReportingOverflow(by: 1000)

@@ -5,10 +5,10 @@ package import Reactor
 import Timekeeping
 
 /// The HTTP/1.1 connections of one group, driven by the loop. This object is the sole owner of one libcurl multi
-/// handle.
+/// handle, and libcurl calls back only during calls from here.
 ///
 /// libcurl calls back only while this object calls libcurl, on the loop's thread. The completions of requests are
-/// called only when libcurl is not running. libcurl resolves host names itself.
+/// called only while libcurl is not running. The resolver of libcurl finds host names.
 ///
 /// - The type is `@unchecked Sendable`, because every use is on the loop's thread.
 @safe
@@ -18,13 +18,13 @@ package final class HTTP1Transport: HTTPTransport, @unchecked Sendable {
     private let source: IPAddress?
     private var timer: LoopTimer?
     private var watches: FileWatches?
-    /// The easy handles of the active requests. This table keeps the handles alive while libcurl uses them.
+    /// The easy handles of the active requests. The table keeps the easy handles alive while libcurl uses them.
     private var active: [ObjectIdentifier: EasyHandle] = [:]
     private var idle: [EasyHandle] = []
-    /// Whether libcurl will be called at the end of this iteration of the loop, because requests wait for their start.
+    /// Whether a call of libcurl is scheduled for the end of this iteration of the loop, to start new requests.
     private var isStartDue = false
 
-    /// The maximum number of idle handles that are kept for later requests.
+    /// The maximum number of unused easy handles that are kept for later requests.
     private static let idleLimit = 256
 
     /// Initialises libcurl once per process, before the first handle is made.
@@ -40,7 +40,8 @@ package final class HTTP1Transport: HTTPTransport, @unchecked Sendable {
         unsafe multi_set_long(raw, CURLMOPT_MAX_TOTAL_CONNECTIONS, limits.connections)
         unsafe multi_set_long(raw, CURLMOPT_MAXCONNECTS, limits.connections)
         do throws(SystemError) {
-            // The timer has the first priority, so that libcurl sends its pending requests before other work adds more.
+            // The timer has the loop's first priority, so that libcurl sends its requests before other work adds
+            // further requests.
             timer = try LoopTimer(on: loop, turn: .first) { [weak self] in self?.advance(CURL_SOCKET_BAD, 0) }
         } catch {
             throw HTTPClientError(.failed, detail: error.description)
@@ -58,7 +59,7 @@ package final class HTTP1Transport: HTTPTransport, @unchecked Sendable {
         unsafe multi_set_socket_callback(raw, nil, nil)
         unsafe multi_set_timer_callback(raw, nil, nil)
         for easy in active.values { unsafe curl_multi_remove_handle(raw, easy.raw) }
-        // The watches are released before libcurl closes the sockets, because a watch must not outlive its descriptor.
+        // The watches must end before libcurl closes the sockets, because a watch must not outlive its descriptor.
         watches = nil
         unsafe curl_multi_cleanup(raw)
     }
@@ -84,7 +85,7 @@ package final class HTTP1Transport: HTTPTransport, @unchecked Sendable {
 
     package func delay(of exchange: HTTPExchange) -> HTTPClientError? { (exchange.connection as? EasyHandle)?.delay }
 
-    /// Does nothing, because an open HTTP/1.1 connection would gain too little for the first request.
+    /// Does nothing, because a connection that is opened early would help the first HTTP/1.1 request too little.
     package func keepWarm(_ request: HTTPClientRequest) {}
 
     package func close() -> [HTTPExchange] {
@@ -103,7 +104,7 @@ package final class HTTP1Transport: HTTPTransport, @unchecked Sendable {
 
     // MARK: Driving libcurl
 
-    /// Schedules one call that starts all new requests of this iteration of the loop together.
+    /// Schedules one call of libcurl that starts all new requests of this iteration of the loop together.
     private func startSoon() {
         guard !isStartDue else { return }
         isStartDue = true
@@ -125,7 +126,7 @@ package final class HTTP1Transport: HTTPTransport, @unchecked Sendable {
             guard unsafe message.pointee.msg == CURLMSG_DONE, let handle = unsafe message.pointee.easy_handle else {
                 continue
             }
-            // Removing the handle frees libcurl's message, so the values of the message are read first.
+            // The message's values are read first, because removing the handle frees libcurl's message.
             let code = unsafe multi_message_result(message)
             var context: UnsafeMutableRawPointer?
             unsafe easy_private(handle, &context)
@@ -141,8 +142,8 @@ package final class HTTP1Transport: HTTPTransport, @unchecked Sendable {
     // MARK: Callbacks
 
     fileprivate func socketChanged(_ descriptor: Int32, _ what: Int32) {
-        // When libcurl has finished with the socket, it asks for neither reading nor writing. The watch is kept,
-        // because libcurl may soon use the socket again.
+        // When libcurl no longer needs the socket, it asks for neither reading nor writing. The watch of the socket is
+        // then kept, because libcurl may soon use the socket again.
         let reads: FileWatch.Interest = what & CURL_POLL_IN != 0 ? .read : FileWatch.Interest(rawValue: 0)
         let writes: FileWatch.Interest = what & CURL_POLL_OUT != 0 ? .write : FileWatch.Interest(rawValue: 0)
         watches?.watch(descriptor, for: reads.union(writes))

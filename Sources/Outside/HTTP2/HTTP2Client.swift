@@ -1,16 +1,16 @@
 import CNGHTTP2
 
-/// The client's side of one HTTP/2 connection. The client takes requests and received bytes, and returns outcomes and
+/// The client's side of one HTTP/2 connection. The client gets requests and received bytes, and returns outcomes and
 /// bytes to send.
 ///
-/// This type uses neither a socket nor a clock. After each call that passes input or a request, ``takeOutput(_:)`` has
-/// the bytes to send, and ``takeFinished(into:)`` the finished requests. This object is the sole owner of the nghttp2
-/// session.
+/// The client itself uses neither a socket nor a clock. After each call with input or a request, fetch the bytes to
+/// send by ``takeOutput(_:)``, and finished requests by ``takeFinished(into:)``. This object is the sole owner of the
+/// nghttp2 session.
 @safe
 package final class HTTP2Client {
-    /// The limits that the client sets in addition to the server's limits.
+    /// The client's own limits, which apply in addition to the server's limits.
     package struct Limits: Hashable, Sendable {
-        /// The maximum number of simultaneous requests. The limit of the server applies as well.
+        /// The maximum number of simultaneous requests. The server's own limit of streams applies as well.
         package var streams = 1000
         /// The maximum size of a response's header fields in bytes.
         package var head = 16 << 10
@@ -26,20 +26,20 @@ package final class HTTP2Client {
     }
 
     package enum Outcome: Sendable {
-        /// The response is complete, with any final status.
+        /// The response is complete; its status may be any final status, such as 200 or 500.
         case answered(Response)
-        /// The server reports that it did not process the request, so another connection may send the request again.
+        /// The server did not process the request, so the client may send the request again on another connection.
         case refused
-        /// The server ended the stream without a response.
+        /// The server ended the stream before its response was complete.
         case reset(HTTP2ErrorCode)
         /// The response violates the rules of HTTP, or its head is too long.
         case malformed(HTTP2ErrorCode)
         case bodyTooLarge
-        /// nghttp2 refuses to send the request. The associated text is nghttp2's reason.
+        /// The request cannot be sent, with nghttp2's reason as the associated text.
         case unsendable(String)
     }
 
-    /// The outcome of a finished request. The stream index of the request can then be used for another request.
+    /// The outcome of a finished request. The stream index of a finished request may be used for another request.
     package struct Finished: Sendable {
         package let stream: Int
         package let outcome: Outcome
@@ -48,12 +48,12 @@ package final class HTTP2Client {
     /// A GOAWAY frame, which a server sends before it closes the connection.
     package struct GoAway: Hashable, Sendable {
         package let code: HTTP2ErrorCode
-        /// The debug data of the frame, made printable and shortened.
+        /// The debug data of the GOAWAY frame, shortened and made printable.
         package let reason: String
     }
 
     struct Stream {
-        /// The stream id in HTTP/2; 0 if this entry of the stream table is free.
+        /// The stream id of HTTP/2; 0 if this entry of the table of streams is free.
         var number: Int32 = 0
         var isAbandoned = false
         var hasFinalHead = false
@@ -67,7 +67,7 @@ package final class HTTP2Client {
         var head: [UInt8] = []
         var answer: [UInt8] = []
         var answerLimit = 0
-        /// The number of output bytes that the connection had produced before this request.
+        /// The number of bytes that the connection had produced for sending before this request.
         var offset = 0
     }
 
@@ -78,32 +78,32 @@ package final class HTTP2Client {
     private var output: [UInt8] = []
     private var finished: [Finished] = []
     private var isBroken = false
-    /// The lines of the response head that is being received.
+    /// The header lines of the response whose head is being received.
     var head: [UInt8] = []
-    /// The stream whose response head is in ``head``; `nil` while header fields are ignored, such as trailers.
+    /// The stream whose response head is in ``head``; `nil` while trailers or other fields are ignored.
     var headStream: Int?
 
-    /// The number of output bytes that were produced so far, whether or not they were fetched.
+    /// The number of bytes that were produced for sending, including bytes that were not fetched yet.
     private(set) package var producedCount = 0
-    /// The number of unfinished requests. A cancelled request counts until the server was told about the cancellation.
+    /// The number of unfinished requests. A cancelled request still counts until the server has been told.
     private(set) package var openCount = 0
     /// Whether the server's SETTINGS frame has arrived.
     private(set) package var hasSettings = false
     private(set) package var goAway: GoAway?
-    /// How many of this client's PINGs the server has answered.
+    /// The number of this client's PINGs that the server has answered.
     private(set) package var pongCount = 0
-    /// Whether unused stream ids are left.
+    /// Whether this connection still has unused stream ids.
     private var hasNumbers = true
     private var serverLimit = HTTP2Client.limitBeforeSettings
 
     /// The maximum number of simultaneous requests before the server's settings arrive. The limit is one, because
-    /// Apple's servers begin with that limit.
+    /// Apple's servers begin with a limit of one request.
     private static let limitBeforeSettings = 1
-    /// How many bytes of response bodies the server may send before the client must acknowledge some of them.
+    /// The flow-control window: how many bytes of response bodies the server may send unacknowledged.
     private static let window: Int32 = 1 << 20
     private static let reasonLimit = 200
 
-    /// Returns `nil` if memory is lacking.
+    /// Creates the client's side of a connection; the result is `nil` if memory is lacking.
     package init?(limits: Limits = Limits()) {
         self.limits = limits
         guard let session = unsafe makeSession() else { return nil }
@@ -138,16 +138,16 @@ package final class HTTP2Client {
 
     // MARK: State
 
-    /// The number of simultaneous requests that both server and client allow now.
+    /// The maximum number of simultaneous requests that both the server and the client allow now.
     package var streamLimit: Int { min(serverLimit, limits.streams) }
 
-    /// Whether the connection can start a request now, or after another request has finished.
+    /// Whether the connection can take another request, now or after an active request has finished.
     package var acceptsRequests: Bool { goAway == nil && hasNumbers && !isBroken }
 
     package var hasRoom: Bool { acceptsRequests && openCount < streamLimit }
 
-    /// Whether the connection still has work to do. The value becomes false after an error of the server, and after a
-    /// GOAWAY when all requests are answered.
+    /// Whether the connection still has work to do. The value becomes false after a server's error, and after a GOAWAY
+    /// once all requests are answered.
     package var isWanted: Bool {
         guard !isBroken else { return false }
         return unsafe nghttp2_session_want_read(session) != 0 || nghttp2_session_want_write(session) != 0
@@ -158,8 +158,8 @@ package final class HTTP2Client {
     /// Starts a request.
     ///
     /// - Parameters:
-    ///   - head: the header fields. HTTP/2's own fields (`:method` and so on) are first.
-    ///   - body: the body of the request. The body is kept until it is sent.
+    ///   - head: the header fields. The pseudo-header fields of HTTP/2, such as `:method`, are first.
+    ///   - body: the body of the request. The client keeps the body until it is sent.
     ///   - answerLimit: the maximum size of the response body in bytes.
     /// - Returns: the stream, a small number; `nil` if no request is allowed now.
     package func start(_ head: inout HeaderBlock, body: [UInt8], answerLimit: Int) -> Int? {
@@ -174,7 +174,8 @@ package final class HTTP2Client {
         }
         guard number > 0 else {
             release(index)
-            // After 2^30 requests no stream ids are left. Any other error of nghttp2 means that memory is lacking.
+            // nghttp2 reports this error when no stream ids are left, after 2^30 requests. Any other error of nghttp2
+            // means here that memory is lacking.
             hasNumbers = false
             return nil
         }
@@ -186,8 +187,8 @@ package final class HTTP2Client {
         return index
     }
 
-    /// Cancels a request, by telling the server that the response is not needed. No outcome is reported for a cancelled
-    /// request.
+    /// Cancels a request, and tells the server that the response is not needed. The client reports no outcome for a
+    /// cancelled request.
     package func cancel(_ stream: Int) {
         guard streams.indices.contains(stream), streams[stream].number != 0, !streams[stream].isAbandoned else {
             return
@@ -198,10 +199,10 @@ package final class HTTP2Client {
         produce()
     }
 
-    /// Whether any byte of an unfinished request was sent. `unsentCount` is the number of output bytes that were
-    /// fetched but not sent yet.
+    /// Whether any byte of an unfinished request was sent. The argument `unsentCount` is the number of bytes that were
+    /// fetched but are not written yet.
     package func wasWritten(_ stream: Int, unsentCount: Int) -> Bool {
-        // The request has lost its stream id if nghttp2 refused the request because the connection is ending.
+        // A request has no stream id if nghttp2 refused it because the connection is ending.
         guard streams.indices.contains(stream), streams[stream].number != 0 else { return false }
         return streams[stream].offset < producedCount - output.count - unsentCount
     }
@@ -227,7 +228,7 @@ package final class HTTP2Client {
         produce()
     }
 
-    /// Sends a GOAWAY. Call this function before the connection is closed.
+    /// Sends a GOAWAY, which must be done before the connection is closed.
     package func close() {
         unsafe nghttp2_session_terminate_session(session, NGHTTP2_NO_ERROR.rawValue)
         produce()
@@ -245,7 +246,8 @@ package final class HTTP2Client {
         return isWanted
     }
 
-    /// Passes the bytes to send to `send`, and then drops them. If there are no bytes, `send` is not called.
+    /// Passes the bytes to send to `send`, and then drops them. The function `send` is not called if there are no bytes
+    /// to send.
     package func takeOutput(_ send: (Span<UInt8>) -> Void) {
         guard !output.isEmpty else { return }
         let bytes = output
@@ -257,7 +259,7 @@ package final class HTTP2Client {
 
     package var outputCount: Int { output.count }
 
-    /// Replaces the contents of the array by the requests that have finished since the previous call.
+    /// Replaces the array's contents by the requests that have finished since the previous call.
     package func takeFinished(into list: inout [Finished]) {
         list.removeAll(keepingCapacity: true)
         guard !finished.isEmpty else { return }
@@ -300,7 +302,7 @@ package final class HTTP2Client {
         return streams.indices.contains(index) && streams[index].number == number ? index : nil
     }
 
-    /// Ends a stream before the whole request body was sent, because the response is complete or too long.
+    /// Ends a stream before its request body was completely sent, because the response is complete or too long.
     func stopSending(_ index: Int) {
         unsafe nghttp2_submit_rst_stream(
             session, UInt8(NGHTTP2_FLAG_NONE.rawValue), streams[index].number, NGHTTP2_CANCEL.rawValue)
@@ -329,7 +331,7 @@ package final class HTTP2Client {
         finished.append(Finished(stream: index, outcome: outcome))
     }
 
-    /// Handles a request that nghttp2 accepted before and now cannot send.
+    /// Handles a request that nghttp2 accepted earlier but cannot send now.
     func notSent(_ number: Int32, isForbidden: Bool, _ reason: String) {
         guard let index = streams.firstIndex(where: { $0.number == number }) else { return }
         let isAbandoned = streams[index].isAbandoned

@@ -1,20 +1,20 @@
 import CNGHTTP2
 
-/// The server's side of one HTTP/2 connection. The server takes received bytes and answers, and returns requests and
+/// The server's side of one HTTP/2 connection. The server gets received bytes and answers, and returns requests and
 /// bytes to send.
 ///
-/// This type uses no socket. After each call, ``takeOutput()`` has the bytes to send. This object is the sole owner of
-/// the nghttp2 session.
+/// The server itself uses no socket. After each call, fetch the bytes to send by ``takeOutput()``. This object is the
+/// sole owner of the nghttp2 session.
 @safe
 package final class HTTP2Server {
     /// The limits that apply to the client.
     package struct Limits: Hashable, Sendable {
         /// The maximum number of simultaneous requests.
         package var streams = 256
-        /// The maximum size of a request's header fields in bytes, counted as in RFC 9113 section 6.5.2. The stream of
-        /// a request with a longer head is reset.
+        /// The maximum size of a request's header fields in bytes, counted as in RFC 9113 section 6.5.2. The server
+        /// resets the stream of a request with a longer head.
         package var head = 16 << 10
-        /// The maximum size of a request's body in bytes. The end of a longer body is dropped.
+        /// The maximum size of a request's body in bytes. If a body is longer than the limit, its end is dropped.
         package var body = 1 << 20
 
         package init() {}
@@ -52,7 +52,7 @@ package final class HTTP2Server {
     private var requests: [Request] = []
     private var isBroken = false
 
-    /// Returns `nil` if memory is lacking.
+    /// Creates the server's side of a connection; the result is `nil` if memory is lacking.
     package init?(limits: Limits = Limits()) {
         self.limits = limits
         guard let session = unsafe makeSession() else { return nil }
@@ -78,8 +78,8 @@ package final class HTTP2Server {
 
     /// Processes received bytes.
     ///
-    /// - Returns: whether the bytes were HTTP/2. If the result is false, the caller must close the connection when the
-    ///   waiting output is sent.
+    /// - Returns: whether the bytes were HTTP/2. If the bytes were not HTTP/2, the caller must close the connection
+    ///   after it has sent the waiting output.
     package func received(_ bytes: Span<UInt8>) -> Bool {
         let used = unsafe bytes.withUnsafeBufferPointer {
             unsafe nghttp2_session_mem_recv(session, $0.baseAddress, $0.count)
@@ -89,14 +89,14 @@ package final class HTTP2Server {
         return !isBroken
     }
 
-    /// Whether the connection still has work to do. The value becomes false after an error of the client, and after a
-    /// GOAWAY when no streams are open.
+    /// Whether the connection still has work to do. The value becomes false after a client's error, and after a GOAWAY
+    /// once no stream is open.
     package var isWanted: Bool {
         guard !isBroken else { return false }
         return unsafe nghttp2_session_want_read(session) != 0 || nghttp2_session_want_write(session) != 0
     }
 
-    /// Returns the requests that became complete since the previous call.
+    /// Removes and returns the requests that became complete since the previous call.
     package func takeRequests() -> [Request] {
         defer { requests = [] }
         return requests
@@ -117,7 +117,7 @@ package final class HTTP2Server {
         produce()
     }
 
-    /// Sends a GOAWAY: the server accepts no more requests, and did not process requests after `lastStream`.
+    /// Sends a GOAWAY, by which the server accepts no more requests and has not processed requests after `lastStream`.
     package func goAway(lastStream: Int32? = nil, _ code: HTTP2ErrorCode = .noError, reason: String = "") {
         let last = unsafe lastStream ?? nghttp2_session_get_last_proc_stream_id(session)
         let reason = Array(reason.utf8)
@@ -140,13 +140,13 @@ package final class HTTP2Server {
 
     // MARK: Answers
 
-    /// Whether an answer on this stream would still reach the client.
+    /// Whether the stream is still open, so that an answer would reach the client.
     package func isOpen(_ number: Int32) -> Bool { streams[number] != nil }
 
-    /// Answers a request. If the request's stream was closed, the function does nothing.
+    /// Answers the request of a stream, and does nothing if the stream was closed.
     ///
-    /// An answer without body and trailers ends with its head. If `endsWithHead` is false, an answer without body and
-    /// trailers ends with an empty DATA frame.
+    /// By default, an answer without body and trailers ends with its HEADERS frame. If `endsWithHead` is false, an
+    /// answer without body and trailers ends with an empty DATA frame.
     package func answer(
         _ number: Int32, status: Int, fields: [(name: String, value: String)] = [], body: [UInt8] = [],
         trailers: [(name: String, value: String)] = [], endsWithHead: Bool = true

@@ -1,9 +1,9 @@
 import CNGHTTP2
 
-/// The header fields of one outgoing message, in one piece of memory, which is reused for the next message.
+/// The header fields of one outgoing message, in one piece of memory that is reused for the next message.
 ///
-/// Fields that the next message has too need not be written again. ``removeRest(behind:)`` keeps the fields before a
-/// mark, with the values that they had at the mark.
+/// Header fields that two successive messages have in common are written only once. The method ``removeRest(behind:)``
+/// keeps the fields before a mark, with their values at the time of the mark.
 package struct HeaderBlock {
     private struct Field {
         let name: Range<Int>
@@ -11,7 +11,7 @@ package struct HeaderBlock {
         let isRepeated: Bool
     }
 
-    /// The state of a block at a certain time, to which ``removeRest(behind:)`` returns.
+    /// The state of a header block at one time, to which ``removeRest(behind:)`` returns.
     package struct Mark: Sendable {
         fileprivate let bytes: Int
         fileprivate let fields: Int
@@ -19,7 +19,7 @@ package struct HeaderBlock {
 
     private var bytes: [UInt8] = []
     private var fields: [Field] = []
-    /// The original values of the fields whose values were replaced for the current message.
+    /// The original values of the fields that were changed for the current message only.
     private var replaced: [(index: Int, value: Range<Int>)] = []
 
     package init() {}
@@ -37,11 +37,11 @@ package struct HeaderBlock {
     /// The number of fields.
     package var count: Int { fields.count }
 
-    /// Appends a field. The name is converted to lower case, and white space around the value is removed (RFC 9113
-    /// section 8.2.1).
+    /// Appends a field, with its name in lower case and its value without white space around it (RFC 9113 section
+    /// 8.2.1).
     ///
-    /// If `isRepeated` is false, the field is not put into HTTP/2's compression table (HPACK), where it would displace
-    /// more useful fields.
+    /// A field that is not repeated is not put into HTTP/2's compression table (HPACK), where it would displace more
+    /// useful fields.
     package mutating func append(_ name: String, _ value: String, isRepeated: Bool = true) {
         append(name, value.utf8.span, isRepeated: isRepeated)
     }
@@ -55,8 +55,7 @@ package struct HeaderBlock {
         fields.append(Field(name: start..<end, value: end..<bytes.count, isRepeated: isRepeated))
     }
 
-    /// Replaces the value of a field for the current message. The original value returns when ``removeRest(behind:)``
-    /// is called.
+    /// Replaces the value of a field, until ``removeRest(behind:)`` restores the original value.
     package mutating func setValue(at index: Int, to value: Span<UInt8>) {
         let start = bytes.count
         append(trimmed: value)

@@ -1,7 +1,7 @@
 import HTTPClient
 
-/// The requests that wait for a connection, in their order. A waiting request that ends stays in the queue until it is
-/// the first one, or until many ended requests are removed together.
+/// The requests that wait for a connection, in their order. A request that ends while it waits is removed when it
+/// becomes the first one, or together with many others.
 struct ExchangeQueue {
     private var items: [HTTPExchange?] = []
     private var start = 0
@@ -31,7 +31,7 @@ struct ExchangeQueue {
         return nil
     }
 
-    /// Inserts requests before all waiting requests. The inserted requests keep their order.
+    /// Inserts requests before all waiting requests. The inserted requests keep their own order.
     mutating func prepend(_ exchanges: [HTTPExchange]) {
         items.replaceSubrange(..<start, with: exchanges)
         start = 0

@@ -3,7 +3,7 @@ import HTTPClient
 import Reactor
 import Timekeeping
 
-/// Health checks: the connection sends PINGs while the server is silent, and counts as sick if a PING is not answered.
+/// Checks the health of a connection: it sends PINGs while the server is silent, and an unanswered PING makes it sick.
 extension HTTP2Connection {
     /// Records that bytes have arrived from the server, which shows that the server is alive.
     func heard(now: Instant) {
@@ -31,7 +31,7 @@ extension HTTP2Connection {
                 }
             } else if now >= asked + limits.pingPatience {
                 sickSince = now
-                // The origin learns here that this connection is sick, and opens a second connection.
+                // The origin is called here, so that it notices the sick connection and opens a second one.
                 origin?.flushSoon()
             }
         } else if now >= nextPing {
@@ -48,14 +48,15 @@ extension HTTP2Connection {
     }
 
     /// The time at which the next PING is due. While requests wait for answers, the pause doubles after each PING,
-    /// because the server may simply need much time for a request.
+    /// because some requests take the server much time.
     private var nextPing: Instant {
         guard client.openCount > 0 else { return lastHeard + limits.pingInterval }
         let pause = min(limits.answerPatience * (1 << min(quietPings, 10)), limits.pingInterval)
         return max(lastHeard, busySince) + pause
     }
 
-    /// Arms the timer for the next check, or for an earlier time. Arming the timer too early costs little.
+    /// Sets the timer to the time of the next check, or leaves it at an earlier time, because a timer that fires too
+    /// early costs little.
     private func arm(now: Instant) {
         let next =
             if let sickSince { sickSince + limits.sickPatience } else if let asked { asked + limits.pingPatience } else

@@ -6,12 +6,12 @@ import HTTPClient
 import Reactor
 import Timekeeping
 
-/// One HTTP/2 connection to an origin, from the start of connecting to its end.
+/// One HTTP/2 connection to a server, from the start of connecting until it is closed.
 ///
 /// - The type is `@unchecked Sendable`, because every use is on the loop's thread.
 final class HTTP2Connection: @unchecked Sendable {
     private enum State {
-        /// TCP and TLS are being established. The state `opening` is followed by `open` or `closed`.
+        /// The connection is being established, by TCP and TLS. The state `opening` is followed by `open` or `closed`.
         case opening
         case open
         case closed
@@ -24,19 +24,18 @@ final class HTTP2Connection: @unchecked Sendable {
     private var stream: StreamConnection?
     private(set) var client: HTTP2Client
     private var head: RequestHead
-    /// The active requests, by their stream indices.
+    /// The active requests, at the indices of their streams.
     private var exchanges: [HTTPExchange?] = []
     private var finished: [HTTP2Client.Finished] = []
-    /// Whether the connection accepts no more requests, because it was idle for too long or the server refused some
-    /// requests.
+    /// Whether the connection must not get more requests, because it was idle for too long or the server refused some.
     private(set) var isRetired = false
     private(set) var opened = Instant.distantFuture
 
-    // The next properties are for health checks, see HTTP2Connection+Health.swift.
+    // The properties from here on are for health checks, see HTTP2Connection+Health.swift.
     var checkTimer: LoopTimer?
     /// When the last bytes arrived from the server.
     var lastHeard = Instant.distantPast
-    /// The time since which at least one request has been active.
+    /// The time since which at least one request has been active without a pause.
     var busySince = Instant.distantPast
     /// The time since which no request has been active.
     var idleSince = Instant.distantPast
@@ -45,14 +44,14 @@ final class HTTP2Connection: @unchecked Sendable {
     /// The time since which the server has counted as sick, because it did not answer a PING in time; `nil` if the
     /// server is healthy.
     var sickSince: Instant?
-    /// The number of PINGs since the last answer to a request.
+    /// The number of PINGs that were sent since the last answer to a request.
     var quietPings = 0
 
-    /// How many bytes of output may wait. Flow control and the origin's own limit normally keep the output far below
-    /// this limit.
+    /// The maximum number of bytes that may wait to be sent. Normally far fewer bytes wait, because of flow control and
+    /// the origin's own limit.
     private static let outputLimit = 64 << 20
 
-    /// Starts to connect to the address.
+    /// Creates a connection, which starts to connect to the address.
     init(
         for origin: HTTP2Origin, to endpoint: Endpoint, tls: TLSSession, timeout: Duration
     ) throws(SystemError) {
@@ -71,7 +70,7 @@ final class HTTP2Connection: @unchecked Sendable {
         var streamLimits = StreamConnection.Limits()
         streamLimits.output = Self.outputLimit
         streamLimits.openTimeout = timeout
-        // The connection has the loop's first priority, so that its output is sent before more requests are accepted.
+        // This connection has the loop's first priority, so that its output is sent before more requests are accepted.
         streamLimits.turn = .first
         stream = try StreamConnection.connect(
             to: endpoint, from: limits.source, on: loop, through: origin.key.proxy?.tunnel(to: origin.key.target),
@@ -86,28 +85,28 @@ final class HTTP2Connection: @unchecked Sendable {
 
     // MARK: State
 
-    /// The error if the proxy has not answered in time; `nil` if the connection waits for no proxy.
+    /// The error that the proxy has not answered in time; `nil` if the connection waits for no proxy.
     var relayDelay: StreamTunnel.Failure? { stream?.relayDelay }
 
     var isOpen: Bool { state == .open }
 
-    /// Whether the connection can start a request now, or after another request has finished.
+    /// Whether the connection is healthy and can take another request, now or after an active one has finished.
     var isGood: Bool { state == .open && !isRetired && sickSince == nil && client.acceptsRequests }
 
     var hasRoom: Bool { client.hasRoom }
 
     var isSick: Bool { sickSince != nil }
 
-    /// Whether the server's settings have arrived, from which time on the connection can be used.
+    /// Whether the server's SETTINGS have arrived, which proves that the connection works.
     var hasWorked: Bool { client.hasSettings }
 
-    /// Whether the connection has as many active requests as the server allows. Servers begin with a low limit, so a
-    /// connection does not count as used up while the limit is low.
+    /// Whether the connection has as many active requests as the server allows. While the server's limit is low, as at
+    /// the beginning, the connection does not count as used up.
     var isUsedUp: Bool { client.openCount >= client.streamLimit && client.streamLimit >= Self.usualStreams }
 
     private static let usualStreams = 100
 
-    /// Whether the connection has no active requests and accepts no new ones.
+    /// Whether the connection can be closed, because it has no active requests and accepts no new ones.
     var isDone: Bool { state == .open && client.openCount == 0 && (isRetired || !client.acceptsRequests) }
 
     var outputCount: Int { (stream?.outputCount ?? 0) + client.outputCount }
@@ -132,7 +131,7 @@ final class HTTP2Connection: @unchecked Sendable {
         return true
     }
 
-    /// Cancels a request, by telling the server that the response is not needed.
+    /// Cancels a request, and tells the server that the response is not needed.
     func cancel(_ index: Int) {
         guard exchanges.indices.contains(index), exchanges[index] != nil else { return }
         exchanges[index] = nil
@@ -167,8 +166,8 @@ final class HTTP2Connection: @unchecked Sendable {
         let goesOn = client.received(bytes)
         origin.goOn { finish(for: origin, now: now) }
         guard state == .open, !goesOn else { return }
-        // The session of nghttp2 has ended, because all requests are answered after a GOAWAY, or because the server
-        // violated the protocol.
+        // The session of nghttp2 has ended: all requests are answered after a GOAWAY, or the server violated the
+        // protocol.
         write()
         end(HTTPClientError(.reset, detail: ending("the server ended the connection")))
     }
@@ -200,7 +199,7 @@ final class HTTP2Connection: @unchecked Sendable {
 
     var hasFinished: Bool { client.hasFinished }
 
-    /// Reports the requests whose outcome became known while output was being sent.
+    /// Reports the outcome of requests that ended while output was being sent.
     func finishRest() {
         guard state == .open, let origin else { return }
         origin.goOn { finish(for: origin, now: loop.now) }
@@ -246,11 +245,11 @@ final class HTTP2Connection: @unchecked Sendable {
         }
     }
 
-    /// Ends the connection after an error. Active requests that were sent fail. Requests that were not sent yet move to
+    /// Ends the connection after an error. Requests that were already sent fail with the error, and the others move to
     /// another connection.
     func end(_ error: HTTPClientError) {
         guard state == .open, let origin else { return }
-        // Responses that have already arrived completely are still reported.
+        // Complete responses that have already arrived are still reported.
         retire()
         if client.hasFinished { origin.goOn { finish(for: origin, now: loop.now) } }
         guard state == .open else { return }
@@ -265,7 +264,7 @@ final class HTTP2Connection: @unchecked Sendable {
                 unwritten.append(exchange)
             }
         }
-        // If the output contains requests, it is dropped, because these requests will be sent on another connection.
+        // Waiting output with unsent requests is dropped, because these requests will be sent on another connection.
         shut(flushing: unwritten.isEmpty)
         origin.lost(self, error, written: written, unwritten: unwritten)
     }
@@ -298,8 +297,7 @@ extension HTTPClientError {
         switch reason {
         case .peerClosed: self.init(whileOpening ? .connect : .reset, detail: "the server closed the connection")
         case .system(let error): self.init(whileOpening ? .connect : .reset, detail: error.reason)
-        // In TLS 1.3, this failure can also occur after the handshake, because the server checks our certificate only
-        // then.
+        // This error can also occur after a TLS 1.3 handshake, because the server checks our certificate only then.
         case .tls(let text): self.init(whileOpening ? .tls : .reset, detail: text)
         case .tunnel(let failure): self.init(.proxy, detail: "\(failure)")
         case .openTimeout: self.init(.timeout, detail: "no connection in time")

@@ -5,7 +5,7 @@ import Reactor
 import Timekeeping
 
 extension HTTP2Origin {
-    /// The process of opening one connection, which tries one address after the other.
+    /// One attempt to open a connection, which tries the server's addresses one after the other.
     final class Opening {
         let began: Instant
         let end: Instant
@@ -18,16 +18,16 @@ extension HTTP2Origin {
         }
     }
 
-    /// How long a TLS context is used for new connections. A new context is made after this time, so that changed
-    /// certificate files are read.
+    /// How long a TLS context is used for new connections, before a new one is made that reads changed certificate
+    /// files.
     private static let contextTime: Duration = .seconds(60)
-    /// The pause after a failed attempt to open an additional connection, while good connections exist.
+    /// The pause after a failed attempt to open one more connection, while there are good connections.
     private static let sparePause: Duration = .seconds(1)
     private static let addressLimit = 8
 
     // MARK: When connections open
 
-    /// Opens a connection before the first request, and opens a new one whenever the connection ends.
+    /// Opens a connection even without requests, and replaces the connection whenever it ends.
     func keepWarm() {
         isKeptWarm = true
         flushSoon()
@@ -47,8 +47,9 @@ extension HTTP2Origin {
         if now >= nextWarm { open(now: now) } else { warmTimer?.arm(at: nextWarm) }
     }
 
-    /// Handles the end of a connection. If the connection lasted long enough, its successor may be opened immediately.
-    /// If the connection did not last, its successor is opened after a pause, or when a request waits for a connection.
+    /// Handles the end of a connection, and decides when the next one may be opened. After a connection that lasted
+    /// long enough, the next connection may be opened immediately. After a shorter connection, the next connection is
+    /// opened after a pause, or when a request waits for a connection.
     func noteEnd(of connection: HTTP2Connection) {
         if connection.hasWorked, loop.now >= connection.opened + limits.longestWarmPause {
             warmPause = limits.firstWarmPause
@@ -71,15 +72,16 @@ extension HTTP2Origin {
         names.resolve(key.target) { [weak self] in self?.resolved(opening, $0) }
     }
 
-    /// Resolves the name of the proxy. The proxy itself resolves the server's name.
+    /// Resolves the name of the proxy. The name of the server is not resolved here, because the proxy does it.
     private func resolve(_ proxy: HTTPProxy, _ opening: Opening) {
-        guard let target = proxy.target else { return failed(proxy.error(.unresolved("it is no host name"))) }
+        guard let target = proxy.target else { return failed(proxy.error(.unresolved("it is not a host name"))) }
         names.resolve(target) { [weak self] result in
             self?.resolved(opening, result.mapError { proxy.error(.unresolved($0.detail)) })
         }
     }
 
-    /// The error for waiting requests if a proxy is the reason why no connection is open yet; `nil` without a proxy.
+    /// The error for requests that wait in vain because the HTTP proxy has not answered yet; `nil` if no proxy delays
+    /// the connection.
     var openingDelay: HTTPClientError? {
         guard let proxy = key.proxy, let opening else { return nil }
         guard let connection = opening.connection else { return proxy.error(.unresolved("no answer in time")) }
@@ -97,14 +99,14 @@ extension HTTP2Origin {
         }
     }
 
-    /// Tries the next address. `error` is the failure of the address that was tried before.
+    /// Tries to connect to the server's next address. The argument `error` is the failure of the previous address.
     private func connectNext(_ opening: Opening, _ error: HTTPClientError) {
         let now = loop.now
         let count = opening.candidates.count
         guard now < opening.end, let endpoint = opening.candidates.popLast() else { return failed(error) }
         do throws(HTTPClientError) {
             let session = try makeTLSSession(now: now)
-            // The remaining time is divided among the remaining addresses, because any of them may not respond.
+            // The remaining time is divided among the remaining addresses, because each of them may fail to respond.
             let timeout = (opening.end - now) / count
             do throws(SystemError) {
                 opening.connection = try HTTP2Connection(for: self, to: endpoint, tls: session, timeout: timeout)
@@ -150,8 +152,8 @@ extension HTTP2Origin {
     func openingFailed(_ connection: HTTP2Connection, _ error: HTTPClientError) {
         guard let opening, opening.connection === connection else { return }
         opening.connection = nil
-        // If the certificate is invalid, the server's other addresses are not tried, because they would present the
-        // same one.
+        // After a certificate error, the other addresses are not tried, because they would present the same
+        // certificate.
         if error.code == .tls || error.code == .proxyRefused { failed(error) } else { connectNext(opening, error) }
     }
 
@@ -160,7 +162,7 @@ extension HTTP2Origin {
         context = nil
         let now = loop.now
         nextSpare = now + Self.sparePause
-        // If there is a good connection, the waiting requests wait for that connection.
+        // The waiting requests do not fail if there is a good connection for them.
         guard !connections.contains(where: \.isGood) else { return }
         failWaiting(error)
         flushSoon()

@@ -4,9 +4,9 @@ import HTTPClient
 import Reactor
 import Timekeeping
 
-/// The HTTP/2 connections to one server with one client identity, and the requests that wait for them.
+/// The HTTP/2 connections to one server with one client certificate, and the requests that wait for them.
 ///
-/// Requests are collected during one iteration of the loop, then distributed to connections in their order, and written
+/// New requests are collected during an iteration of the loop, then distributed to the connections and written
 /// together.
 ///
 /// - The type is `@unchecked Sendable`, because every use is on the loop's thread.
@@ -33,47 +33,46 @@ final class HTTP2Origin: @unchecked Sendable {
     }
 
     let key: Key
-    /// The first request to this origin, from which the values for connecting are taken.
+    /// The first request to this server, whose route and options are used for connecting.
     private let model: HTTPClientRequest
     let loop: EventLoop
     let limits: HTTPSession.Limits
     let names: HostNames
 
     var waiting = ExchangeQueue()
-    /// The connections in the order in which they were opened. A connection that accepts no more requests stays in this
-    /// list until its requests are answered.
+    /// The connections in the order in which they were opened. Connections that accept no more requests stay in this
+    /// list until their requests are answered.
     var connections: [HTTP2Connection] = []
     private var isFlushDue = false
-    /// Whether completions of requests are being called. If a completion starts another request, it is written as soon
-    /// as all completions have been called.
+    /// Whether the completions of requests are being called, during which new requests only wait to be written.
     private var isFinishing = false
     /// Whether requests are being moved from a lost connection back to the queue.
     private var isRecovering = false
     private var isClosed = false
 
-    // The next properties are for opening connections, see HTTP2Origin+Opening.swift.
+    // The properties from here on are for opening connections, see HTTP2Origin+Opening.swift.
     var opening: Opening?
     var context: (made: Instant, context: TLSContext)?
-    /// The time before which no additional connection is opened, while a good connection exists.
+    /// The time until which no additional connection is opened while a good one exists.
     var nextSpare = Instant.distantPast
     var isKeptWarm = false
     var warmTimer: LoopTimer?
-    /// The time before which a connection is opened only if a request waits for it.
+    /// The time until which a connection is opened only if a request waits for it.
     var nextWarm = Instant.distantPast
-    /// The pause after the next attempt to open a connection without a waiting request.
+    /// The pause after the next failed attempt to open a connection that no request needs yet.
     var warmPause: Duration
-    /// The time until which the server is assumed not to support HTTP/2. If the server supports HTTP/2, the time is in
-    /// the distant past.
+    /// The time until which the server is assumed not to support HTTP/2. For a server that supports HTTP/2, this
+    /// property is in the distant past.
     private var withoutHTTP2Until = Instant.distantPast
 
-    /// How many times a request may be sent if the server reports each time that it did not process the request.
+    /// The maximum number of times that a request is sent, if the server reports each time that it did not process it.
     private static let tryLimit = 4
     /// How long the origin remembers that the server does not support HTTP/2.
     private static let withoutHTTP2Time: Duration = .seconds(3600)
-    /// The number of bytes of waiting output above which a connection gets no more requests.
+    /// A connection with more bytes of waiting output than this gets no more requests.
     private static let outputLimit = 1 << 20
 
-    /// Returns `nil` if memory is lacking.
+    /// Creates the origin of a request; the result is `nil` if memory is lacking.
     init?(_ key: Key, of request: HTTPClientRequest, on loop: EventLoop, limits: HTTPSession.Limits, names: HostNames) {
         self.key = key
         model = request
@@ -87,8 +86,7 @@ final class HTTP2Origin: @unchecked Sendable {
 
     var speaksHTTP2: Bool { withoutHTTP2Until == .distantPast || loop.now >= withoutHTTP2Until }
 
-    /// Whether this object can be released: it has neither requests nor connections, and no information about the
-    /// server to remember.
+    /// Whether this object can be released: it has no requests and no connections, and need not remember the server.
     var isForgettable: Bool {
         waiting.count == 0 && connections.isEmpty && opening == nil && !isKeptWarm && speaksHTTP2 && !isFinishing
             && !isRecovering
@@ -96,8 +94,8 @@ final class HTTP2Origin: @unchecked Sendable {
 
     // MARK: Requests
 
-    /// Whether this origin is responsible for the request. This comparison is cheaper than making a key for the
-    /// request.
+    /// Whether the request is for this server and this client identity. The function compares the requests, because
+    /// making a key for each request would cost more.
     func fits(_ request: HTTPClientRequest) -> Bool {
         key.target.begins(request.url) && request.hasRoute(of: model)
     }
@@ -133,7 +131,7 @@ final class HTTP2Origin: @unchecked Sendable {
         for exchange in waiting.removeAll() { exchange.finish(.failure(error)) }
     }
 
-    /// Puts requests that no server has processed back into the queue, before the waiting requests.
+    /// Puts requests that no server has processed back into the queue, before all other waiting requests.
     func sendAgain(_ exchanges: [HTTPExchange], tryLimit: Int = HTTP2Origin.tryLimit, _ error: HTTPClientError) {
         var again: [HTTPExchange] = []
         for exchange in exchanges where exchange.isUnderWay {
@@ -167,7 +165,7 @@ final class HTTP2Origin: @unchecked Sendable {
         }
     }
 
-    /// Distributes waiting requests to connections, sends their output, and opens another connection if needed.
+    /// Distributes waiting requests to connections, sends the output, and opens another connection if one is needed.
     func flush() {
         isFlushDue = false
         guard !isClosed else { return }
@@ -188,7 +186,7 @@ final class HTTP2Origin: @unchecked Sendable {
         openIfWanted(now: now)
     }
 
-    /// Runs code that finishes requests, and then sends the waiting output.
+    /// Runs code that calls the completions of requests, and then sends the waiting output.
     func goOn(after body: () -> Void) {
         isFinishing = true
         body()
@@ -202,8 +200,8 @@ final class HTTP2Origin: @unchecked Sendable {
         _ = connection.close()
     }
 
-    /// Removes a connection that has ended. The connection's active requests fail if they were already written, and are
-    /// sent again if they were not.
+    /// Removes a connection that has ended. Active requests of the connection fail if they were already written, and
+    /// are otherwise sent again.
     func lost(
         _ connection: HTTP2Connection, _ error: HTTPClientError, written: [HTTPExchange], unwritten: [HTTPExchange]
     ) {
@@ -211,12 +209,12 @@ final class HTTP2Origin: @unchecked Sendable {
         noteEnd(of: connection)
         isRecovering = true
         for exchange in written { exchange.finish(.failure(error)) }
-        // An unwritten request may be sent only once more. Without this limit, a server that accepts connections and
-        // drops them would get requests forever.
+        // An unwritten request may be sent only once more, because a server may accept connections and drop them again
+        // forever.
         sendAgain(unwritten, tryLimit: 2, error)
         isRecovering = false
-        // The connection ended before the server's settings arrived, so the next connection would probably end like
-        // this one.
+        // The waiting requests fail, because the connection ended before the server's SETTINGS, as the next one
+        // probably would.
         if !connection.hasWorked, connections.isEmpty, opening == nil { failWaiting(error) }
         flushSoon()
     }

@@ -1,13 +1,13 @@
 package import HTTPClient
 package import Reactor
 
-/// Sends the requests of one group over HTTP/2, with one ``HTTP2Origin`` for each server.
+/// Sends the requests of one group over HTTP/2; each server has an ``HTTP2Origin``.
 package final class HTTP2Transport: HTTPTransport {
     private let loop: EventLoop
     private let limits: HTTPSession.Limits
     private let names: HostNames
     private var origins: [HTTP2Origin.Key: HTTP2Origin] = [:]
-    /// The origin of the previous request, which is most likely the origin of the next request too.
+    /// The server of the previous request, which the next request most likely uses too.
     private var recent: HTTP2Origin?
 
     package init(on loop: EventLoop, limits: HTTPSession.Limits, names: HostNames) {

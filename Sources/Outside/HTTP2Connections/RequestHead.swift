@@ -2,26 +2,25 @@ package import HTTP2
 package import HTTPClient
 import HTTPSemantics
 
-/// Writes the heads of requests to one server, one after another, in the form of HTTP/2 (RFC 9113 section 8.3).
+/// Writes the heads of successive requests to one server, in the form of HTTP/2 (RFC 9113 section 8.3).
 ///
-/// Most requests are nearly equal to the previous request, so their common fields are not written again.
+/// If a header field is the same as in the previous request, the type does not write it again.
 package struct RequestHead {
     private let target: RequestTarget
-    /// The fields of the head that was written last.
+    /// The header fields of the last written head.
     package var block = HeaderBlock()
-    /// The last request whose head was written completely, without its body. Later requests are compared with this
-    /// request.
+    /// The request, without its body, whose complete head was written last, and with which later requests are compared.
     private var model: HTTPClientRequest?
-    /// The index in the block of each header field of the model; `nil` for a field that is left out.
+    /// The index in the block of each header field of `model`; `nil` for a field that is left out.
     private var places: [Int?] = []
     private var hasLength = false
-    /// The end of the fields that later requests have in common with the model.
+    /// The end, in the block, of the fields that later requests have in common with `model`.
     private var mark = HeaderBlock().mark
 
     /// The index of `:path` in the block.
     private static let path = 3
 
-    /// Prepares heads for requests to `target`.
+    /// Prepares to write heads of requests to `target`.
     package init(to target: RequestTarget) { self.target = target }
 
     package mutating func write(_ request: HTTPClientRequest) {
@@ -64,8 +63,8 @@ package struct RequestHead {
         mark = block.mark
         model = request
         model?.body = []
-        // A Host field is written as `:authority` and has no index of its own, so a request with Host cannot be a
-        // model.
+        // A request with a Host field cannot be the model, because Host becomes `:authority` and has no index of its
+        // own.
         if host != nil { model = nil }
     }
 
@@ -86,11 +85,10 @@ package struct RequestHead {
 extension HTTPField {
     fileprivate enum Role {
         case plain
-        /// A field whose value is almost never repeated, so it is not put into the compression table (HPACK).
+        /// A header field whose value is almost never repeated, so it is not put into the compression table (HPACK).
         case unique
         case length
-        /// A field that is left out, because it concerns connections of HTTP/1.1 (RFC 9113 section 8.2.2), or because
-        /// HTTP/2 has another field for its purpose.
+        /// A header field of HTTP/1.1 that is left out (RFC 9113 section 8.2.2), or for which HTTP/2 has another field.
         case ofConnection
     }
 
@@ -112,7 +110,7 @@ extension HTTPField {
 }
 
 extension String {
-    /// Whether the text equals this header name in any case. `name` must be in lower case.
+    /// Whether the text equals this header name in any case. The argument `name` must be in lower case.
     fileprivate func isName(_ name: String) -> Bool {
         let (own, name) = (utf8.span, name.utf8.span)
         guard own.count == name.count else { return false }

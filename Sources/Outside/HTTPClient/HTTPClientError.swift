@@ -1,29 +1,31 @@
-/// Why a request got no response.
+/// The reason why an HTTP request got no response.
 package struct HTTPClientError: Error, Hashable, Sendable, CustomStringConvertible {
     package enum Code: Hashable, Sendable {
         /// The request cannot be sent: its URL, method, a header field or a certificate file is wrong.
         case invalidRequest
         case resolve
         case connect
-        /// The handshake failed, or the server's certificate was refused.
+        /// The TLS handshake failed, or the client refused the server's certificate.
         case tls
-        /// The proxy did not open a tunnel to the server now. A later request may succeed.
+        /// The proxy did not open a tunnel to the server now. When a proxy has opened no tunnel, a later request may
+        /// still succeed.
         case proxy
-        /// The proxy refuses our credentials, or refuses connections to this server.
+        /// The proxy refused our credentials, or does not allow connections to this server.
         case proxyRefused
         case timeout
-        /// The connection broke, or the server ended the connection or the stream (reset, GOAWAY).
+        /// The connection broke, or the server ended the connection or the request's stream (reset, GOAWAY).
         case reset
-        /// The server's bytes are not HTTP.
+        /// The bytes from the server are not an HTTP response.
         case badResponse
         case bodyTooLarge
         case cancelled
-        /// Memory is lacking, or libcurl reports no specific error.
+        /// The request failed because memory is lacking, or for a reason that libcurl does not name.
         case failed
     }
 
     package let code: Code
-    /// A text for logs, mostly from libcurl. The text may contain the host, but no header fields or bodies.
+    /// A text about the error, for logs; most texts come from libcurl. The text may contain the host, but never header
+    /// fields or bodies.
     package let detail: String
 
     package init(_ code: Code, detail: String = "") {
@@ -31,14 +33,14 @@ package struct HTTPClientError: Error, Hashable, Sendable, CustomStringConvertib
         self.detail = detail
     }
 
-    /// A sentence about the error, for operators. The caller must add the server's name.
+    /// A sentence about the error, for operators. The sentence does not name the server; the caller adds the name.
     package var sentence: String {
         let words =
             switch code {
             case .invalidRequest: "the request cannot be sent"
             case .resolve: "the host name cannot be resolved"
             case .connect: "the connection failed"
-            // The detail already names the proxy.
+            // The text in `detail` is a whole sentence that names the proxy.
             case .proxy, .proxyRefused: detail
             case .tls: "the TLS handshake failed"
             case .timeout: "no answer in time"

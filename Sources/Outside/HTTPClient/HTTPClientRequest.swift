@@ -2,8 +2,7 @@ package import Addressing
 package import Crypto
 package import HTTPSemantics
 
-/// How requests reach their server, and the identity that the client shows. The requests of one group have this in
-/// common.
+/// The route of a request: how it reaches the server, and the identity that the client shows to the server.
 package struct HTTPRoute: Hashable, Sendable {
     package enum Version: Sendable, Hashable {
         case http1
@@ -12,26 +11,26 @@ package struct HTTPRoute: Hashable, Sendable {
     }
 
     package var version = Version.http2
-    /// The certificate authorities to trust; `nil` for those of the system.
+    /// The certificate authorities that the client trusts; `nil` for those of the system.
     package var authority: PEM?
     /// The client certificate and its private key.
     package var certificate: PEM?
     package var key: PEM?
-    /// The path of a Unix-domain socket to which the request is sent instead of the URL's host.
+    /// The path of a Unix-domain socket, to which the request is sent instead of to the URL's host.
     package var unixSocketPath: String?
-    /// The address to which the request is sent, instead of the addresses of the URL's host. The server name and the
-    /// expected certificate are still those of the URL.
+    /// The address to which the request is sent, instead of the addresses of the URL's host. TLS still uses the host
+    /// name of the URL: as the server name, and for the certificate.
     package var address: IPAddress?
-    /// The proxy through which the server is reached.
+    /// The HTTP proxy through which the server is reached.
     package var proxy: HTTPProxy?
-    /// The name of the request's group. Connections and limits are shared only within a group.
+    /// The name of the request's group: only requests of one group share connections and limits.
     package var group = ""
 
     package init() {}
 }
 
 extension HTTPRoute {
-    /// The certificate authorities as the path of a file, which is read for each connection.
+    /// The path of the file with the certificate authorities, which is read for each connection.
     package var authorityFile: String? {
         get { authority?.path }
         set { authority = newValue.map { .file($0) } }
@@ -60,15 +59,15 @@ extension PEM {
 /// An HTTP request with all its options.
 package struct HTTPClientRequest: Sendable {
     package var method: String
-    /// The absolute URL, `http` or `https`, with percent encoding.
+    /// The absolute URL, which begins with `http` or `https` and has percent encoding.
     package var url: String
     package var headers: [HTTPField]
     package var body: [UInt8]
-    /// The time limit of the whole exchange, from the start of the request to the last byte of the response.
+    /// The time limit of the request, from its start to the last byte of the response.
     package var timeout: Duration = .seconds(10)
     package var connectTimeout = HTTPClientRequest.standardConnectTimeout
     package static let standardConnectTimeout: Duration = .seconds(5)
-    /// The maximum size of the response body in bytes. If the body is longer, the request fails.
+    /// The maximum size of the response body in bytes. If the response has a longer body, the request fails.
     package var responseLimit = 1 << 20
     package var route: HTTPRoute {
         get { shared.route }
@@ -76,8 +75,8 @@ package struct HTTPClientRequest: Sendable {
     }
     private var shared = SharedRoute.standard
 
-    /// Holds the route of a request. All copies of a request share this object, so two requests with the same object
-    /// are recognised as equal without comparing their values.
+    /// Stores the route of a request in an object that all copies of the request share. If two requests share one
+    /// object, their routes are equal, and the values need not be compared.
     private final class SharedRoute: Sendable {
         let route: HTTPRoute
 
@@ -99,7 +98,7 @@ package struct HTTPClientRequest: Sendable {
 
     func isOf(_ group: String) -> Bool { shared.route.group == group }
 
-    /// Whether HTTP/2 may be tried for this request.
+    /// Whether the client may try HTTP/2 for this request.
     package var mayUseHTTP2: Bool {
         shared.route.version == .http2 && shared.route.unixSocketPath == nil && url.utf8.starts(with: "https://".utf8)
     }
@@ -138,8 +137,8 @@ extension Span<UInt8> {
             var index = 0
             while index + 8 <= bytes.count {
                 let word = unsafe bytes.loadUnaligned(fromByteOffset: index, as: UInt64.self)
-                // A byte is refused in three cases: its top bit is set; it exceeds 0x7e, so the sum exceeds 0x7f; it is
-                // below `low`, so the difference is negative.
+                // A byte is refused if its top bit is set, if it exceeds 0x7e (the sum exceeds 0x7f), or if it is below
+                // `low` (the difference is negative).
                 guard (word | (word &+ one) | (word &- one &* UInt64(low))) & (one &* 0x80) == 0 else { return false }
                 index += 8
             }

@@ -1,18 +1,19 @@
 import Bytes
 
-/// A complete response with any status, including 4xx and 5xx.
+/// A complete HTTP response with any status, including errors such as 4xx and 5xx.
 package struct HTTPClientResponse: Sendable {
     package let status: Int
     package let version: HTTPRoute.Version
     package let body: [UInt8]
-    /// The time from the start of the request to the last byte of the response, including all waiting times.
+    /// The time from the start of the request to the last byte of its response, including all waits.
     package let duration: Duration
-    /// Whether a connection was opened for the request of this response.
+    /// Whether a new connection was opened for the request.
     package let isNewConnection: Bool
     /// The header lines as they were received.
     private let head: [UInt8]
 
-    /// The maximum size of the header fields in bytes. If a response has a longer head, its request fails.
+    /// The maximum size of the header fields in bytes. A request fails if its response has more header fields than this
+    /// limit.
     package static let headLimit = 16 << 10
 
     package init(

@@ -1,7 +1,7 @@
 import Reactor
 package import Timekeeping
 
-/// An active request and its completion.
+/// An HTTP request that is active, with the completion to call when it ends.
 ///
 /// - The type is `@unchecked Sendable`, because every use is checked to be on the loop's thread.
 package final class HTTPExchange: @unchecked Sendable {
@@ -14,15 +14,15 @@ package final class HTTPExchange: @unchecked Sendable {
     /// The id of this request among the active requests of its group.
     package private(set) var number = 0
     private var deadline = DeadlineID.none
-    /// The index of the transport that sends the request, among the transports of the group.
+    /// The index, in the request's group, of the transport that sends the request.
     var transport = 0
 
-    // Only the transport that sends the request uses the four properties below.
+    // The four properties below belong to the transport that sends the request.
     /// The connection that sends the request; `nil` while the request waits for a connection.
     package var connection: AnyObject?
     /// The index of the request's stream on its connection.
     package var stream = 0
-    /// How many times the request was sent.
+    /// The number of times that the request was sent.
     package var tries = 0
     /// Whether a connection is being opened for this request.
     package var opensConnection = false
@@ -42,23 +42,23 @@ package final class HTTPExchange: @unchecked Sendable {
         self.deadline = deadline
     }
 
-    /// Cancels the request, and calls its completion with the error `cancelled`. If the request has ended, the function
-    /// does nothing.
+    /// Cancels the request, and calls its completion with the error `cancelled`. The function does nothing if the
+    /// request has already ended.
     package func cancel() {
         guard let group else { return }
         group.takeBack(self)
         finishLater(HTTPClientError(.cancelled))
     }
 
-    /// Ends the request, and calls its completion with the outcome. If the request had already ended, the function does
-    /// nothing.
+    /// Ends the request, and calls its completion with the outcome. The function does nothing if the request has
+    /// already ended.
     package func finish(_ outcome: Result<HTTPClientResponse, HTTPClientError>) {
         guard isUnderWay else { return }
         leave()
         complete(outcome)
     }
 
-    /// Offers the request to the next transport of the group, because this transport cannot send it.
+    /// Offers the request to the group's next transport, because the present transport cannot send it.
     package func passOn() { group?.offer(self, from: transport + 1) }
 
     func finishLater(_ error: HTTPClientError) {

@@ -1,8 +1,8 @@
 import Bytes
 package import Reactor
 
-/// An HTTP proxy that opens tunnels to servers (CONNECT, RFC 9110 section 9.3.6). The proxy resolves the names of
-/// servers.
+/// An HTTP proxy that opens tunnels to servers (CONNECT, RFC 9110 section 9.3.6). The proxy itself resolves the host
+/// names of servers.
 package struct HTTPProxy: Hashable, Sendable {
     package struct Login: Hashable, Sendable {
         package let user: String
@@ -28,10 +28,10 @@ package struct HTTPProxy: Hashable, Sendable {
     /// The URL of the proxy, without user name and password.
     package var url: String { "http://\(self)" }
 
-    /// The proxy as the server to which the connection is opened.
+    /// The proxy itself as a target, because the client opens its connection to the proxy.
     package var target: RequestTarget? { RequestTarget(url) }
 
-    /// The request that asks the proxy for a tunnel to a server.
+    /// Makes the CONNECT request that asks the proxy for a tunnel to a server.
     package func tunnel(to server: RequestTarget) -> StreamTunnel {
         var text = "CONNECT \(server.server) HTTP/1.1\r\nHost: \(server.server)\r\n"
         if let login {
@@ -43,7 +43,7 @@ package struct HTTPProxy: Hashable, Sendable {
             request: Array(text.utf8), longestAnswer: HTTPClientResponse.headLimit, judge: Self.judge)
     }
 
-    /// Judges the proxy's answer: a status line and header fields, up to the first empty line.
+    /// Reads the proxy's answer to CONNECT: a status line and header fields, up to the first empty line.
     private static func judge(_ bytes: [UInt8]) -> StreamTunnel.Judgement {
         let start = Array("HTTP/1.".utf8)
         guard bytes.starts(with: start.prefix(bytes.count)) else { return .garbled }
@@ -72,7 +72,7 @@ package struct HTTPProxy: Hashable, Sendable {
     }
 }
 
-/// Hides user name and password of the proxy in logs and errors.
+/// Describes the proxy without its user name and password, so that logs and errors do not show them.
 extension HTTPProxy: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
     package var description: String { host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)" }
     package var debugDescription: String { description }
@@ -88,13 +88,13 @@ extension HTTPProxy.Login: CustomStringConvertible, CustomDebugStringConvertible
 // MARK: Errors
 
 extension HTTPProxy {
-    /// The reason why a proxy is of no use for a request.
+    /// The reason why a proxy cannot be used for a request.
     package enum Fault: Hashable, Sendable {
         case unresolved(String)
         case tunnel(StreamTunnel.Failure)
     }
 
-    /// The error for a request that failed at this proxy, with a hint how to solve the problem.
+    /// Makes the error of a request that failed at this proxy, with a hint how to solve the problem.
     package func error(_ fault: Fault) -> HTTPClientError {
         switch fault {
         case .unresolved(let why):

@@ -1,7 +1,7 @@
 package import Addressing
 package import Reactor
 
-/// Sends HTTP requests from one loop. Connections are kept, and are shared by the requests of a group.
+/// Sends HTTP requests from one loop. A session keeps its connections open, and the requests of a group share them.
 ///
 /// - The type is `@unchecked Sendable`, because every use is checked to be on the loop's thread, except where a
 ///   method's comment allows any thread.
@@ -10,27 +10,27 @@ package final class HTTPSession: @unchecked Sendable {
     package struct Limits: Hashable, Sendable {
         package var connections = 64
         package var connectionsPerHost = 8
-        /// The maximum number of simultaneous HTTP/2 requests on one connection. The limit of the server applies as
-        /// well.
+        /// The maximum number of simultaneous HTTP/2 requests on one connection. The server's own limit of streams
+        /// applies as well.
         package var streams = 1000
-        /// The maximum number of simultaneous requests of a group. Requests above this limit fail immediately.
+        /// The maximum number of simultaneous requests of a group. A request above this limit fails immediately.
         package var requests = 10_000
-        /// For HTTP/2: how long a connection without requests may be silent before a PING is sent.
+        /// How long an HTTP/2 connection without requests may be silent before the client sends a PING.
         package var pingInterval: Duration = .seconds(60)
-        /// For HTTP/2: how long a connection may be silent while requests wait for responses, before a PING is sent.
-        /// The time doubles with each PING, up to ``pingInterval``.
+        /// How long an HTTP/2 connection may be silent while requests wait for responses, before the client sends a
+        /// PING. The patience doubles with each PING, up to ``pingInterval``.
         package var answerPatience: Duration = .seconds(1)
-        /// How long to wait for the answer to a PING. If no answer arrives in time, the connection counts as sick, and
-        /// requests are sent on another connection.
+        /// How long to wait for the answer to a PING. If the server answers a PING later than this, the connection
+        /// counts as sick, and requests are sent on another connection.
         package var pingPatience: Duration = .seconds(1)
-        /// How long a sick connection may send no bytes before it is closed.
+        /// How long a sick connection may be silent before it is closed.
         package var sickPatience: Duration = .seconds(5)
-        /// The pause after a failed attempt to open a connection before the first request. The pause doubles from this
-        /// value to the longest pause. If a connection lasted for the longest pause, it is replaced immediately.
+        /// The first pause after a failed attempt to open a connection without a waiting request. With each failure,
+        /// the pause doubles up to the longest pause. A connection that lasted for at least the longest pause is
+        /// replaced immediately.
         package var firstWarmPause: Duration = .seconds(1)
         package var longestWarmPause: Duration = .seconds(60)
-        /// The source address of connections to servers of the same address family; if it is `nil`, the kernel chooses
-        /// the address.
+        /// The source address of connections to servers of the same address family; `nil` if the kernel chooses it.
         package var source: IPAddress?
 
         package init() {}
@@ -38,8 +38,8 @@ package final class HTTPSession: @unchecked Sendable {
 
     package typealias Completion = (Result<HTTPClientResponse, HTTPClientError>) -> Void
 
-    /// How many seconds a connection without requests is kept. The time is long, because push providers ask clients to
-    /// keep connections.
+    /// How many seconds a connection without requests is kept. The time is long, because push providers ask their
+    /// clients to keep connections open.
     package static let idleSeconds = 3600
 
     package let loop: EventLoop
@@ -49,10 +49,11 @@ package final class HTTPSession: @unchecked Sendable {
     private var groups: [String: RequestGroup] = [:]
     private var recent: (name: String, group: RequestGroup)?
 
-    /// The maximum number of groups. Group names come from the settings. Above this limit, all requests use one group.
+    /// The maximum number of groups. The limit is a precaution, because group names come from the settings. When the
+    /// session has this many groups, the requests of all further groups share one group.
     private static let groupLimit = 256
 
-    /// Creates a session. Each request is sent by the first of the `transports` that accepts it.
+    /// Creates a session, which gives each request to the first of the `transports` that accepts it.
     package init(on loop: EventLoop, limits: Limits = Limits(), over transports: [any HTTPTransport.Type]) {
         self.loop = loop
         self.limits = limits
@@ -61,7 +62,7 @@ package final class HTTPSession: @unchecked Sendable {
     }
 
     deinit {
-        // libcurl's handles are freed on the loop's thread, where libcurl may be in use.
+        // The handles of libcurl are freed on the loop's thread, where libcurl may be in use.
         let remains = Remains(groups: Array(groups.values))
         loop.dispose { remains.free() }
     }
@@ -80,8 +81,8 @@ package final class HTTPSession: @unchecked Sendable {
         }
     }
 
-    /// Sends a request. The completion is called once, on the loop, and only after this function or
-    /// ``HTTPExchange/cancel()`` has returned.
+    /// Sends a request; its completion is called once, on the loop, after this function or ``HTTPExchange/cancel()``
+    /// has returned.
     @discardableResult
     package func send(_ request: HTTPClientRequest, completion: @escaping Completion) -> HTTPExchange {
         loop.checkThread()
@@ -94,9 +95,9 @@ package final class HTTPSession: @unchecked Sendable {
         return exchange
     }
 
-    /// Opens a connection for requests like the given one (`https` with HTTP/2). If the connection is lost, a new one
-    /// is opened, until ``close()`` is called. Therefore the first request need not wait for a handshake. The given
-    /// request itself is not sent.
+    /// Opens a connection for later requests like `request` (`https` with HTTP/2), but does not send `request` itself.
+    /// Each lost connection is replaced by a new one, until ``close()`` is called. With an open connection, the first
+    /// request need not wait for a TLS handshake.
     package func keepWarm(_ request: HTTPClientRequest) {
         loop.checkThread()
         try? group(of: request).keepWarm(request)

@@ -2,8 +2,9 @@ package import Addressing
 import Reactor
 import Resolver
 
-/// Finds the addresses of servers for HTTP/2. An address as host needs no look-up; for names, a resolver is created on
-/// demand. For HTTP/1.1, libcurl resolves names itself.
+/// Finds the addresses of HTTP/2 servers from their host names. A host that is an address needs no look-up; the
+/// resolver for host names is created on demand. This class is not needed for HTTP/1.1, where libcurl resolves host
+/// names itself.
 package final class HostNames {
     private let loop: EventLoop
     private var resolver: DNSResolver?
@@ -20,7 +21,7 @@ package final class HostNames {
         guard let resolver else {
             return completion(.failure(HTTPClientError(.resolve, detail: "no resolver")))
         }
-        // If a query has a port, the resolver asks only for addresses, not for NAPTR and SRV records.
+        // The query names a port, so that the resolver asks only for addresses, and not for NAPTR and SRV records.
         let query = ServerQuery(host: target.host, port: target.port, transport: .tls)
         resolver.resolve(query) { result in
             switch result {

@@ -7,8 +7,8 @@ final class RequestGroup {
     private let limits: HTTPSession.Limits
     private let names: HostNames
     private let kinds: [any HTTPTransport.Type]
-    /// The transports that were created so far, in the order of `kinds`. A transport is created when a request needs
-    /// it.
+    /// The transports of this group that were created so far, in the order of `kinds`. The group creates a transport
+    /// when the first request needs it.
     private var transports: [any HTTPTransport] = []
     /// The deadlines of all active requests.
     private var deadlines = DeadlineQueue<HTTPExchange>()
@@ -40,7 +40,7 @@ final class RequestGroup {
         offer(exchange, from: 0)
     }
 
-    /// Offers the request to the transports in their order, beginning with the index `first`, until one accepts it.
+    /// Offers the request to one transport after the other, from the index `first` on, until one accepts it.
     func offer(_ exchange: HTTPExchange, from first: Int) {
         do throws(HTTPClientError) {
             for index in first..<kinds.count {
@@ -66,7 +66,7 @@ final class RequestGroup {
 
     func keepWarm(_ request: HTTPClientRequest) throws(HTTPClientError) { try transport(0).keepWarm(request) }
 
-    /// Ends all requests of the group, and passes the error to their completions.
+    /// Ends all requests of the group with an error, which their completions get.
     func close(_ error: HTTPClientError) {
         for exchange in transports.flatMap({ $0.close() }) { exchange.finish(.failure(error)) }
     }

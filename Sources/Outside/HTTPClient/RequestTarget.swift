@@ -1,16 +1,16 @@
-/// The server that a URL names. URLs in an unusual form are not parsed here but by libcurl.
+/// The server that a URL names. This type does not parse URLs in an unusual form; libcurl does.
 package struct RequestTarget: Hashable {
     package let isSecure: Bool
     package let hasUser: Bool
-    /// The host without brackets.
+    /// The host of the URL, without the brackets of an IPv6 address.
     package let host: String
     package let port: UInt16
-    /// Host and port in the form in which the URL has them.
+    /// Host and port exactly as the URL has them.
     package let authority: String
-    /// The part of the URL before its path.
+    /// The URL's text before its path.
     package let beginning: String
 
-    /// Parses a URL. The result is `nil` if the scheme is not HTTP or HTTPS, or host or port is malformed.
+    /// Parses a URL; the result is `nil` if the scheme is not HTTP or HTTPS, or host or port is malformed.
     package init?(_ url: String) {
         let bytes = url.utf8
         isSecure = bytes.starts(with: "https://".utf8)
@@ -46,10 +46,10 @@ package struct RequestTarget: Hashable {
         beginning = String(Substring(bytes[..<end]))
     }
 
-    /// Host and port. If the URL has no port, the result has the default port of the URL's scheme.
+    /// Host and port of the server, with the default port of the scheme if the URL has none.
     package var server: String { authority.hasSuffix(":\(port)") ? authority : "\(authority):\(port)" }
 
-    /// Whether the URL begins with exactly this target's text: scheme, host and port.
+    /// Whether a URL begins with exactly the scheme, host and port of this target.
     package func begins(_ url: String) -> Bool {
         let url = url.utf8.span
         let beginning = beginning.utf8.span

@@ -1,9 +1,9 @@
 import Reactor
 
-/// The body of an answer that is sent in pieces, from any thread, so that the whole body is never in memory.
+/// The body of an answer that any thread sends in pieces, so that the whole body is never in memory.
 ///
-/// If the object is released before ``end()``, the connection is closed, so that the client notices that the body is
-/// incomplete.
+/// If this object is released before ``end()``, the connection is closed, so that the client notices the incomplete
+/// body.
 package final class HTTPBody: Sendable {
     private let number: UInt64
     private let loop: EventLoop
@@ -15,14 +15,14 @@ package final class HTTPBody: Sendable {
         self.listener = listener
     }
 
-    /// Closes the connection if ``end()`` was not called.
+    /// Closes the connection if the owner has not called ``end()``.
     deinit {
         let (listener, number) = (listener, number)
         loop.dispose { listener.hangUp(number) }
     }
 
-    /// Sends a piece. The function returns when the client has read so much that there is room for another piece. Only
-    /// one call may be active at a time.
+    /// Sends a piece of the body, and returns when the client has read so much that there is room for another piece.
+    /// Only one call of this function may be active at a time.
     ///
     /// - Returns: whether another piece is needed; false if the client has disconnected, or wants no body.
     package func send(_ piece: [UInt8]) async -> Bool {
@@ -32,7 +32,7 @@ package final class HTTPBody: Sendable {
         }
     }
 
-    /// Ends the body. After ``end()``, no piece can be sent.
+    /// Ends the body, after which no piece can be sent.
     package func end() {
         let (listener, number) = (listener, number)
         loop.dispose { listener.endBody(number) }

@@ -18,20 +18,20 @@ final class HTTPConnection: @unchecked Sendable {
     private weak var listener: HTTPListener?
     private var reader: HTTPRequestReader
     private var phase = Phase.reading
-    /// Fires when the current part of a request has reached its time limit. The pause before a request counts as a part
-    /// too.
+    /// The timer of the current part of a request; it fires when the part has reached its time limit. The pause before
+    /// a request also counts as a part of the request.
     private var timer: LoopTimer?
     /// The part of the request for which the timer is armed.
     private var timedPart: HTTPRequestReader.Part?
-    /// Input that arrived while a request waits for its answer, such as the next requests.
+    /// Input that arrived while a request waits for its answer; it may contain the next requests.
     private var pending: [UInt8] = []
-    /// The connection's index in the listener's list of idle connections; `nil` while the connection is busy.
+    /// The connection's place in the listener's list of idle connections; `nil` while the connection is busy.
     private var idlePlace: AgeList<UInt64>.Place?
-    /// Asks the sender of a body for another piece (true), or reports that no piece is needed (false). The closure is
-    /// set while the waiting output has reached its limit.
+    /// A closure that asks the body's sender for another piece (true), or reports that no piece is needed (false). This
+    /// closure is set while as much output waits as the limit allows.
     private var takesMore: ((Bool) -> Void)?
-    /// Whether ``serve(_:from:)`` is running. While ``serve(_:from:)`` runs, the end of an answer does not start the
-    /// next request, because ``serve(_:from:)`` does so itself.
+    /// Whether ``serve(_:from:)`` is running. During ``serve(_:from:)``, the end of an answer does not start the next
+    /// request, because `serve` itself starts it.
     private var isServing = false
 
     private enum Phase {
@@ -39,11 +39,12 @@ final class HTTPConnection: @unchecked Sendable {
         case reading
         /// A request waits for its answer. The state `answering` is followed by `reading`, `streaming` or `ended`.
         case answering(HTTPRequestHead)
-        /// An answer is being sent whose body comes in pieces. The state `streaming` is followed by `reading` or
+        /// An answer is being sent, and its body comes in pieces. The state `streaming` is followed by `reading` or
         /// `ended`.
         case streaming(takesChunks: Bool, staysOpen: Bool)
-        /// The last answer is sent, and further input is dropped. If the socket were closed with unread input, the
-        /// kernel would discard the answer. The state `lingering` is followed by `ended`.
+        /// The last answer was sent, and the connection drops all further input. The socket stays open, because the
+        /// kernel would discard the answer if the socket were closed with unread input. The state `lingering` is
+        /// followed by `ended`.
         case lingering
         /// The connection is being passed to another protocol, with the input that followed the request. The state
         /// `upgrading` is followed by `ended`.
@@ -51,10 +52,10 @@ final class HTTPConnection: @unchecked Sendable {
         case ended
     }
 
-    /// How many bytes of later requests are kept while a request waits for its answer. Above this limit the connection
-    /// stops reading, so that TCP slows the peer down.
+    /// The maximum number of bytes of later requests that are kept while a request waits for its answer. When the limit
+    /// is reached, the connection stops reading, so that TCP slows the peer down.
     private static let pendingLimit = 32 << 10
-    /// The number of bytes of waiting output above which the connection asks for no more pieces of a body.
+    /// While more bytes of output than this mark wait, the connection asks for no more pieces of a body.
     private static let pieceMark = 64 << 10
 
     init(_ stream: StreamConnection, of listener: HTTPListener, limits: HTTPListener.Limits) {
@@ -68,7 +69,7 @@ final class HTTPConnection: @unchecked Sendable {
     func start(on loop: EventLoop) throws(SystemError) {
         let timer = try LoopTimer(on: loop) { [weak self] in self?.timeIsOver() }
         self.timer = timer
-        // The time limit for heads begins here, before the first byte of the first request.
+        // The time limit for the first request's head begins now, before its first byte arrives.
         timer.arm(at: loop.now + limits.headTimeout)
         noteIdleness()
         try stream.start(
@@ -80,8 +81,8 @@ final class HTTPConnection: @unchecked Sendable {
                 }, closed: { [weak self] _, _ in self?.end() }, drained: { [weak self] _ in self?.askForMore(true) }))
     }
 
-    /// Handles a connection whose TLS handshake is complete. If the client chose another protocol in the handshake, the
-    /// connection is passed on.
+    /// Handles a connection whose TLS handshake is complete. A connection whose client chose another protocol by ALPN
+    /// is passed on.
     private func connected() {
         guard let take = listener?.taker(of: stream) else { return }
         end()
@@ -102,8 +103,8 @@ final class HTTPConnection: @unchecked Sendable {
         listener?.ended(self)
     }
 
-    /// Reports to the listener whether the connection is idle. A connection is idle until it has received a whole head,
-    /// and while a refusal is being sent.
+    /// Reports to the listener whether the connection is idle. A connection counts as idle until it has received a
+    /// whole head, and while a refusal is being sent.
     private func noteIdleness() {
         let isIdle =
             switch phase {
@@ -193,9 +194,9 @@ final class HTTPConnection: @unchecked Sendable {
         armTimer()
     }
 
-    /// Begins an answer whose body is sent in pieces. The body of `response` is the first piece.
+    /// Begins an answer whose body is sent in pieces. The body of `response` is the first piece of the body.
     ///
-    /// - Returns: whether more pieces are needed. For a HEAD request, no pieces are needed.
+    /// - Returns: whether more pieces are needed. A HEAD request needs no pieces.
     func begin(_ response: HTTPResponse, at date: UnixTime) -> Bool {
         guard case .answering(let head) = phase else { return false }
         let staysOpen = head.staysOpen && head.takesChunks && !response.endsConnection
@@ -211,15 +212,15 @@ final class HTTPConnection: @unchecked Sendable {
         return true
     }
 
-    /// Sends a piece of a body. `asks` is called once: with true when there is room for another piece, or with false
-    /// when no piece is needed.
+    /// Sends a piece of a body. The closure `asks` is called once: with true when there is room for another piece, with
+    /// false when no piece is needed.
     func send(_ piece: [UInt8], _ asks: @escaping (Bool) -> Void) {
         guard case .streaming(let takesChunks, _) = phase, takesMore == nil else { return asks(false) }
         write(piece, inChunks: takesChunks)
         if stream.isHeldUp { takesMore = asks } else { asks(true) }
     }
 
-    /// Writes a piece. An empty piece is skipped, because an empty chunk would mark the end of the body.
+    /// Writes a piece of a body, unless it is empty, because an empty chunk would mark the end of the body.
     private func write(_ piece: [UInt8], inChunks takesChunks: Bool) {
         if !piece.isEmpty { stream.send(takesChunks ? HTTPResponse.chunk(piece) : piece) }
     }
@@ -234,7 +235,7 @@ final class HTTPConnection: @unchecked Sendable {
         answered(staysOpen: staysOpen)
     }
 
-    /// Answers with 101, and passes the connection to another protocol, with the input that followed the request.
+    /// Answers with 101, and passes the connection and the input that followed the request to another protocol.
     func upgrade(
         _ fields: [HTTPField], at date: UnixTime, on loop: EventLoop,
         _ take: @escaping @Sendable (StreamConnection, [UInt8]) -> Void
@@ -264,7 +265,7 @@ final class HTTPConnection: @unchecked Sendable {
     // MARK: Time
 
     /// Arms the timer when the next part of a request begins. The time limits of head and body begin with their first
-    /// byte, however slowly the other bytes arrive.
+    /// bytes, however slowly the other bytes arrive.
     private func armTimer() {
         guard case .reading = phase else { return }
         let part = reader.part

@@ -5,41 +5,42 @@ import HTTPSemantics
 package import Reactor
 import Timekeeping
 
-/// An HTTP/1.1 server on a loop, with any number of sockets and one handler.
+/// An HTTP/1.1 server on an event loop, with any number of sockets and one request handler.
 ///
-/// The listener parses requests itself instead of using libevent's HTTP server. libevent's HTTP server is lenient about
-/// line ends, lengths and repeated fields, does not limit connections, and restarts its time limit with each byte.
+/// This listener does not use libevent's HTTP server, which is lenient about line ends, lengths and repeated fields.
+/// The server of libevent also limits no connections, and restarts its time limit with each byte.
 ///
-/// Releasing the listener closes it.
+/// The listener is closed when it is released.
 ///
 /// - The type is `@unchecked Sendable`, because every use is checked to be on the loop's thread.
 package final class HTTPListener: @unchecked Sendable {
     /// The limits of each connection, and of the number of connections.
     package struct Limits: Hashable, Sendable {
-        /// The maximum size of request line and header fields in bytes. A request with a longer head gets 431.
+        /// The maximum size of request line and header fields in bytes. A request with a longer head is answered with
+        /// 431.
         package var head = 16 << 10
-        /// The maximum size of a body in bytes. A request with a longer body gets 413. In a chunked body, the
-        /// chunk-size lines count too.
+        /// The maximum size of a body in bytes. A request with a longer body is answered with 413. The limit includes
+        /// the chunk-size lines of a chunked body.
         package var body = 1 << 20
-        /// The time limit from the first byte of a request's head to its last. For the first request of a connection,
-        /// the time begins with the connection.
+        /// The time limit from the first byte of a request's head to its last. The time for the first request begins
+        /// when the connection is opened.
         package var headTimeout: Duration = .seconds(10)
         /// The time limit from the end of the head to the end of the body.
         package var bodyTimeout: Duration = .seconds(30)
         /// How long an HTTP connection without a request stays open.
         package var idleTimeout: Duration = .seconds(60)
-        /// How long waiting output may make no progress before the connection is closed.
+        /// How long the waiting output may make no progress before the connection is closed.
         package var outputTimeout: Duration = .seconds(30)
-        /// The maximum number of connections. At the limit, the connection that has been idle longest is closed for a
-        /// new one. If all connections are busy, the new connection is closed.
+        /// The maximum number of connections. When the limit is reached, a new connection replaces the connection that
+        /// has been idle longest. The new connection is closed if no connection is idle.
         package var connections = 1000
-        /// The maximum number of connections from one IPv4 address or IPv6 /64. Connections above this limit are closed
-        /// immediately.
+        /// The maximum number of connections from one IPv4 address or IPv6 /64. The listener closes a connection above
+        /// this limit immediately.
         package var connectionsPerSource = 1000
-        /// How long a connection stays open after a refused request, so that the client receives the answer.
+        /// How long a connection stays open after a refused request, so that the client can read the answer.
         package var lingerTimeout: Duration = .seconds(2)
-        /// The number of requests that are handled before the loop handles other events. When this many requests were
-        /// handled, the others wait, in their order, for the next iteration of the loop.
+        /// The number of requests that are handled in a row, before the loop handles other events. Further requests
+        /// wait, in their order, for the next iteration of the loop.
         package var requestsPerTurn = Int.max
         /// The priority with which the loop handles events of connections.
         package var turn = LoopTurn.usual
@@ -47,27 +48,30 @@ package final class HTTPListener: @unchecked Sendable {
         package init() {}
     }
 
-    /// Serves a request. The handler is called on the loop, and may answer before it returns or later.
+    /// A function that serves a request on the loop, and may answer before it returns or later.
     package typealias Handler = (HTTPRequest, HTTPReply) -> Void
 
+    /// The limits of the connections that are accepted from now on. Their `turn` counts only for later sockets.
+    package var limits: Limits {
+        didSet { for socket in sockets { socket.connectionLimits = streamLimits } }
+    }
     private let loop: EventLoop
-    private let limits: Limits
     private let handler: Handler
     private var sockets: [StreamListener] = []
     private var connections: [UInt64: HTTPConnection] = [:]
     private var sources: [IPAddress: Int] = [:]
-    /// The functions that take over connections with another protocol, by the protocols' ALPN names.
+    /// The functions that take over connections of other protocols, by the ALPN names of these protocols.
     private var takers: [String: (StreamConnection) -> Void] = [:]
-    /// The connections that wait for their next request. The connection that has waited longest comes first.
+    /// The connections that wait for their next request. The first connection in this list has waited longest.
     private var idle = AgeList<UInt64>()
-    /// The connections with an unanswered request, by the ids of the requests.
+    /// The connections whose requests are not answered yet, by the ids of the requests.
     private(set) var waiting: [UInt64: HTTPConnection] = [:]
     private var lastNumber: UInt64 = 0
-    /// Requests that the loop will handle in its next iterations; at most one for each connection.
+    /// Requests that wait for a later iteration of the loop; at most one for each connection.
     private var queue = Queue<(number: UInt64, request: HTTPRequest)>()
     private var isTurnPlanned = false
 
-    /// How many bytes of output may wait on a connection. The limit is high enough for the longest answer.
+    /// The maximum number of bytes of output that may wait on a connection, which is enough for the longest answer.
     private static let outputLimit = 256 << 20
 
     package init(on loop: EventLoop, limits: Limits = Limits(), handler: @escaping Handler) throws(SystemError) {
@@ -78,10 +82,10 @@ package final class HTTPListener: @unchecked Sendable {
 
     // MARK: Sockets
 
-    /// Listens on one more address, with TLS if a context is given.
+    /// Starts to listen on one more address, with TLS if a TLS context is given.
     ///
-    /// Connections from `balancers` must begin with a PROXY header; a connection without the header is passed to
-    /// `unannounced`. If the port is 0, the system chooses a port. Returns the address with the port in use.
+    /// Connections from `balancers` must begin with a PROXY header; a connection without it is passed to `unannounced`.
+    /// For port 0, the system chooses a port. Returns the address with the port in use.
     @discardableResult
     package func listen(
         on endpoint: Endpoint, tls: TLSContext? = nil, balancers: [AddressBlock] = [],
@@ -96,8 +100,8 @@ package final class HTTPListener: @unchecked Sendable {
         return socket.local
     }
 
-    /// Listens on a Unix socket to which only this user and root may connect. The socket's file is removed when the
-    /// listener is closed.
+    /// Listens on a Unix socket to which only this user and root may connect. The listener removes the socket's file
+    /// when it is closed.
     package func listen(unixPath: String) throws(SystemError) {
         sockets.append(
             try StreamListener(
@@ -105,14 +109,14 @@ package final class HTTPListener: @unchecked Sendable {
             ) { [weak self] stream in self?.accepted(stream) })
     }
 
-    /// Sets the TLS context, with a renewed certificate, for new connections.
+    /// Sets the TLS context for new connections, for example after a certificate was renewed.
     package func replaceTLS(_ tls: TLSContext) {
         loop.checkThread()
         for socket in sockets where socket.tls != nil { socket.tls = tls }
     }
 
-    /// Passes on connections whose clients choose this protocol by ALPN, such as `h2`. A connection is passed on when
-    /// its TLS handshake is complete, and then no longer counts in the limits of this listener.
+    /// Passes on connections whose clients choose this protocol by ALPN, such as `h2`. A connection is passed on after
+    /// its TLS handshake, and then no longer counts in the limits of this listener.
     package func give(_ applicationProtocol: String, to taker: @escaping (StreamConnection) -> Void) {
         takers[applicationProtocol] = taker
     }
@@ -121,7 +125,7 @@ package final class HTTPListener: @unchecked Sendable {
         stream.tls?.applicationProtocol.flatMap { takers[$0] }
     }
 
-    /// Closes all connections, including connections with unanswered requests, and stops listening.
+    /// Stops listening and closes all connections, even those with unanswered requests.
     package func close() {
         loop.checkThread()
         sockets = []
@@ -186,8 +190,7 @@ package final class HTTPListener: @unchecked Sendable {
         planTurn()
     }
 
-    /// Schedules the handling of waiting requests as a posted job, because posted jobs run after all events that are
-    /// ready now.
+    /// Schedules the handling of waiting requests as a posted job, which runs after all events that are ready now.
     private func planTurn() {
         guard !isTurnPlanned else { return }
         isTurnPlanned = true
@@ -198,7 +201,7 @@ package final class HTTPListener: @unchecked Sendable {
         isTurnPlanned = false
         var left = limits.requestsPerTurn
         while left > 0, let (number, request) = queue.popFirst() {
-            // The client may have disconnected while its request waited.
+            // A request is skipped if its client has disconnected in the meantime.
             guard waiting[number] != nil else { continue }
             left -= 1
             handler(request, HTTPReply(to: number, on: loop, of: self))

@@ -1,12 +1,12 @@
 package import Addressing
 package import HTTPSemantics
 
-/// A complete HTTP request.
+/// A complete HTTP request, as a handler gets it.
 package struct HTTPRequest: Sendable {
     package let method: String
     /// The request target as it was received, with query and percent encoding.
     package let target: String
-    /// The segments of the path, each decoded by itself: `/a%2Fb//c` is `["a/b", "", "c"]`, and `/` is empty.
+    /// The path's segments, each decoded separately: `/a%2Fb//c` is `["a/b", "", "c"]`, and `/` is empty.
     ///
     /// The path is not normalised, so paths with `..` or empty segments match no route.
     package let path: [String]
@@ -14,11 +14,11 @@ package struct HTTPRequest: Sendable {
     package let query: [HTTPField]
     package let fields: [HTTPField]
     package let body: [UInt8]
-    /// The address of the client. The address is `0.0.0.0:0` for a request over a Unix-domain socket.
+    /// The address of the client. A client on a Unix-domain socket has the address `0.0.0.0:0`.
     package let remote: Endpoint
-    /// The id of the connection, which is unique in the process.
+    /// The id of the request's connection, which is unique in the process.
     package let connection: UInt64
-    /// The user who connected to a Unix-domain socket, as the kernel reports; `nil` for TCP.
+    /// The user who connected to the Unix-domain socket, as the kernel reports; `nil` for TCP.
     package let peerUser: UInt32?
 
     package init(
@@ -39,8 +39,7 @@ package struct HTTPRequest: Sendable {
     private static func parts(of target: String) -> (path: [String], query: [HTTPField]) {
         var rest = Array(target.utf8)[...]
         if rest.first != UInt8(ascii: "/"), let scheme = rest.firstIndex(of: UInt8(ascii: ":")) {
-            // The target has the absolute form, which proxies send. In this form, path or query start after the
-            // authority.
+            // The request target is in absolute form, as proxies send it, so that path or query follow the authority.
             let authority = rest[scheme...].drop { $0 == UInt8(ascii: ":") || $0 == UInt8(ascii: "/") }
             rest = authority.drop { $0 != UInt8(ascii: "/") && $0 != UInt8(ascii: "?") }
         }

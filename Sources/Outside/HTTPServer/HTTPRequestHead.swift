@@ -1,6 +1,7 @@
 package import HTTPSemantics
 
-/// Why a request is refused, with the status of the answer. After a refusal the connection is closed.
+/// The reason why a request is refused, with the status of the answer. The connection is closed after a refused
+/// request.
 package struct HTTPFault: Error, Hashable, Sendable {
     package let status: Int
     /// The reason as a sentence for the author of the client.
@@ -12,9 +13,9 @@ package struct HTTPFault: Error, Hashable, Sendable {
     }
 }
 
-/// The request line and header fields, read strictly (RFC 9112 sections 3 and 5).
+/// The request line and header fields of a request, read strictly (RFC 9112 sections 3 and 5).
 ///
-/// Forms that two servers could read in different ways are refused, because they allow request smuggling past a proxy
+/// A head that two servers could read in different ways is refused, because it allows request smuggling past a proxy
 /// (T14).
 package struct HTTPRequestHead {
     enum Body: Hashable {
@@ -28,10 +29,10 @@ package struct HTTPRequestHead {
     let body: Body
     /// Whether the client waits for permission before it sends the body (RFC 9110 section 10.1.1).
     let expectsContinue: Bool
-    /// Whether the connection may be used for another request after this one.
+    /// Whether the client can use the connection for another request after this one.
     package let staysOpen: Bool
-    /// Whether the client supports chunks (RFC 9112 section 7.1). Without chunks, a body in pieces ends with the
-    /// connection.
+    /// Whether the client supports the chunked transfer coding (RFC 9112 section 7.1). For a client without it, a body
+    /// in pieces ends when the connection is closed.
     let takesChunks: Bool
 
     private static let methods: Set<String> = [
@@ -39,7 +40,7 @@ package struct HTTPRequestHead {
     ]
     private static let fieldLimit = 100
 
-    /// Reads the lines of a head. The lines have no CRLFs, and the empty line at the end is left out.
+    /// Reads the lines of a head. The argument `lines` has no CRLFs and does not include the empty line at the end.
     init(lines: [ArraySlice<UInt8>]) throws(HTTPFault) {
         let words = (lines.first ?? []).split(separator: UInt8(ascii: " "), omittingEmptySubsequences: false)
         guard words.count == 3, !words[0].isEmpty, words[0].allSatisfy(\.isTokenCharacter) else {
@@ -72,8 +73,8 @@ package struct HTTPRequestHead {
         throw HTTPFault(505, "expected HTTP/1.1")
     }
 
-    /// Whether the target has one of the forms of RFC 9112 section 3.2: the origin form, the absolute form with an
-    /// authority, or `*` for OPTIONS.
+    /// Whether the request target is in a form of RFC 9112 section 3.2: origin form, absolute form with an authority,
+    /// or `*` for OPTIONS.
     private static func isTarget(_ target: String, of method: String) -> Bool {
         if target.hasPrefix("/") { return true }
         if target == "*" { return method == "OPTIONS" }
@@ -89,8 +90,7 @@ package struct HTTPRequestHead {
         guard let colon = line.firstIndex(of: UInt8(ascii: ":")), colon > line.startIndex,
             line[..<colon].allSatisfy(\.isTokenCharacter)
         else {
-            // The header line is malformed: it has a space before the colon, continues the previous line, or has no
-            // valid name.
+            // This error covers a space before the colon, a line that continues the previous one, and an invalid name.
             throw HTTPFault(400, "a header field is malformed")
         }
         let value = line[line.index(after: colon)...].withoutSpacesAround
@@ -101,7 +101,7 @@ package struct HTTPRequestHead {
     }
 }
 
-/// The fields that define where the request ends and whether the connection persists.
+/// The header fields that determine where the request ends and whether the connection stays open.
 private struct Framing {
     private(set) var hosts = 0
     private var lengths: [String] = []
@@ -125,8 +125,8 @@ private struct Framing {
         }
     }
 
-    /// The length of the body by RFC 9112 section 6.3. If the RFC lets a server choose between leniency and refusal,
-    /// this server refuses the request.
+    /// The length of the request's body by RFC 9112 section 6.3. Where the RFC lets a server choose between leniency
+    /// and refusal, this server refuses the request.
     func body(isOld: Bool) throws(HTTPFault) -> HTTPRequestHead.Body {
         if !encodings.isEmpty {
             guard lengths.isEmpty else { throw HTTPFault(400, "both Content-Length and Transfer-Encoding") }
@@ -138,9 +138,9 @@ private struct Framing {
         guard lengths.count <= 1 else { throw HTTPFault(400, "more than one Content-Length") }
         guard let text = lengths.first else { return .length(0) }
         guard !text.isEmpty, text.utf8.allSatisfy(\.isDigit) else {
-            throw HTTPFault(400, "Content-Length is no number")
+            throw HTTPFault(400, "Content-Length is not a number")
         }
-        // A number that is too large for an `Int` exceeds the limit of any body.
+        // A length that is too large for an `Int` exceeds the body limit in any case.
         guard let length = Int(text) else { throw HTTPFault(413, "the body is too long") }
         return .length(length)
     }

@@ -1,33 +1,36 @@
-/// Cuts the bytes of a connection into requests (RFC 9112). The reader performs no I/O, and accepts slices of any size.
+/// Splits the bytes of a connection into HTTP requests (RFC 9112). The reader performs no I/O, and takes input in
+/// pieces of any size.
 ///
-/// After a malformed request, no more input can be read, because nobody knows where the next request begins.
+/// After a malformed request, the reader takes no more input, because nobody knows where the next request begins.
 package struct HTTPRequestReader {
-    /// The result of reading the bytes that have arrived so far.
+    /// The result of reading the input that has arrived so far.
     package enum Step {
         case needsMore
-        /// The head is complete. The client has not sent the body yet, and waits for permission (100 Continue).
+        /// The head is complete, and the client waits for permission to send the body (100 Continue).
         case wantsContinue
         case request(HTTPRequestHead, body: [UInt8])
         case fault(HTTPFault)
     }
 
-    /// The part of a request to which the next byte belongs. The time limit of a request depends on this part.
+    /// The part of a request to which the next byte belongs. The time limits of a request apply to each part
+    /// separately.
     enum Part: Hashable {
-        /// No request has begun: the reader is between two requests.
+        /// The reader is between two requests.
         case none
         case head
         case body
     }
 
     private enum State {
-        /// The reader is in the head. The current line begins at the index `lineStart` of `head`.
+        /// The reader is in the head of a request. The head's current line begins at the index `lineStart` of `head`.
         case head(lineStart: Int)
-        /// The reader is in a body or a chunk, of which `missing` bytes have not arrived.
+        /// The reader is in a body, or in a chunk of a body, of which `missing` bytes have not arrived.
         case body(HTTPRequestHead, missing: Int, isChunk: Bool)
-        /// The reader is in the line with a chunk's size. The bytes are the part of this line that has arrived.
+        /// The reader is in the line with a chunk's size. The associated bytes are the part of the chunk-size line that
+        /// has arrived.
         case chunkSize(HTTPRequestHead, [UInt8])
-        /// The reader is in the CRLF after the bytes of a chunk, or after the last chunk. `next` is the byte that must
-        /// come next.
+        /// The reader is in the CRLF after the bytes of a chunk, or after the last chunk. The value `next` is the byte
+        /// that must come next.
         case chunkEnd(HTTPRequestHead, next: UInt8, isLast: Bool)
         case failed(HTTPFault)
     }
@@ -36,11 +39,11 @@ package struct HTTPRequestReader {
     private let bodyLimit: Int
     private var state = State.head(lineStart: 0)
     private var head: [UInt8] = []
-    /// The ranges in `head` of its lines, without their CRLFs.
+    /// The range of each line of the head in `head`, without its CRLF.
     private var lines: [Range<Int>] = []
     private var body: [UInt8] = []
-    /// The number of bytes of a chunked body, including the chunk-size lines. Therefore the size limit also limits the
-    /// number of small chunks.
+    /// The number of bytes of a chunked body that have arrived, including the chunk-size lines. Because these lines
+    /// count, the size limit also limits the number of small chunks.
     private var chunkedCount = 0
     /// Whether the client already has permission to send its body.
     private var wasContinueGiven = false
@@ -62,8 +65,8 @@ package struct HTTPRequestReader {
         }
     }
 
-    /// Reads bytes from `position` on, and moves `position` behind the bytes that were read. The function stops after
-    /// each request.
+    /// Reads bytes from `position` on, and moves `position` behind the bytes that were read. The function returns after
+    /// each complete request.
     package mutating func next(in bytes: Span<UInt8>, from position: inout Int) -> Step {
         do throws(HTTPFault) {
             while true {
@@ -80,7 +83,7 @@ package struct HTTPRequestReader {
 
     // MARK: Complete parts
 
-    /// The next step, if the bytes that have arrived already determine it.
+    /// The next step of the reader, if the step needs no more bytes; otherwise `nil`.
     private mutating func finished() throws(HTTPFault) -> Step? {
         switch state {
         case .body(let head, missing: 0, isChunk: false): return finish(head)
@@ -147,8 +150,8 @@ package struct HTTPRequestReader {
             lines.append(line)
             state = .head(lineStart: head.count)
         } else if lines.isEmpty {
-            // An empty line before the request line is skipped, because old clients send one after a body (RFC 9112
-            // section 2.2).
+            // An empty line before the request line is skipped, because some old clients send one after a body (RFC
+            // 9112 section 2.2).
             state = .head(lineStart: head.count)
         } else {
             try headEnded()
@@ -166,8 +169,8 @@ package struct HTTPRequestReader {
         }
     }
 
-    /// Reads a byte of the line with a chunk's size (RFC 9112 section 7.1). Chunk extensions are refused: clients do
-    /// not need them, and programs disagree about their form.
+    /// Reads a byte of the line with a chunk's size (RFC 9112 section 7.1). Chunk extensions are refused, because
+    /// clients do not need them, and programs disagree about their form.
     private mutating func takeChunkSize(_ byte: UInt8, _ digits: [UInt8], _ head: HTTPRequestHead) throws(HTTPFault) {
         try countChunked(1)
         guard digits.last != Self.carriageReturn else {

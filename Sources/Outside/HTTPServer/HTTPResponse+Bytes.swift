@@ -2,10 +2,11 @@ import HTTPSemantics
 package import Timekeeping
 
 extension HTTPResponse {
-    /// The response as bytes. A field is left out if it contains a line end or another forbidden byte.
+    /// The bytes of the whole response, as they are sent. The response leaves out a field that contains a line end or
+    /// another forbidden byte.
     package func bytes(at date: UnixTime, staysOpen: Bool, withoutBody: Bool = false) -> [UInt8] {
         var out = head(at: date, room: body.count)
-        // A response with status 1xx, 204 or 304 has no Content-Length (RFC 9110 section 8.6).
+        // Only a response with another status than 1xx, 204 and 304 has Content-Length (RFC 9110 section 8.6).
         let mayHaveBody = status >= 200 && status != 204 && status != 304
         if mayHaveBody { out += "Content-Length: \(body.count)\r\n".utf8 }
         out += staysOpen ? "\r\n".utf8 : "Connection: close\r\n\r\n".utf8
@@ -13,8 +14,8 @@ extension HTTPResponse {
         return out
     }
 
-    /// The head of a response whose body is sent in pieces. The end of the body is marked by the last chunk, or by the
-    /// end of the connection.
+    /// The bytes of the head, for a response whose body is sent in pieces. The last chunk, or the end of the
+    /// connection, marks the end of the body.
     func head(at date: UnixTime, staysOpen: Bool, isChunked: Bool) -> [UInt8] {
         precondition(status >= 200 && status != 204 && status != 304, "there is no body with this status")
         var out = head(at: date, room: 0)
@@ -31,7 +32,8 @@ extension HTTPResponse {
         return out
     }
 
-    /// A piece of a body in the form of a chunk (RFC 9112 section 7.1). Precondition: the piece is not empty.
+    /// A piece of a body, encoded as a chunk (RFC 9112 section 7.1). Precondition: the piece is not empty, because an
+    /// empty chunk would end the body.
     static func chunk(_ piece: [UInt8]) -> [UInt8] {
         Array("\(String(piece.count, radix: 16))\r\n".utf8) + piece + Array("\r\n".utf8)
     }

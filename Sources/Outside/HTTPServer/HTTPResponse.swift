@@ -5,7 +5,7 @@ package struct HTTPResponse: Sendable {
     package var status: Int
     package var fields: [HTTPField]
     package var body: [UInt8]
-    /// Whether the server closes the connection after this response, even if the client would send more requests.
+    /// Whether the server closes the connection after this response, even if more requests could follow.
     package var endsConnection = false
 
     package init(status: Int, fields: [HTTPField] = [], body: [UInt8] = []) {

@@ -1,47 +1,49 @@
 import CMariaDB
 import Glibc
 
-/// One connection to a MariaDB or MySQL server. It blocks its thread; each read and write ends after the given time.
+/// A connection to a MariaDB or MySQL server that blocks its thread, with a time limit for each read and write.
 ///
-/// Only one thread at a time may use it, so it is not `Sendable`.
+/// The class is not `Sendable`, because only one thread at a time may use a connection.
 @safe package final class MariaDBConnection {
     private let raw: UnsafeMutablePointer<MYSQL>
 
-    /// The place of a server, and the login.
+    /// The address of a server, and the login data.
     package struct Server: Hashable, Sendable {
         package var host = "localhost"
         package var port: UInt16 = 3306
-        /// A Unix-domain socket, which is used instead of host and port.
+        /// The path of a Unix domain socket, which the connection uses instead of `host` and `port`.
         package var socket: String?
         package var user = ""
         package var password: String?
         package var database = ""
-        /// Certificate authorities. With this file, the connection uses TLS, and the server's name is checked.
+        /// The file with certificate authorities, with which the connection uses TLS and checks the server's name.
         package var authorityFile: String?
 
         package init() {}
     }
 
-    /// The rows of a query: the names of the columns, and the text of each value; `nil` for NULL.
+    /// The result of a query: the names of the columns, and the rows with the text of each value (`nil` for NULL).
     package struct Rows: Hashable, Sendable {
         package var columns: [String] = []
         package var rows: [[[UInt8]?]] = []
     }
 
+    /// Connects to a MariaDB or MySQL server.
+    ///
     /// - Parameters:
-    ///   - server: the server and the login.
-    ///   - time: the limit of the attempt, and of each later read and write, in whole seconds.
-    ///   - bytes: the maximum size of one packet of the server in bytes.
-    /// - Throws: why there is no connection.
+    ///   - server: the server and the login data.
+    ///   - time: the time limit of the attempt, and of each later read and write, in whole seconds.
+    ///   - bytes: the maximum size in bytes of one packet from the server.
+    /// - Throws: the reason why there is no connection.
     package init(_ server: Server, within time: Duration, bytes: Int) throws(MariaDBError) {
         guard let opened = unsafe mysql_init(nil) else {
-            throw MariaDBError(kind: .connection, message: "memory is lacking")
+            throw MariaDBError(kind: .connection, message: "there is not enough memory")
         }
         unsafe raw = opened
         set(MYSQL_OPT_CONNECT_TIMEOUT, UInt32(clamping: max(time.components.seconds, 1)))
         set(MYSQL_OPT_READ_TIMEOUT, UInt32(clamping: max(time.components.seconds, 1)))
         set(MYSQL_OPT_WRITE_TIMEOUT, UInt32(clamping: max(time.components.seconds, 1)))
-        // The server may otherwise ask for any file of this machine (LOAD DATA LOCAL).
+        // Without this option, a malicious server could request any file of this machine (LOAD DATA LOCAL).
         set(MYSQL_OPT_LOCAL_INFILE, 0)
         var packet = CUnsignedLong(bytes)
         unsafe mysql_options(raw, MYSQL_OPT_MAX_ALLOWED_PACKET, &packet)
@@ -68,17 +70,17 @@ import Glibc
         unsafe mysql_options(raw, option, &value)
     }
 
-    /// Runs a query with parameters, which are sent beside the text.
+    /// Runs a query whose parameters are sent separately from the text, so that they cannot change the query.
     ///
-    /// After an error of another kind than `text` and `values`, the connection must be released.
+    /// After any error except `text` and `values`, the caller must release the connection.
     ///
     /// - Parameters:
-    ///   - sql: one statement with `?` for each parameter.
-    ///   - parameters: the values as text.
-    ///   - limit: the maximum number of rows. Further rows are an error.
-    ///   - longest: the maximum size of a value in bytes.
-    /// - Returns: the columns, also if there is no row, and the rows.
-    /// - Throws: why there are no rows.
+    ///   - sql: one SQL statement with `?` for each parameter.
+    ///   - parameters: the values as UTF-8 text.
+    ///   - limit: the maximum number of rows; if the query returns more rows, it fails.
+    ///   - longest: the maximum size in bytes of a value in the result.
+    /// - Returns: the rows, and the names of the columns even if there is no row.
+    /// - Throws: the reason why the query returned no rows.
     package func query(
         _ sql: String, _ parameters: [[UInt8]], rows limit: Int, longest: Int
     ) throws(MariaDBError) -> Rows {
@@ -88,7 +90,7 @@ import Glibc
             throw unsafe error(of: statement, isPrepared: false)
         }
         guard unsafe Int(mysql_stmt_param_count(statement)) == parameters.count else {
-            throw MariaDBError(kind: .text(0), message: "the query has another number of parameters")
+            throw MariaDBError(kind: .text(0), message: "the query has the wrong number of parameters")
         }
         try unsafe execute(statement, parameters)
         return try unsafe rows(of: statement, limit: limit, longest: longest)
@@ -96,7 +98,7 @@ import Glibc
 
     // MARK: Inside
 
-    /// Memory for one value.
+    /// The memory for one value of a query or of its result, which the C library reads or writes.
     @safe private final class Cell {
         let bytes: UnsafeMutableBufferPointer<UInt8>
         let length: UnsafeMutablePointer<CUnsignedLong>
@@ -126,7 +128,7 @@ import Glibc
             return unsafe binding
         }
 
-        /// The value; `nil` for NULL.
+        /// The value that the library has written; `nil` for NULL.
         var value: [UInt8]? {
             unsafe isNull.pointee != 0 ? nil : Array(bytes.prefix(Int(clamping: length.pointee)))
         }
@@ -152,7 +154,7 @@ import Glibc
     ) throws(MariaDBError) -> Rows {
         var found = Rows()
         guard let metadata = unsafe mysql_stmt_result_metadata(statement) else {
-            throw MariaDBError(kind: .text(0), message: "the query yields no rows at all: it is no SELECT")
+            throw MariaDBError(kind: .text(0), message: "the query is not a SELECT, so it yields no rows")
         }
         defer { unsafe mysql_free_result(metadata) }
         let width = unsafe mysql_num_fields(metadata)
@@ -191,7 +193,7 @@ import Glibc
     ) -> MariaDBError {
         let text = unsafe mysql_stmt_error(statement).map { unsafe String(cString: $0) } ?? ""
         let number = unsafe mysql_stmt_errno(statement)
-        // The client's numbers are from 2000 to 2999. The server has other numbers.
+        // Error numbers from 2000 to 2999 come from the client library, and all other numbers come from the server.
         let isOfConnection = (2000..<3000).contains(number) || number == 0
         return MariaDBError(
             kind: isOfConnection ? .connection : isPrepared ? .values(number) : .text(number), message: text)

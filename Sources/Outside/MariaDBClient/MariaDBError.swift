@@ -1,15 +1,16 @@
-/// Why MariaDB or MySQL gave no rows. The message never has values of a query.
+/// The reason why MariaDB or MySQL returned no rows. The message never contains the values of a query.
 package struct MariaDBError: Error, Hashable, Sendable {
     package enum Kind: Hashable, Sendable {
-        /// There is no connection, or it broke, or the server did not answer in time.
+        /// The connection could not be opened, or it broke, or the server did not answer in time.
         case connection
-        /// The server refused the text of the query, with this number.
+        /// The query cannot run with any values; the number is the server's error number, or 0 if the client refused
+        /// it.
         case text(UInt32)
-        /// The server could not run the query with these values, with this number.
+        /// The server could not run the query with these values; the number is the server's error number.
         case values(UInt32)
-        /// A value or the answer exceeds the limit of bytes.
+        /// A value is larger than the caller's limit in bytes.
         case tooLong
-        /// The query yields more rows than the caller allows.
+        /// The query returns more rows than the caller allows.
         case tooManyRows
     }
 

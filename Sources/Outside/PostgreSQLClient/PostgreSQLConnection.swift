@@ -1,25 +1,26 @@
 import CPQ
 import Glibc
 
-/// One connection to a PostgreSQL server. It blocks its thread, never longer than the time that the caller gives.
+/// A connection to a PostgreSQL server that blocks its thread, but no longer than the time limit of the caller.
 ///
-/// Looking up the server's name may take longer. Only one thread at a time may use it, so it is not `Sendable`.
+/// Only the DNS lookup of the server's name may exceed the time limit. The class is not `Sendable`, because only one
+/// thread at a time may use a connection.
 @safe package final class PostgreSQLConnection {
     private let raw: OpaquePointer
 
-    /// The rows of a query: the names of the columns, and the text of each value; `nil` for NULL.
+    /// The result of a query: the names of the columns, and the rows with the text of each value (`nil` for NULL).
     package struct Rows: Hashable, Sendable {
         package var columns: [String] = []
         package var rows: [[[UInt8]?]] = []
     }
 
-    /// Connects to a server.
+    /// Connects to a PostgreSQL server.
     ///
     /// - Parameters:
     ///   - url: a connection URI, such as `postgresql://user@host/database?sslmode=require`.
-    ///   - parameters: further parameters of libpq, which replace those of the URI.
-    ///   - time: the limit of the whole attempt.
-    /// - Throws: why there is no connection.
+    ///   - parameters: further connection parameters of libpq, which override the parameters of the URI.
+    ///   - time: the time limit of the whole attempt.
+    /// - Throws: the reason why there is no connection.
     package init(_ url: String, _ parameters: [(name: String, value: String)], within time: Duration)
         throws(PostgreSQLError)
     {
@@ -28,7 +29,7 @@ import Glibc
             unsafe Self.withPointers(to: all.map(\.1)) { unsafe PQconnectStartParams(names, $0, 1) }
         }
         guard let opened = unsafe opened else {
-            throw PostgreSQLError(kind: .connection, message: "memory is lacking")
+            throw PostgreSQLError(kind: .connection, message: "there is not enough memory")
         }
         unsafe raw = opened
         guard unsafe PQstatus(raw) != CONNECTION_BAD else { throw error(.connection) }
@@ -44,18 +45,18 @@ import Glibc
 
     deinit { unsafe PQfinish(raw) }
 
-    /// Runs a query with parameters, which are sent beside the text.
+    /// Runs a query whose parameters are sent separately from the text, so that they cannot change the query.
     ///
-    /// After an error of a kind other than `query`, the connection must be released.
+    /// After any error except `query`, the caller must release the connection.
     ///
     /// - Parameters:
-    ///   - sql: one statement with `$1` and so on.
-    ///   - parameters: the values as text. They must not contain zero bytes.
-    ///   - limit: the maximum number of rows. Further rows are not read.
+    ///   - sql: one SQL statement, in which `$1`, `$2` and so on stand for the parameters.
+    ///   - parameters: the values as UTF-8 text without zero bytes.
+    ///   - limit: the maximum number of rows; if the query returns more rows, it fails.
     ///   - bytes: the maximum size of the answer in bytes.
-    ///   - time: the limit until the last row is there.
-    /// - Returns: the columns, also if there is no row, and the rows.
-    /// - Throws: why there are no rows.
+    ///   - time: the time limit until the last row has arrived.
+    /// - Returns: the rows, and the names of the columns even if there is no row.
+    /// - Throws: the reason why the query returned no rows.
     package func query(
         _ sql: String, _ parameters: [[UInt8]], rows limit: Int, bytes: Int, within time: Duration
     ) throws(PostgreSQLError) -> Rows {
@@ -65,7 +66,7 @@ import Glibc
             unsafe PQsendQueryParams(raw, sql, Int32(clamping: texts.count), nil, values, nil, nil, 0)
         }
         guard isSent == 1 else { throw error(.connection) }
-        // Rows arrive one by one, so that a table of a million rows is not in memory.
+        // In single-row mode, libpq does not collect all rows of a large table in memory.
         unsafe PQsetSingleRowMode(raw)
         try flush(until: end)
         var found = Rows()
@@ -75,7 +76,7 @@ import Glibc
             switch unsafe PQresultStatus(result) {
             case PGRES_SINGLE_TUPLE, PGRES_TUPLES_OK:
                 unsafe Self.read(result, into: &found)
-                // The rest would have to be read before the next query. The caller releases the connection instead.
+                // The remaining rows are not read, so this connection cannot run another query.
                 if found.rows.count > limit {
                     throw PostgreSQLError(kind: .tooManyRows, message: "more rows than \(limit)")
                 }
@@ -117,7 +118,7 @@ import Glibc
         }
     }
 
-    /// The next result of the query; `nil` after the last.
+    /// The next result of the query; `nil` after the last result.
     private func nextResult(
         _ left: inout Int, until end: ContinuousClock.Instant
     ) throws(PostgreSQLError) -> OpaquePointer? {
@@ -125,7 +126,8 @@ import Glibc
             try wait(for: Int16(POLLIN), until: end)
             left -= Int(unsafe pq_bytes_waiting(PQsocket(raw)))
             guard unsafe PQconsumeInput(raw) == 1 else { throw error(.connection) }
-            // libpq would go on to read a value of any length. Short rows are not concerned, however many have arrived.
+            // The query fails if one row exceeds the limit, because libpq would read a row of any length. Many short
+            // rows may exceed the limit together.
             if left < 0, unsafe PQisBusy(raw) != 0 {
                 throw PostgreSQLError(kind: .tooLong, message: "the answer is too long")
             }
@@ -147,7 +149,7 @@ import Glibc
         }
     }
 
-    /// Waits until the socket is ready.
+    /// Waits until the connection's socket is ready for the poll events.
     private func wait(for events: Int16, until end: ContinuousClock.Instant) throws(PostgreSQLError) {
         while true {
             let left = (end - ContinuousClock.now) / .milliseconds(1)
@@ -162,14 +164,14 @@ import Glibc
         }
     }
 
-    /// The connection's error in one line. libpq's text names the server, and never a password.
+    /// The last error of the connection as one line. The text of libpq names the server, but never a password.
     private func error(_ kind: PostgreSQLError.Kind) -> PostgreSQLError {
         let text = unsafe PQerrorMessage(raw).map { unsafe String(cString: $0) } ?? ""
         let line = text.split(separator: "\n").joined(separator: " ")
         return PostgreSQLError(kind: kind, message: line.isEmpty ? "the connection broke" : line)
     }
 
-    /// Gives C an array of texts that ends with a null pointer.
+    /// Calls `body` with a C array of strings that ends with a null pointer.
     private static func withPointers<Result>(
         to texts: [String], _ body: (UnsafePointer<UnsafePointer<CChar>?>) -> Result
     ) -> Result {

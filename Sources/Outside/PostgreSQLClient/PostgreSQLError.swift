@@ -1,14 +1,14 @@
-/// Why PostgreSQL gave no rows. The message never has values of a query.
+/// The reason why PostgreSQL returned no rows. The message never contains the values of a query.
 package struct PostgreSQLError: Error, Hashable, Sendable {
     package enum Kind: Hashable, Sendable {
-        /// There is no connection, or it broke.
+        /// The connection could not be opened, or it broke.
         case connection
         case timeout
-        /// The server refused the query. The five characters are its SQLSTATE.
+        /// The server refused the query with this SQLSTATE (five characters).
         case query(String)
-        /// The answer exceeds the limit of bytes.
+        /// The answer is larger than the caller's limit in bytes.
         case tooLong
-        /// The query yields more rows than the caller allows.
+        /// The query returns more rows than the caller allows.
         case tooManyRows
     }
 

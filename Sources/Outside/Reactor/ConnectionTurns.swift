@@ -2,28 +2,26 @@ import Collections
 
 /// Divides a loop's time under load between connections and all other work.
 ///
-/// The loop starts and ends only a few connections at a time. If thousands of connections open or close together, the
-/// loop handles other events in between.
+/// If thousands of connections open or close together, the loop handles other events after every few connections.
 ///
-/// The events of this object retain the object, so each event exists only while work waits for the event.
+/// An event of this object retains the object, so it exists only while work waits for the event.
 final class ConnectionTurns {
     private unowned let loop: EventLoop
     private var work = Queue<() -> Void>()
     private var workEvent: LoopEvent?
     private lazy var workTarget = Target { [unowned self] in goOn() }
 
-    /// Callbacks that wait until connections were served.
+    /// The callbacks to call when the ready connections, or many of them, were served.
     private var waiting: [() -> Void] = []
     private var served = 0
-    /// How many connections with the usual priority were served since a connection with another priority was served.
+    /// How many connections with the usual priority were served in a row.
     private var usualInARow = 0
     private var wayEvent: LoopEvent?
     private lazy var wayTarget = Target { [unowned self] in takeWay() }
 
-    /// How many connections are started or ended before the loop looks for new events.
+    /// The number of connections that are started or ended in a row, before the loop looks for new events.
     static let workInARow = 4
-    /// The number of connections that are served in a row, before the waiting callbacks are called, or a connection
-    /// with the usual priority must wait.
+    /// The number of connections that are served in a row, before other work gets its turn.
     private static let servedInARow = 64
 
     init(of loop: EventLoop) { self.loop = loop }
@@ -45,11 +43,11 @@ final class ConnectionTurns {
 
     // MARK: Beginnings and ends
 
-    /// Runs the job after all jobs that were added before it, and never before this function has returned.
+    /// Runs the job later, after all jobs that were added before it, and never during this call.
     func doLater(_ job: @escaping () -> Void) {
         work.append(job)
         guard workEvent == nil else { return }
-        // If memory is lacking, the event cannot be created here, and the next job tries to create it.
+        // If memory for the event is lacking, the next job creates the event.
         workEvent = event(for: workTarget)
         workEvent?.add(timeout: .zero)
     }
@@ -59,8 +57,8 @@ final class ConnectionTurns {
             guard let job = work.popFirst() else { break }
             job()
         }
-        // The event is added with a timeout, because the loop handles timeouts only after it has asked the kernel for
-        // ready events.
+        // The event has a timeout, because the loop handles timeouts only after it has asked the kernel for ready
+        // events.
         if work.isEmpty { workEvent = nil } else { workEvent?.add(timeout: .zero) }
     }
 
@@ -75,10 +73,10 @@ final class ConnectionTurns {
         if let wayEvent { wayEvent.activate() } else { takeWay() }
     }
 
-    /// Counts a connection that was served, and decides whether it must wait now.
+    /// Counts a served connection, and decides whether it must now wait for other events.
     ///
-    /// - Returns: whether the connection must now wait for other events. The result is true if the connection has the
-    ///   usual priority, and no connection of the lower priority was served for a while.
+    /// - Returns: whether the connection must now wait for other events. The connection must wait if it has the usual
+    ///   priority, and connections of lower priority were not served for a while.
     func mustGiveWay(after turn: LoopTurn) -> Bool {
         switch turn {
         case .usual:

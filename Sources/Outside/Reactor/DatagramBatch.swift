@@ -2,9 +2,9 @@ package import Addressing
 import CEvent
 import Glibc
 
-/// The datagrams that one system call received. The memory is reused for the next batch.
+/// The datagrams that one system call has received together. The memory of a batch is reused for the next batch.
 ///
-/// A batch is valid only during the call of the handler, which must copy the bytes that it keeps.
+/// A batch is valid only while its handler runs, so the handler must copy the bytes that it keeps.
 ///
 /// - The type is `@unchecked Sendable`, because it is filled and read only on the loop's thread.
 @safe
@@ -20,17 +20,17 @@ package final class DatagramBatch: @unchecked Sendable {
     private let messages: UnsafeMutablePointer<batch_message>
     private(set) package var count = 0
     /// Whether the batch has the maximum number of datagrams. If the batch is full, more datagrams may wait in the
-    /// kernel.
+    /// kernel's socket buffer.
     package var isFull: Bool { count == Self.capacity }
 
     /// Allocates the memory.
     ///
-    /// - Parameter slot: the maximum size of a datagram in bytes. Longer datagrams are cut off and marked.
+    /// - Parameter slot: the maximum size of a datagram in bytes. A longer datagram loses the bytes beyond this size,
+    ///   and is marked.
     init(slot: Int) {
         self.slot = slot
-        // The distance between two slots must not be a power of two. If the distance were a power of two, the first
-        // bytes of all datagrams would be in the same few cache sets. Memory pages that no datagram reaches use no
-        // memory.
+        // The distance between two slots must not be a power of two, because all datagrams would then share few cache
+        // sets. Long slots cost nothing, because pages to which no datagram is written use no memory.
         stride = (slot + 1151) & ~63
         unsafe bytes = .allocate(byteCount: stride * Self.capacity, alignment: 64)
         unsafe addresses = .allocate(byteCount: SocketAddress.slotSize * Self.capacity, alignment: 8)
@@ -53,7 +53,7 @@ package final class DatagramBatch: @unchecked Sendable {
         unsafe bytes.deallocate()
     }
 
-    /// Replaces the contents by the datagrams that wait on the socket, if any.
+    /// Replaces the batch's contents by the datagrams that wait on the socket, if there are any.
     func receive(from descriptor: Int32) throws(SystemError) {
         for index in 0..<count {
             unsafe messages[index].header.msg_namelen = socklen_t(SocketAddress.slotSize)

@@ -3,10 +3,10 @@ import CEvent
 import Glibc
 
 /// Outgoing datagrams that wait to be sent. The queue copies datagrams into one block of memory, and sends them in
-/// batches.
+/// batches with one system call each.
 @safe
 final class DatagramQueue {
-    /// The number of bytes reserved for each queued datagram.
+    /// The number of bytes of memory for each datagram that the queue can hold.
     private static let bytesEach = 1024
 
     private let capacity: Int
@@ -16,13 +16,13 @@ final class DatagramQueue {
     private let vectors: UnsafeMutablePointer<iovec>
     private let messages: UnsafeMutablePointer<batch_message>
     private var used = 0
-    /// The index of the first datagram that is not sent yet; `end` is the index after the last datagram.
+    /// The index of the first datagram that is not sent yet; `end` is the index after the last one.
     private var first = 0
     private var end = 0
 
     init(capacity: Int) {
         self.capacity = capacity
-        // The queue has room for at least one datagram of the maximum length.
+        // This many bytes are enough for at least one datagram of the maximum length.
         byteCapacity = max(capacity * Self.bytesEach, 1 << 16)
         unsafe bytes = .allocate(byteCount: byteCapacity, alignment: 64)
         unsafe addresses = .allocate(byteCount: SocketAddress.slotSize * capacity, alignment: 8)
@@ -61,12 +61,13 @@ final class DatagramQueue {
 
     enum Progress {
         case done
-        /// The socket accepts no more datagrams for now.
+        /// The socket accepts no more datagrams now, so the others must wait.
         case blocked
     }
 
-    /// Sends the queued datagrams. A datagram that the kernel refuses is skipped and counted. The kernel refuses
-    /// datagrams that have no route, are too long, or violate a firewall rule.
+    /// Sends the queued datagrams to the kernel, as far as it accepts them. If the kernel refuses a datagram, the
+    /// datagram is skipped and counted. The kernel refuses datagrams without a route, datagrams that are too long, and
+    /// datagrams that a firewall forbids.
     func flush(to descriptor: Int32, counters: inout DatagramCounters) -> Progress {
         while first < end {
             let count = min(end - first, DatagramBatch.capacity)
@@ -77,7 +78,8 @@ final class DatagramQueue {
                 counters.sent += UInt64(sent)
                 first += sent
             } catch {
-                // sendmmsg returns an error only if it has sent nothing, so the error belongs to the first datagram.
+                // The error belongs to the first datagram, because sendmmsg returns an error only if it has sent
+                // nothing.
                 counters.sendFailures += 1
                 first += 1
             }

@@ -2,10 +2,10 @@ import Timekeeping
 
 /// Makes a loop the executor of the actors that name it in `unownedExecutor`.
 ///
-/// An actor must also store its loop, because the executor reference does not keep the loop alive. Callbacks on the
-/// loop's thread enter the actor with `assumeIsolated`. Callbacks that run for each message use
-/// ``LoopActor/onLoop(_:)``, which is faster. A closure that is written inside the actor and passed to this module
-/// needs neither, because it is called only on the loop's thread.
+/// The actor must also keep a reference to its loop, because the executor reference does not keep the loop alive.
+/// Callbacks on the loop's thread enter the actor by `assumeIsolated`. Callbacks for each message use the faster
+/// ``LoopActor/onLoop(_:)`` instead. Closures that the actor passes to this module need neither of the two calls,
+/// because the closures run only on the loop's thread.
 extension EventLoop: SerialExecutor {
     @usableFromInline package func enqueue(_ job: consuming ExecutorJob) { add(.task(UnownedJob(job))) }
 
@@ -20,7 +20,7 @@ extension EventLoop: SerialExecutor {
     @usableFromInline package func isIsolatingCurrentContext() -> Bool? { isCurrent }
 }
 
-/// An actor that a loop executes.
+/// An actor whose code runs on the thread of an event loop.
 @usableFromInline
 package protocol LoopActor: Actor {
     nonisolated var loop: EventLoop { get }
@@ -28,19 +28,19 @@ package protocol LoopActor: Actor {
 
 extension LoopActor {
     /// Runs a closure that is isolated to the actor, like `assumeIsolated(_:)` but faster. Before each closure,
-    /// `assumeIsolated` asks the runtime for the main actor, which costs a thousand instructions.
+    /// `assumeIsolated` asks the runtime for the main actor, and each such question costs a thousand instructions.
     @inlinable @inline(__always)
     package nonisolated func onLoop<Result>(_ body: (isolated Self) -> Result) -> Result {
         loop.checkIsolated()
         return withoutActuallyEscaping(body) { body in
-            // The isolation of a closure exists only in its type. At run time, the actor is passed like any other
-            // argument.
+            // This cast is safe, because a closure's isolation exists only in its type, and the actor is passed as an
+            // ordinary argument.
             unsafe unsafeBitCast(body, to: ((Self) -> Result).self)(self)
         }
     }
 
-    /// Runs a closure that captures no values and gets them as an argument. A closure without captures needs no
-    /// allocation, which would cost hundreds of instructions.
+    /// Runs an isolated closure that captures nothing, and gets its values as an argument instead. A closure that
+    /// captures nothing needs no allocation, which would cost hundreds of instructions.
     @inlinable @inline(__always)
     package nonisolated func onLoop<Argument, Result>(
         with argument: Argument, _ body: @escaping (isolated Self, Argument) -> Result
@@ -51,11 +51,11 @@ extension LoopActor {
 }
 
 extension EventLoop {
-    /// Starts a task that stays on the loop, after jobs that were posted before it. Call this function only on the
+    /// Starts a task that runs only on the loop, after the jobs that were posted before. Call this function only on the
     /// loop's thread.
     ///
-    /// The isolated parameter of `body` keeps the task on the loop. Without an isolated parameter, a closure with a
-    /// capture list runs on another thread, even if its type asks for isolation (Swift 6.3).
+    /// The closure `body` needs its isolated parameter: without it, a closure with a capture list would leave the
+    /// loop's thread (Swift 6.3).
     package func startTask(_ body: @escaping @Sendable (isolated LoopTask) async -> Void) {
         LoopTask(on: self).assumeIsolated { $0.start(body) }
     }
@@ -63,7 +63,7 @@ extension EventLoop {
     /// Suspends a task of this loop for the duration, while the loop does other work.
     package func pause(_ duration: Duration) async throws(SystemError) {
         var timer: LoopTimer?
-        // The timer would not fire if it were released before.
+        // The timer must live until the pause ends, because a released timer does not fire.
         defer { withExtendedLifetime(timer) {} }
         let result: Result<Void, SystemError> = await withCheckedContinuation { waiter in
             do throws(SystemError) {
@@ -76,7 +76,7 @@ extension EventLoop {
     }
 }
 
-/// The actor to which a task on a loop is isolated.
+/// The actor that runs a task on its loop.
 package actor LoopTask {
     private let loop: EventLoop
     package nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }

@@ -3,37 +3,37 @@ import Glibc
 import Synchronization
 package import Timekeeping
 
-/// One thread that waits for sockets, timers, signals and posted jobs. The loop is also the executor of the actors that
-/// belong to it.
+/// An event loop: one thread that waits for sockets, timers, signals and posted jobs. The loop is also the executor of
+/// the actors that belong to it.
 ///
-/// Objects that are created on a loop (sockets, timers, watches, connections) may be used only on the loop's thread, or
-/// before ``run()``. As exceptions, ``post(_:)``, ``stop()`` and the executor's functions may be called on any thread.
-/// A call on a wrong thread is a programming error and traps.
+/// Objects of a loop, such as sockets and timers, may be used only on the loop's thread, or before ``run()``. Any
+/// thread may call ``post(_:)``, ``stop()`` and the executor's functions. A call on a wrong thread is a programming
+/// error, and ends the process.
 ///
 /// - The type is `@unchecked Sendable`, because only the running thread uses the libevent base, which is checked. All
-///   other properties are atomic or behind a lock.
+///   other stored properties are atomic or behind a lock.
 @safe
 @usableFromInline
 package final class EventLoop: @unchecked Sendable {
-    /// The libevent base, which has no locks, because only one thread uses it.
+    /// The libevent base, which needs no locks, because only the loop's thread uses it.
     let base: OpaquePointer
     private let wakeDescriptor: Descriptor
     private var wakeEvent: OpaquePointer?
-    /// The id of the thread that currently executes ``run()``; 0 if there is none.
+    /// The id of the thread that is inside ``run()``; 0 if there is none.
     private let runningThread = Atomic<UInt>(0)
     private let state = Locked(State())
     /// The memory and the timer that all streams of the loop use together.
     private(set) lazy var streams = StreamShare()
-    /// Schedules the start and the end of connections, and callbacks that wait until connections were served.
+    /// Divides the loop's time between connections and other work.
     private(set) lazy var connectionTurns = ConnectionTurns(of: self)
-    /// The bound sockets that were passed to the process. This property must be set before any socket is bound.
+    /// The bound sockets that a service manager passed to the process. Set this property before any socket is bound.
     package var handover = SocketHandover()
-    /// Limits how many handshakes one source may begin per second; `nil` for no limit.
+    /// The limit of TLS handshakes that one source may begin per second; `nil` for no limit.
     package var handshakeLimit: HandshakeLimit?
     private var handshakeThread: HandshakeThread?
 
-    /// A job that the loop runs between the callbacks of its events. Jobs run in the order of their arrival. The number
-    /// of jobs is limited only by the active operations of callers, because an executor may not refuse a job.
+    /// A posted job, which the loop runs between the callbacks of its events. Jobs run in the order of their arrival.
+    /// The number of waiting jobs has no limit of its own, because an executor may not refuse a job.
     enum Job {
         case task(UnownedJob)
         case closure(@Sendable () -> Void)
@@ -52,8 +52,8 @@ package final class EventLoop: @unchecked Sendable {
         guard let configuration = unsafe event_config_new() else { throw SystemError(call: "event_base", code: ENOMEM) }
         defer { unsafe event_config_free(configuration) }
         unsafe event_config_set_flag(configuration, Int32(EVENT_BASE_FLAG_NOLOCK.rawValue))
-        // After 256 callbacks or 0.5 ms, the loop looks for new events. Therefore jobs that post more jobs do not block
-        // the sockets, and a datagram does not wait for all busy connections.
+        // The loop looks for new events after 256 callbacks or 0.5 ms. With these limits, jobs that post more jobs do
+        // not block the sockets, and a datagram does not wait for all busy connections.
         var longest = timeval(.microseconds(500))
         unsafe event_config_set_max_dispatch_interval(configuration, &longest, 256, 0)
         wakeDescriptor = try System.wakeDescriptor()
@@ -61,7 +61,7 @@ package final class EventLoop: @unchecked Sendable {
             throw SystemError(call: "event_base", code: errno)
         }
         unsafe self.base = base
-        // libevent requires this call before the first event.
+        // The priorities must be set before the first event is created.
         unsafe event_base_priority_init(base, LoopTurn.count)
         // The pointer is unretained, because deinit frees the event before the loop's memory.
         let context = unsafe Unmanaged.passUnretained(self).toOpaque()
@@ -94,8 +94,7 @@ package final class EventLoop: @unchecked Sendable {
         while !state.withLock({ $0.isStopping }) {
             unsafe event_base_loop(base, EVLOOP_NO_EXIT_ON_EMPTY)
         }
-        // Jobs that were posted before the stop still run. Jobs that are posted after it wait until the loop runs
-        // again.
+        // Jobs that were posted before ``stop()`` still run, and later jobs wait until the loop runs again.
         runJobs()
         runningThread.store(0, ordering: .releasing)
         state.withLock { state in
@@ -104,12 +103,12 @@ package final class EventLoop: @unchecked Sendable {
         }
     }
 
-    /// Runs the loop on a new thread, whose end ``join()`` awaits. `top -H` shows the thread's name. If `givesWay` is
-    /// true and processors are scarce, the kernel prefers other threads.
+    /// Runs the loop on a new thread, whose end ``join()`` awaits. The command `top -H` shows the name of the thread.
+    /// With `givesWay`, the kernel prefers other threads when processors are scarce.
     package func start(
         name: String = "loop", givesWay: Bool = false, ended: @escaping @Sendable () -> Void = {}
     ) throws(SystemError) {
-        // At nice value 5, the thread still gets a quarter of a processor for which another thread competes.
+        // With nice value 5, the thread gets a quarter of a processor for which another thread competes.
         try start(name: name, niceness: givesWay ? 5 : 0, ended: ended)
     }
 
@@ -127,8 +126,8 @@ package final class EventLoop: @unchecked Sendable {
         state.withLock { $0.thread = started }
     }
 
-    /// Runs the loop on a new thread. The function returns when the thread has ended after ``stop()``. The task that
-    /// awaits this blocks no thread.
+    /// Runs the loop on a new thread, and returns when that thread has ended after ``stop()``. A task that awaits this
+    /// function blocks no thread.
     package func runOnThread(name: String) async throws(SystemError) {
         goFirst()
         let failure: SystemError? = await withCheckedContinuation { waiter in
@@ -142,14 +141,14 @@ package final class EventLoop: @unchecked Sendable {
         join()
     }
 
-    /// Ends ``run()`` after the jobs that were posted so far. Any thread may call this function.
+    /// Ends ``run()`` after the jobs that were posted so far. Any thread may call this function to stop the loop.
     package func stop() {
         state.withLock { $0.isStopping = true }
         post {}
     }
 
-    /// Waits for the end of a thread that ``start(name:givesWay:ended:)`` started. Do not call this function on the
-    /// loop itself.
+    /// Waits until a thread has ended that ``start(name:givesWay:ended:)`` started. The loop's own thread must not call
+    /// this function.
     package func join() {
         precondition(!isCurrent, "a loop cannot wait for itself")
         let thread = state.withLock { state in
@@ -159,8 +158,7 @@ package final class EventLoop: @unchecked Sendable {
         if let thread { pthread_join(thread, nil) }
     }
 
-    /// Stops the loop. On any other thread than the loop's own, the function also waits for the end of the loop's
-    /// thread.
+    /// Stops the loop and, unless the caller is on the loop's thread, waits until the loop's thread has ended.
     func leave() {
         stop()
         guard isCurrent else { return join() }
@@ -168,13 +166,14 @@ package final class EventLoop: @unchecked Sendable {
         if let thread { pthread_detach(thread) }
     }
 
-    /// Asks the kernel to let the loop's thread interrupt other threads as soon as it has work. The thread is scheduled
-    /// earlier, but gets no more processor time.
+    /// Asks the kernel to let the loop's thread interrupt other threads as soon as it has work. The loop's thread then
+    /// runs earlier, but gets no more processor time.
     package func goFirst() { post { System.shortenThreadTurns() } }
 
     // MARK: Jobs
 
-    /// Runs the job on the loop's thread, after jobs that were posted before it. Any thread may call this function.
+    /// Runs the job on the loop's thread, after jobs that were posted before it. Any thread may call this function to
+    /// post a job.
     package func post(_ job: @escaping @Sendable () -> Void) { add(.closure(job)) }
 
     func add(_ job: Job) {
@@ -191,7 +190,7 @@ package final class EventLoop: @unchecked Sendable {
         }
     }
 
-    /// Runs a job that frees C memory: immediately if the loop cannot be using the memory, otherwise on the loop.
+    /// Runs a job that frees C memory: immediately if the loop cannot be using that memory, and otherwise on the loop.
     package func dispose(_ job: @escaping @Sendable () -> Void) {
         guard !isCurrent else { return job() }
         let isRunning = state.withLock { $0.isRunning }
@@ -219,8 +218,8 @@ package final class EventLoop: @unchecked Sendable {
 
     // MARK: Handshakes
 
-    /// The thread that performs the handshakes of accepted connections. The first connection that needs it starts the
-    /// thread.
+    /// The thread that performs the handshakes of accepted connections. The thread is started when the first connection
+    /// needs it.
     func handshakes() throws(SystemError) -> HandshakeThread {
         checkThread()
         if let handshakeThread { return handshakeThread }
@@ -237,8 +236,8 @@ package final class EventLoop: @unchecked Sendable {
     /// Whether a thread is inside ``run()``.
     package var isRunning: Bool { runningThread.load(ordering: .acquiring) != 0 }
 
-    /// Traps unless the caller may use objects of this loop. The loop's thread may; while the loop does not run, any
-    /// thread may.
+    /// Ends the process if the caller may not use objects of this loop. The loop's thread may always use them, and any
+    /// other thread only while the loop does not run.
     package func checkThread() {
         let thread = runningThread.load(ordering: .acquiring)
         precondition(thread == 0 || thread == System.currentThread, "called from outside the event loop's thread")
@@ -265,7 +264,7 @@ private final class ThreadStart {
 private func loopThread(_ context: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
     guard let context = unsafe context else { return nil }
     let start = unsafe Unmanaged<ThreadStart>.fromOpaque(context).takeRetainedValue()
-    // The kernel refuses names with more than 15 characters.
+    // The name is cut, because the kernel refuses thread names with more than 15 characters.
     unsafe thread_set_name(pthread_self(), String(start.name.prefix(15)))
     if start.niceness > 0 { System.lowerThreadPriority(to: start.niceness) }
     start.loop.run()

@@ -1,8 +1,10 @@
 import CEvent
 
-/// Calls a handler when a descriptor can be read or written. The descriptor still belongs to its owner.
+/// Calls a handler when a descriptor can be read or written. A watch owns its descriptor only if the initialiser gives
+/// the descriptor to it.
 ///
-/// This type is for C libraries that open their own sockets. A watch must be released before its descriptor is closed.
+/// Watches are for sockets that C libraries open themselves. The owner must release a watch before the descriptor is
+/// closed.
 ///
 /// - The type is `@unchecked Sendable`, because every use is checked to be on the loop's thread.
 package final class FileWatch: @unchecked Sendable {
@@ -30,8 +32,8 @@ package final class FileWatch: @unchecked Sendable {
     ///   - descriptor: the descriptor to watch.
     ///   - loop: the loop that watches the descriptor.
     ///   - turn: the priority of the handler.
-    ///   - deadline: the timer of this loop that ends the watch; `nil` if no timer ends it. The priority of the
-    ///     deadline must not be lower than `turn`.
+    ///   - deadline: the timer of this loop that ends the watch; `nil` if no timer ends it. The deadline's priority
+    ///     must not be lower than `turn`.
     ///   - handler: called while the descriptor is ready.
     /// - Throws: if memory is lacking.
     package convenience init(
@@ -42,7 +44,7 @@ package final class FileWatch: @unchecked Sendable {
             descriptor: descriptor, owned: nil, loop: loop, turn: turn, deadline: deadline, handler: handler)
     }
 
-    /// Creates a watch that owns the descriptor and closes it in the end.
+    /// Creates a watch that owns the descriptor, and closes it when the watch is released.
     convenience init(
         owning descriptor: consuming Descriptor, on loop: EventLoop, turn: LoopTurn = .usual,
         until deadline: LoopTimer?, handler: @escaping (_ ready: Interest) -> Void
@@ -73,13 +75,14 @@ package final class FileWatch: @unchecked Sendable {
     }
 
     deinit {
-        // The events must end before the descriptor is closed, because the next opened file may get the same descriptor
+        // The events must end before the descriptor is closed, because a new file can get the descriptor's number
         // immediately.
         reading = nil
         writing = nil
     }
 
-    /// Sets the conditions that are watched. The handler is called repeatedly while one of them holds.
+    /// Sets whether the watch waits for reading, writing, both or neither. While one of the watched conditions holds,
+    /// the loop calls the handler repeatedly.
     package func watch(for interest: Interest) throws(SystemError) {
         try set(reading, on: interest.contains(.read), was: self.interest.contains(.read))
         try set(writing, on: interest.contains(.write), was: self.interest.contains(.write))

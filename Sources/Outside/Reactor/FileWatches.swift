@@ -1,7 +1,7 @@
-/// Watches the sockets that a C library opens and closes itself. For each socket, the library tells whether it wants to
-/// read or write.
+/// Watches the sockets that a C library opens and closes itself. The library tells for each socket whether it waits to
+/// read or to write.
 ///
-/// Release this object before the library closes its sockets, because a watch must not outlive its descriptor.
+/// Release this object before the library closes its sockets, because a watch must end before its descriptor.
 package final class FileWatches {
     private let loop: EventLoop
     private let turn: LoopTurn
@@ -9,8 +9,8 @@ package final class FileWatches {
     private let handler: (Int32, FileWatch.Interest) -> Void
     private var watches: [Int32: FileWatch] = [:]
 
-    /// How many watches without a condition are kept. Libraries often ask for a condition again soon, and the next
-    /// socket may get the same descriptor.
+    /// The maximum number of watches that are kept although they wait for nothing. A watch is kept because libraries
+    /// often wait on the same descriptor again soon.
     private static let idleLimit = 64
 
     /// Creates an empty set of watches.
@@ -30,8 +30,8 @@ package final class FileWatches {
         self.handler = handler
     }
 
-    /// Sets the conditions that are watched on a socket. Before the socket is closed, call this function without any
-    /// condition.
+    /// Sets whether the library waits to read or to write on a socket. Call this function without any condition before
+    /// the socket is closed.
     package func watch(_ descriptor: Int32, for interest: FileWatch.Interest) {
         if interest.isEmpty, watches.count > Self.idleLimit {
             watches[descriptor] = nil
@@ -41,7 +41,7 @@ package final class FileWatches {
             let watch = try watches[descriptor] ?? makeWatch(descriptor)
             try watch.watch(for: interest)
         } catch {
-            // If memory for the event is lacking, the socket is not watched, and its operation ends by its time-out.
+            // Without memory for the event, the socket is not watched, and its operation ends by its time-out.
             watches[descriptor] = nil
         }
     }

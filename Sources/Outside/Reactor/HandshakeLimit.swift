@@ -1,7 +1,7 @@
 package import Addressing
 package import Timekeeping
 
-/// Limits how many TLS handshakes one source may begin per second (T17.7). A connection above the limit is closed
+/// Limits how many TLS handshakes one source may begin per second (T17.7). A connection above this limit is closed
 /// before any cryptographic computation.
 ///
 /// - The type is `@unchecked Sendable`, because it is used only on its loop's thread.
@@ -14,7 +14,7 @@ package final class HandshakeLimit: @unchecked Sendable {
     ///
     /// - Parameters:
     ///   - perSecond: the limit for a source that authenticates; 0 for no limit.
-    ///   - isExempt: whether the limit does not apply to a peer. Trusted peers are exempt.
+    ///   - isExempt: whether the limit does not apply to a peer. Trusted peers should be exempt.
     ///   - refused: called for each connection that is closed.
     package init(perSecond: Int, isExempt: @escaping (Endpoint) -> Bool, refused: @escaping (Endpoint) -> Void) {
         rate = SourceRate(perSecond: perSecond)
@@ -24,7 +24,7 @@ package final class HandshakeLimit: @unchecked Sendable {
 
     package func changed(perSecond: Int) { rate.changed(perSecond: perSecond) }
 
-    /// Whether a connection from this peer may begin its handshake. A permitted handshake is counted.
+    /// Whether a connection from this peer may begin its TLS handshake; if so, the method counts the handshake.
     func admits(_ peer: Endpoint, now: Instant) -> Bool {
         guard rate.isOn, !isExempt(peer) else { return true }
         let source = peer.address.source.hashValue
@@ -35,7 +35,7 @@ package final class HandshakeLimit: @unchecked Sendable {
         return true
     }
 
-    /// Records that a peer has authenticated by a password or a certificate.
+    /// Records that a peer has proved itself by a password or a certificate.
     package func proved(_ peer: Endpoint, now: Instant) {
         guard rate.isOn, !isExempt(peer) else { return }
         rate.hasProvedItself(peer.address.source.hashValue, now: now)

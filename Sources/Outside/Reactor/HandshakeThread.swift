@@ -1,9 +1,9 @@
 import Crypto
 
-/// Performs the TLS handshakes of accepted connections on its own thread.
+/// A thread that performs the TLS handshakes of accepted connections.
 ///
-/// Handshakes need a thread of their own, because one handshake costs as much as dozens of calls. When all phones
-/// connect together, thousands of handshakes are needed. The kernel prefers the loop's thread to this one, so that
+/// One handshake costs as much as dozens of calls, so handshakes do not run on the loop's thread. When all phones
+/// reconnect together, thousands of handshakes are needed. The loop's thread has priority over this thread, so that
 /// calls do not wait for new connections.
 ///
 /// - The type is `@unchecked Sendable`, because handshakes are used only on this thread, and all other properties are
@@ -11,7 +11,7 @@ import Crypto
 final class HandshakeThread: @unchecked Sendable {
     /// How a handshake ended.
     enum End: Sendable {
-        /// The handshake succeeded. The receiver of this result now owns the socket.
+        /// The handshake succeeded, and the receiver of this result owns the socket.
         case done(socket: Int32)
         case failed(StreamCloseReason)
     }
@@ -20,19 +20,19 @@ final class HandshakeThread: @unchecked Sendable {
     private var underWay: [UInt64: Handshake] = [:]
     private let backlog = Locked(Backlog())
 
-    /// The number of connections whose handshake has not started yet, and the callbacks to call when this number falls.
+    /// The connections that wait for the start of their handshakes, and the callbacks to call when there is room again.
     private struct Backlog {
         var count = 0
         var waiting: [@Sendable () -> Void] = []
     }
 
-    /// The maximum number of connections whose handshake has not started. More connections wait in the kernel, where no
-    /// time limit applies to them.
+    /// The maximum number of connections that may wait for the start of their handshakes. Connections above this limit
+    /// wait in the kernel, where they have no time limit.
     private static let backlogLimit = 64
 
     init() throws(SystemError) {
         loop = try EventLoop()
-        // At nice value 10, the thread gets a tenth of its processor while another thread competes for it.
+        // With nice value 10, the thread gets a tenth of a processor for which another thread competes.
         try loop.start(name: "handshakes", niceness: 10)
     }
 
@@ -43,10 +43,10 @@ final class HandshakeThread: @unchecked Sendable {
     /// - Parameters:
     ///   - number: the unique number of the connection.
     ///   - descriptor: the connected socket.
-    ///   - session: the session of the server's side. No other code may use it until the handshake has ended.
+    ///   - session: the session of the server's side. No other code may use the session until the handshake has ended.
     ///   - ended: called once, on the thread, unless the returned object was released.
-    /// - Returns: an object that keeps the handshake running. When this object is released, the handshake ends and the
-    ///   socket is closed.
+    /// - Returns: an object that keeps the handshake running. If this object is released, the handshake is broken off
+    ///   and its socket closed.
     func begin(
         _ number: UInt64, _ descriptor: consuming Descriptor, _ session: TLSSession,
         ended: @escaping @Sendable (End) -> Void
@@ -83,7 +83,7 @@ final class HandshakeThread: @unchecked Sendable {
 
     var hasRoom: Bool { backlog.withLock { $0.count < Self.backlogLimit } }
 
-    /// Calls the job once, on any thread, when at most half of the allowed backlog waits.
+    /// Calls the job once, on any thread, when at most half of the allowed connections wait for their handshakes.
     func whenThereIsRoom(_ job: @escaping @Sendable () -> Void) {
         let hasRoom = backlog.withLock { backlog in
             guard backlog.count > Self.backlogLimit / 2 else { return true }
@@ -102,7 +102,7 @@ final class HandshakeThread: @unchecked Sendable {
     }
 }
 
-/// Keeps a handshake running until it is released.
+/// A running handshake, which is broken off when this object is released.
 final class PendingHandshake: Sendable {
     private let number: UInt64
     private let thread: HandshakeThread
@@ -115,7 +115,7 @@ final class PendingHandshake: Sendable {
     deinit { thread.cancel(number) }
 }
 
-/// One handshake, which is used only on the handshake thread.
+/// One handshake, used only on the handshake thread.
 private final class Handshake {
     private var descriptor: Descriptor?
     private let session: TLSSession
@@ -136,18 +136,18 @@ private final class Handshake {
         let number = descriptor.number
         self.descriptor = consume descriptor
         self.session = session
-        // The watch has no deadline, because the connection's own loop limits the time of a handshake.
+        // This watch has no deadline of its own, because the connection's loop limits the time of a handshake.
         watch = try FileWatch(descriptor: number, on: loop, until: nil) { _ in ready() }
         guard session.accept(on: number) else { throw SystemError(call: "BIO_new", code: SystemError.outOfMemory) }
     }
 
     deinit {
-        // The events must end before the descriptor is closed, because the next opened file may get the same descriptor
+        // The events must end before the descriptor is closed, because a new file can get the descriptor's number
         // immediately.
         watch = nil
     }
 
-    /// Continues the handshake as far as the socket allows.
+    /// Continues the handshake until it ends or must wait for the socket.
     ///
     /// - Returns: the result; `nil` while the handshake waits for the client.
     func goOn() -> HandshakeThread.End? {

@@ -1,10 +1,10 @@
 import Collections
 import Timekeeping
 
-/// The sockets of connections that the daemon has closed, and whose peers have not closed their side yet.
+/// The sockets of closed connections; each socket stays open until the peer closes its side.
 ///
-/// The kernel discards the last output if a socket is closed with unread input, or receives bytes after it was closed.
-/// Therefore the daemon first ends only its own output, and drops further input until the peer ends its side.
+/// The kernel would discard the last output if a socket were closed with unread input, or got more input afterwards. To
+/// avoid this loss, the daemon ends only its own output first, and drops input until the peer ends its side.
 final class LingeringSockets {
     private struct LingeringSocket {
         let watch: FileWatch
@@ -12,27 +12,29 @@ final class LingeringSockets {
     }
 
     private var sockets: [UInt64: LingeringSocket] = [:]
-    /// The sockets in the order in which they were added. All sockets have the same time limit, so the first one
-    /// expires first.
+    /// The sockets in the order in which they were added. The first socket expires first, because all sockets have the
+    /// same time limit.
     private var order = Queue<UInt64>()
     private var lastNumber: UInt64 = 0
-    /// The timer, which exists only while sockets linger, because it retains the loop, which retains this object.
+    /// The timer, which exists only while sockets linger, because it retains the loop, and the loop retains this
+    /// object.
     private var timer: LoopTimer?
 
-    /// The time limit after which a socket is closed in any case.
+    /// The time after which a socket is closed even if its peer has not ended its side.
     private static let patience: Duration = .seconds(2)
-    /// The maximum number of lingering sockets. Lingering sockets no longer count among the connections of a listener.
+    /// The maximum number of lingering sockets. A lingering socket no longer counts among the connections of its
+    /// listener.
     private static let limit = 1000
 
-    /// Ends the daemon's output on the socket, once all output is sent. The socket is closed when the peer ends its
-    /// side, or after the time limit.
+    /// Ends the daemon's output on the socket, once all output is sent. The socket is then closed when the peer ends
+    /// its side, or after the time limit.
     func bid(on socket: consuming Descriptor, of loop: EventLoop) {
         System.endOutput(socket.number)
         guard sockets.count < Self.limit else { return }
         lastNumber += 1
         let (number, descriptor) = (lastNumber, socket.number)
-        // The timer and the watch have the priority of connections. Therefore a peer that continues to send does not
-        // delay other work.
+        // Timer and watch have the priority of connections, so that a peer that keeps sending does not delay other
+        // work.
         if timer == nil { timer = try? LoopTimer(on: loop, turn: .connections) { [unowned self] in timeIsUp() } }
         let watch = try? FileWatch(owning: socket, on: loop, turn: .connections, until: timer) { [unowned self] _ in
             drop(number, descriptor, loop)

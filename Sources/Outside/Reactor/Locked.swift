@@ -1,9 +1,8 @@
 import Glibc
 
-/// A value behind a POSIX mutex, for the few values that several threads use.
+/// A value that several threads use, protected by a POSIX mutex.
 ///
-/// This type does not use `Synchronization.Mutex`, because on Linux the thread sanitizer does not support it and
-/// reports each use as a race.
+/// `Synchronization.Mutex` is not used, because on Linux the thread sanitizer takes each use of it for a race.
 ///
 /// - The type is `@unchecked Sendable`, because the value can be accessed only through the lock.
 @safe
@@ -15,7 +14,7 @@ package final class Locked<Value>: @unchecked Sendable {
         self.value = value
         unsafe mutex = .allocate(capacity: 1)
         unsafe mutex.initialize(to: pthread_mutex_t())
-        // The call can fail only because of attributes, and this mutex has no attributes.
+        // The call cannot fail, because only attributes can make it fail, and this mutex has none.
         unsafe pthread_mutex_init(mutex, nil)
     }
 

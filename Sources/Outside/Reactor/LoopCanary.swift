@@ -1,10 +1,10 @@
 package import Timekeeping
 
-/// Measures how long a ready event waits until the loop handles it. The canary makes its own event ready, and measures
-/// the time until its handler is called.
+/// Measures how long a ready event waits until the loop handles it. For a measurement, the canary makes its own event
+/// ready, and takes the time until its handler is called.
 ///
-/// The kernel reports ready events in the order in which they became ready, and puts a reported event behind all
-/// others. Therefore the canary's event waits as long as a connection that has just received bytes.
+/// The kernel reports ready events in the order in which they became ready, and moves reported events to the end. The
+/// canary's event waits as long as the event of a connection that has just received bytes.
 ///
 /// - The type is `@unchecked Sendable`, because it is used only on its loop.
 package final class LoopCanary: @unchecked Sendable {
@@ -13,10 +13,10 @@ package final class LoopCanary: @unchecked Sendable {
     private var quietUntil = Instant.distantPast
     private let handler: (Duration, Instant) -> Void
 
-    /// The minimum time between two measurements. More measurements would give no more information.
+    /// The minimum time between two measurements. Measuring more often would give no more information.
     private static let pause: Duration = .milliseconds(20)
 
-    /// Creates the event. The handler gets the measured wait and the current time.
+    /// Creates a canary, whose handler gets each measured wait and the current time.
     package init(on loop: EventLoop, handler: @escaping (Duration, Instant) -> Void) throws(SystemError) {
         self.handler = handler
         watch = try FileWatch(owning: try System.wakeDescriptor(), on: loop, turn: .connections, until: nil) {
@@ -26,7 +26,7 @@ package final class LoopCanary: @unchecked Sendable {
         try watch?.watch(for: .read)
     }
 
-    /// Starts a measurement, unless the previous one was too recent. Call this function when a connection has received
+    /// Starts a measurement, unless the last one was too recent. Call this function when a connection has received
     /// bytes.
     package func ring(now: Instant) {
         guard now >= quietUntil, let watch else { return }

@@ -1,5 +1,5 @@
-/// The sole owner of a descriptor that events of a loop use. The descriptor is closed on the loop, after the events
-/// that were released before this object.
+/// The sole owner of a descriptor that events of a loop use. The descriptor is closed on the loop's thread, after its
+/// events that were released earlier.
 final class LoopDescriptor {
     let number: Int32
     private let loop: EventLoop

@@ -2,16 +2,17 @@ import CEvent
 import Glibc
 import Timekeeping
 
-/// An object that is called when an event fires. The argument has libevent's `EV_` bits.
+/// An object that is called when an event fires. The argument of the call has libevent's `EV_` bits, which say what has
+/// happened.
 protocol LoopEventTarget: AnyObject {
     func fired(_ cause: Int16)
 }
 
-/// The sole owner of one libevent event, and of the event's descriptor if one was passed.
+/// The sole owner of one libevent event, and of its descriptor if a descriptor was passed.
 ///
-/// The event refers to its target through a box with a weak reference. The owner of an event may be released on any
-/// thread, because an actor's deinit runs on the thread that drops the last reference. The libevent event itself is
-/// freed on the loop's thread.
+/// The libevent event refers to its target only weakly, through a box. Any thread may release the owner of an event,
+/// because an actor's deinit runs on the thread of the last release. The libevent event itself is freed on the loop's
+/// thread.
 @safe
 final class LoopEvent {
     let loop: EventLoop
@@ -22,8 +23,8 @@ final class LoopEvent {
         weak var target: (any LoopEventTarget)?
     }
 
-    /// Creates the event. `number` is a descriptor, a signal number, or -1 for a timer. `flags` are libevent's `EV_`
-    /// bits.
+    /// Creates an event for a descriptor or a signal with this `number`; for a timer, `number` is -1. The argument
+    /// `flags` has libevent's `EV_` bits.
     init(loop: EventLoop, number: Int32, flags: Int32, turn: LoopTurn = .usual) throws(SystemError) {
         loop.checkThread()
         let box = unsafe Unmanaged.passRetained(Box())
@@ -45,7 +46,7 @@ final class LoopEvent {
         loop.dispose { remains.free() }
     }
 
-    /// The C objects of an event, which are freed on the loop's thread.
+    /// The C objects of an event, freed on the loop's thread.
     ///
     /// - The type is `@unchecked Sendable`, because it moves to the loop and is used once.
     @safe
@@ -59,7 +60,7 @@ final class LoopEvent {
         }
     }
 
-    /// Sets the target. The event's owner must call this function once, at the end of its own initialiser.
+    /// Sets the target of the event, which the event's owner must do once, at the end of its own initialiser.
     func setTarget(_ target: some LoopEventTarget) {
         unsafe box.takeUnretainedValue().target = target
     }
@@ -72,7 +73,7 @@ final class LoopEvent {
     func add(timeout: Duration) {
         loop.checkThread()
         var interval = timeval(timeout)
-        // The call fails only if memory for the timer heap is lacking. The daemon cannot continue without a timer.
+        // The call fails only if memory for the timer heap is lacking, and without timers the daemon cannot continue.
         guard unsafe event_add(raw, &interval) == 0 else { preconditionFailure("out of memory for a timer") }
     }
 
@@ -94,7 +95,8 @@ final class LoopEvent {
 }
 
 extension timeval {
-    /// Converts a duration. A negative duration becomes zero. Fractions of a microsecond are rounded up.
+    /// Converts a duration for libevent: a negative duration becomes zero. Fractions of a microsecond are rounded up,
+    /// so that no timer fires early.
     init(_ duration: Duration) {
         let (whole, rest) = max(duration, .zero).nanoseconds.quotientAndRemainder(dividingBy: 1000)
         let (seconds, microseconds) = (whole + (rest > 0 ? 1 : 0)).quotientAndRemainder(dividingBy: 1_000_000)

@@ -1,10 +1,9 @@
 import CEvent
 package import Timekeeping
 
-/// A timer whose deadline can be moved. The timer fires once for each arming, at the deadline or later, but never
-/// earlier.
+/// A timer whose deadline can be moved. Each arming lets the timer fire once, never before the deadline.
 ///
-/// Releasing the timer disarms it.
+/// A timer is disarmed when it is released.
 ///
 /// - The type is `@unchecked Sendable`, because every use is checked to be on the loop's thread.
 package final class LoopTimer: @unchecked Sendable {
@@ -14,8 +13,9 @@ package final class LoopTimer: @unchecked Sendable {
     private let handler: () -> Void
     private(set) package var deadline: Instant?
 
-    /// The longest time for which libevent waits without a check of the clock. While the machine sleeps, libevent's
-    /// clock stops, but an `Instant` continues. With short waits, a deadline that passed during sleep is noticed soon.
+    /// The longest time that libevent waits for a timer before the clock is checked again. The wait is limited, because
+    /// libevent's clock stops while the machine sleeps, but an `Instant` continues. If a deadline passes while the
+    /// machine sleeps, the timer notices it at most this time after the sleep.
     private static let longestWait: Duration = .seconds(30)
 
     package init(on loop: EventLoop, turn: LoopTurn = .usual, handler: @escaping () -> Void) throws(SystemError) {
@@ -25,7 +25,7 @@ package final class LoopTimer: @unchecked Sendable {
         event.setTarget(self)
     }
 
-    /// Sets or moves the deadline.
+    /// Arms the timer for a deadline, and drops an earlier deadline.
     package func arm(at deadline: Instant) {
         guard deadline != self.deadline else { return }
         self.deadline = deadline
@@ -48,7 +48,8 @@ package final class LoopTimer: @unchecked Sendable {
 extension LoopTimer: LoopEventTarget {
     func fired(_ cause: Int16) {
         guard let deadline else { return }
-        // libevent's clock is coarse, and can be some milliseconds ahead of the clock that deadlines use.
+        // The deadline is compared with the clock, because libevent's coarse clock can be some milliseconds ahead of
+        // it.
         guard deadline <= SystemClock.now else { return wait() }
         self.deadline = nil
         handler()
@@ -56,7 +57,7 @@ extension LoopTimer: LoopEventTarget {
 }
 
 extension EventLoop {
-    /// Runs the job once, at this instant or later. Releasing the returned timer cancels the job.
+    /// Runs the job once, at this instant or later. The job is cancelled if the returned timer is released.
     package func schedule(at instant: Instant, _ job: @escaping () -> Void) throws(SystemError) -> LoopTimer {
         let timer = try LoopTimer(on: self, handler: job)
         timer.arm(at: instant)

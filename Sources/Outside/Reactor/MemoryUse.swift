@@ -3,14 +3,14 @@ import Glibc
 
 /// Reads the memory use of this process, and its memory limit.
 package enum MemoryUse {
-    /// The resident memory in bytes; 0 if the kernel does not report it.
+    /// The memory of this process that is in RAM, in bytes; 0 if the kernel does not report it.
     package static var resident: Int {
-        // The second number in `statm` is the resident set in pages (proc(5)).
+        // The second number in `statm` is the resident memory in pages (proc(5)).
         let pages = text("/proc/self/statm").split(separator: " ").dropFirst().first.flatMap { Int($0) } ?? 0
         return pages.multipliedReportingOverflow(by: Int(sysconf(Int32(_SC_PAGESIZE)))).partialValue
     }
 
-    /// The memory limit of this process's control group (`MemoryMax=` of a systemd unit); `nil` without a limit.
+    /// The memory limit of this process's control group (`MemoryMax=` of a systemd unit); `nil` if there is no limit.
     package static var allowed: Int? { allowed(group: text("/proc/self/cgroup")) { text($0) } }
 
     /// The memory limit of a control group.
@@ -24,7 +24,7 @@ package enum MemoryUse {
         guard let path = lines.lazy.filter({ $0.hasPrefix("0::/") }).map({ $0.dropFirst(3) }).first else { return nil }
         var least: Int?
         var rest = path[...]
-        // A group's limit also applies to the groups inside it, so the lowest limit of all ancestors counts.
+        // The lowest limit of the group and its ancestors counts, because a limit also applies to all groups inside.
         while true {
             let folder = rest == "/" ? "" : rest
             if let limit = Int(read("/sys/fs/cgroup\(folder)/memory.max").filter { !$0.isWhitespace }) {

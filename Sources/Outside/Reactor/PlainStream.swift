@@ -3,34 +3,35 @@ import Timekeeping
 
 /// The input and output of a connection without TLS.
 ///
-/// Output is sent to the kernel immediately, or in one piece when the handler of the input has returned. Input is read
-/// into memory that all streams of the loop use together. Therefore a message costs one system call for input and one
-/// for output, and a silent connection uses no buffer.
+/// Output is given to the kernel immediately, or all together when the input handler has returned. Input is read into
+/// memory that all streams of the loop share. Each message costs one system call for input and one for output, and a
+/// silent connection has no buffer.
 ///
-/// The stream's events call the connection that owns the stream, so the stream itself has no weak references. An object
-/// with weak references is expensive to retain, and the stream is retained several times for each message.
+/// The stream's events call the connection that owns the stream, so that nothing refers weakly to the stream. Weak
+/// references would make it expensive to retain the stream, and the stream is retained several times for each message.
 final class PlainStream {
     private let loop: EventLoop
     private let turn: LoopTurn
     private let descriptor: LoopDescriptor
     private var readable: LoopEvent?
-    /// The event that fires when the kernel accepts output; `nil` while no output waits.
+    /// The event that fires when the kernel accepts more output; `nil` while no output waits.
     private var writable: LoopEvent?
     private unowned let connection: StreamConnection
     private let share: StreamShare
     private var isReading = false
     var inputLimit = Int.max
-    /// The output that waits. The kernel has already accepted the bytes before the index `sent`.
+    /// The output that is not completely sent yet; the kernel has already accepted the first `sent` bytes of this
+    /// output.
     private var waiting: [UInt8] = []
     private var sent = 0
     private var isGathering = false
     var outputMark = 0
 
-    // Time limits of input and output. To keep the work for each message small, only the time of the last byte is
-    // recorded. The deadline is computed again when the timer fires.
+    // The time limits of input and output. For each message, only the time of its last byte is recorded, and the timer
+    // computes the deadline again when it fires.
     private var inputTimeout: Duration?
     private var outputTimeout: Duration = .zero
-    /// When the last byte arrived, or when reading was resumed after a stop.
+    /// When the last byte of input arrived, or when reading was resumed.
     private var heard = Instant.distantPast
     /// When the kernel accepted the last byte of waiting output.
     private var progressed = Instant.distantPast
@@ -52,7 +53,7 @@ final class PlainStream {
     }
 
     deinit {
-        // The events must end before the descriptor is closed, because the next opened file may get the same descriptor
+        // The events must end before the descriptor is closed, because a new file can get the descriptor's number
         // immediately.
         readable = nil
         writable = nil
@@ -71,7 +72,8 @@ final class PlainStream {
         updateDeadline()
     }
 
-    /// Reads once and passes the input to the connection. More input waits until other connections were served.
+    /// Reads once from the socket, and passes the input to the connection. The connection reads the rest of the input
+    /// after other connections were served.
     private func read(for connection: StreamConnection) throws(SystemError) {
         let room = unsafe share.room(upTo: inputLimit)
         guard let count = unsafe try System.receive(descriptor.number, into: room) else { return }
@@ -80,7 +82,7 @@ final class PlainStream {
         connection.received(unsafe Span(_unsafeElements: room).extracting(first: count))
     }
 
-    /// Passes the peer's last input to `body`, when the connection ends. Therefore errors do not matter.
+    /// Passes the last input of the peer to `body` when the connection ends, and ignores errors.
     func lendInput(_ body: (Span<UInt8>) -> Void) {
         let room = unsafe share.room(upTo: inputLimit)
         guard let count = unsafe try? System.receive(descriptor.number, into: room), count > 0 else { return }
@@ -93,8 +95,8 @@ final class PlainStream {
 
     var outputCount: Int { waiting.count - sent + (isGathering ? share.gathered.count : 0) }
 
-    /// Collects all output from now on instead of sending it immediately. Therefore the answers to requests that
-    /// arrived together are sent together.
+    /// Collects output from now on instead of sending it, so that answers to requests that arrived together are sent
+    /// together.
     func gather() {
         guard !share.isGathering else { return }
         share.isGathering = true
@@ -140,7 +142,7 @@ final class PlainStream {
         return waiting.count
     }
 
-    /// Sends more of the waiting output, when the kernel accepts output again.
+    /// Sends more of the waiting output, after the kernel has reported that it accepts output again.
     private func flush(for connection: StreamConnection) throws(SystemError) {
         let bytes = waiting
         guard let taken = try System.send(descriptor.number, bytes.span.extracting(sent..<bytes.count)) else { return }
@@ -181,8 +183,8 @@ final class PlainStream {
         deadlineID = share.schedule(connection, at: next)
     }
 
-    /// Handles the deadline of the stream. The result is the reason for closing the connection; `nil` if the deadline
-    /// has moved.
+    /// Handles the stream's deadline, which has been reached. The result is the reason for closing the connection;
+    /// `nil` if the deadline has moved to a later time.
     func deadlineReached(now: Instant) -> StreamCloseReason? {
         deadline = .distantFuture
         deadlineID = .none
@@ -203,8 +205,8 @@ final class PlainStream {
 }
 
 extension [UInt8] {
-    /// Appends the bytes. If the array must grow, it grows only by an eighth. Arrays of waiting output are usually
-    /// short, and every connection would pay for unused memory.
+    /// Appends the bytes; if the array must grow, it grows only by an eighth. Spare memory is avoided, because every
+    /// connection has such an array, and most output is short.
     mutating func appendSparingly(_ bytes: Span<UInt8>) {
         let needed = count + bytes.count
         if capacity < needed { reserveCapacity(needed + Swift.max(needed / 8, 64)) }

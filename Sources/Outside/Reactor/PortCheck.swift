@@ -2,13 +2,14 @@ package import Addressing
 
 /// Checks whether an address is free for listening.
 package enum PortCheck {
-    /// Checks an address by binding it for a moment.
+    /// Checks whether an address is free, by binding it for a moment.
     ///
     /// - Returns: why the address cannot be bound; `nil` if it can be bound.
     package static func obstacle(to endpoint: Endpoint, isStream: Bool) -> SystemError? {
         do throws(SystemError) {
             let socket = try System.boundSocket(isStream ? System.stream : System.datagram, to: endpoint)
-            // For streams, the check also listens: two sockets may be bound to a port, but only one can listen.
+            // A stream socket must also listen for this check, because two sockets may be bound to a port, but only one
+            // may listen.
             if isStream { try System.listen(socket.number, backlog: 1) }
             return nil
         } catch {

@@ -1,7 +1,7 @@
 /// The limit of open files and sockets of this process.
 package enum ProcessDescriptors {
     /// Raises this process's limit of descriptors to the maximum that the system allows, and enlarges the kernel's
-    /// table of descriptors. Call this function early, while few threads exist.
+    /// table of descriptors. The program calls this function early, while it has few threads.
     ///
     /// - Returns: the new limit.
     package static func raiseLimit() -> Int {
@@ -10,10 +10,10 @@ package enum ProcessDescriptors {
         return limit
     }
 
-    /// The size to which the kernel's table of descriptors is enlarged immediately. The kernel's table then uses one
+    /// The number of descriptors for which the kernel's table is enlarged immediately; the table then uses one
     /// megabyte.
     private static let roomAtOnce = 1 << 17
 
-    /// The process id of this process. Environment variables for socket handover contain this id.
+    /// The process id of this process. The environment variables of a socket handover contain this process id.
     package static var owner: Int32 { System.process }
 }

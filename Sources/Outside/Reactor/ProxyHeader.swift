@@ -1,27 +1,26 @@
 package import Addressing
 
-/// The header of the PROXY protocol, versions 1 and 2. A load balancer sends this header before the first byte of a
-/// connection, to name the peer of the connection.
+/// The header of the PROXY protocol, versions 1 and 2. A load balancer sends this header as the first bytes of a
+/// connection, to name the real peer.
 ///
-/// The sender of this header can claim any address. Therefore the header is accepted only from listed load balancers,
-/// and listed load balancers must send it.
+/// Only listed load balancers may send the header, and they must send it, because a sender can claim any address.
 package enum ProxyHeader: Hashable, Sendable {
-    /// The bytes are the beginning of a header. More bytes are needed.
+    /// The bytes are the beginning of a PROXY header, and more bytes are needed.
     case incomplete
     /// The bytes are not a PROXY header, or are a malformed one.
     case invalid
-    /// A complete header and its length in bytes. If the source is `nil`, the balancer connected on its own behalf, for
+    /// A complete header and its length in bytes. Without a source, the load balancer connected on its own behalf, for
     /// example for a health check.
     case header(length: Int, source: Endpoint?)
 
-    /// The maximum accepted length of a header. A header of version 2 has 16 bytes and a variable part. A useful header
-    /// is never longer.
+    /// The maximum accepted length of a header. Version 2 allows longer headers, but the additional bytes are never
+    /// useful.
     package static let longest = 536
 
     private static let signature: [UInt8] = [13, 10, 13, 10, 0, 13, 10, 81, 85, 73, 84, 10]
     private static let word = Array("PROXY ".utf8)
 
-    /// Reads the header at the front of the bytes.
+    /// Reads the PROXY header at the beginning of the bytes.
     package init(_ bytes: Span<UInt8>) {
         if Self.begins(bytes, Self.signature) {
             self = bytes.count < 16 ? .incomplete : Self.binary(bytes)
@@ -32,7 +31,7 @@ package enum ProxyHeader: Hashable, Sendable {
         }
     }
 
-    /// Whether the bytes begin with this signature of a PROXY header, or are the beginning of it.
+    /// Whether the bytes begin with this signature of a PROXY header, or are too few to decide it.
     private static func begins(_ bytes: Span<UInt8>, _ mark: [UInt8]) -> Bool {
         for index in 0..<min(bytes.count, mark.count) where bytes[index] != mark[index] { return false }
         return true
@@ -54,7 +53,7 @@ package enum ProxyHeader: Hashable, Sendable {
             guard length >= 52 else { return .invalid }
             let address = IPAddress(high: number(bytes, 16, 8), low: number(bytes, 24, 8))
             return .header(length: length, source: Endpoint(address, UInt16(truncatingIfNeeded: number(bytes, 48, 2))))
-        // An address family without endpoints means that the balancer itself is the peer.
+        // An address family without endpoints means that the load balancer itself is the peer.
         case (1, _): return .header(length: length, source: nil)
         default: return .invalid
         }
@@ -68,7 +67,7 @@ package enum ProxyHeader: Hashable, Sendable {
 
     // MARK: Version 1
 
-    /// The maximum length of a header of version 1, by the specification.
+    /// The maximum length in bytes of a header of version 1, according to the specification.
     private static let longestLine = 107
 
     private static func text(_ bytes: Span<UInt8>) -> ProxyHeader {

@@ -1,21 +1,21 @@
 import Addressing
 import Timekeeping
 
-/// Reads the PROXY header with which a load balancer begins a connection. The bytes after the header stay in the
+/// Reads the PROXY header with which a load balancer begins a connection. Bytes after the PROXY header stay in the
 /// socket, because they belong to the peer.
 ///
-/// The bytes of the header are taken from the socket as they arrive. If bytes of the header stayed in the socket, it
-/// would be ready all the time, and events of a lower priority would never be handled.
+/// Bytes of the PROXY header are taken from the socket as soon as they arrive. If bytes of the PROXY header stayed in
+/// the socket, the socket would be ready all the time, and events of lower priority would never be handled.
 ///
-/// Releasing the object ends the wait without a callback.
+/// When this object is released, the wait ends without a callback.
 final class ProxyHeaderWait {
     enum End: Hashable {
-        /// The connection began with other bytes than a PROXY header, or sent no header in time.
+        /// The connection began with something else than a PROXY header, or sent no header in time.
         case none
-        /// The connection ended without sending a byte, as health checks of load balancers do.
+        /// The connection ended without any byte, as in health checks of load balancers.
         case nothing
-        /// The PROXY header arrived. The endpoint is the peer that it names; `nil` if the load balancer connected on
-        /// its own behalf.
+        /// The PROXY header arrived. The endpoint is the peer that the header names; `nil` if the load balancer
+        /// connected on its own behalf.
         case header(Endpoint?)
     }
 
@@ -27,8 +27,8 @@ final class ProxyHeaderWait {
     /// The bytes of the header that have arrived so far.
     private var bytes: [UInt8] = []
 
-    /// Waits for the PROXY header on a socket, which must exist longer than this object. `done` is called once, on the
-    /// loop.
+    /// Waits for the PROXY header on a socket, which must exist longer than this object. The callback `done` is called
+    /// once, on the loop.
     ///
     /// - Throws: if the system lacks the resources to wait.
     init(
@@ -54,7 +54,7 @@ final class ProxyHeaderWait {
             guard let count = unsafe try System.peek(descriptor, into: room) else { return }
             guard count > 0 else { return end(had == 0 ? .nothing : .none) }
             unsafe bytes.append(contentsOf: room[..<count])
-            // The optimiser requires that a local variable owns the memory of the span.
+            // A local variable must own the memory of the span, because the optimiser requires it.
             let header = bytes
             switch ProxyHeader(header.span) {
             case .incomplete: try take(count)
@@ -68,7 +68,7 @@ final class ProxyHeaderWait {
         }
     }
 
-    /// Takes bytes from the socket that were only looked at before.
+    /// Removes bytes from the socket that were already seen by peeking.
     private func take(_ count: Int) throws(SystemError) {
         let room = unsafe loop.streams.room(upTo: count)
         guard unsafe try System.receive(descriptor, into: room) == count else {

@@ -3,21 +3,21 @@ import Glibc
 
 /// The service manager that started this process: systemd (sd_notify(3)) or a compatible program.
 ///
-/// Each message to the service manager is one datagram on a socket that never blocks. If the manager does not read,
-/// messages are lost.
+/// Each message to the manager is one datagram, on a socket that never blocks. Messages are lost if the manager does
+/// not read them.
 package final class ServiceManager: Sendable {
     private let address: [UInt8]
     private let socket: Int32
-    /// The interval at which the manager expects watchdog messages; `nil` if it expects none.
+    /// The interval at which the manager expects watchdog messages; `nil` if it has no watchdog for this service.
     package let watchdogInterval: Duration?
 
-    /// Finds the service manager. The result is `nil` if no manager asks for notifications.
+    /// Finds the service manager. The result is `nil` if no service manager asks for notifications.
     ///
     /// - Parameters:
     ///   - environment: the variables of the process.
     ///   - process: the process id.
     package init?(environment: [String: String], process: Int32) {
-        // The environment variable contains a path, or "@" and a name in the abstract namespace.
+        // This environment variable contains a socket's path, or "@" and a name in the abstract namespace.
         guard let name = environment["NOTIFY_SOCKET"], let first = name.utf8.first,
             first == UInt8(ascii: "/") || first == UInt8(ascii: "@"), name.utf8.count > 1,
             let socket = System.notifySocket()
@@ -34,8 +34,8 @@ package final class ServiceManager: Sendable {
     /// Sends a message to the manager, such as `READY=1` (sd_notify(3)).
     package func tell(_ words: String...) { send(words, passing: nil) }
 
-    /// Passes a socket to the manager, which keeps it for the next run of this program. The manager does not watch the
-    /// socket for errors: an unreachable phone causes an error, which is no reason to drop the socket.
+    /// Passes a socket to the manager, which keeps the socket for the next run of this program. The manager must ignore
+    /// errors of the socket, because an error such as an unreachable phone is no reason to drop it.
     package func keep(_ descriptor: Int32, as name: String) {
         send(["FDSTORE=1", "FDNAME=\(name)", "FDPOLL=0"], passing: descriptor)
     }
@@ -61,7 +61,7 @@ extension System {
     ) {
         unsafe address.withUnsafeBufferPointer { address in
             unsafe text.withUnsafeBufferPointer { text in
-                // A failure is ignored, because the manager has then ended or has no room for messages.
+                // A failure is ignored, because the manager has then ended, or its socket has no room.
                 _ = unsafe notify_manager(
                     socket, address.baseAddress, address.count, text.baseAddress, text.count, descriptor ?? -1)
             }

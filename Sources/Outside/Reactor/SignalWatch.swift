@@ -1,11 +1,11 @@
 import CEvent
 import Glibc
 
-/// Calls a handler on the loop for each Unix signal of one kind. Because of libevent, only one loop of the process may
-/// have signal watches.
+/// Calls a handler on the loop for each Unix signal of one kind. Only one loop of the process may have signal watches,
+/// because of libevent.
 ///
-/// The signal arrives even if the parent process had blocked it, although a child inherits the blocking. The loop's
-/// thread unblocks the signal for itself when it starts.
+/// The watch also works if the parent process had blocked the signal, which a child process inherits. When the loop
+/// starts, its thread unblocks the signal for itself.
 ///
 /// - The type is `@unchecked Sendable`, because every use is checked to be on the loop's thread.
 package final class SignalWatch: @unchecked Sendable {
@@ -29,7 +29,7 @@ package final class SignalWatch: @unchecked Sendable {
         self.handler = handler
         event.setTarget(self)
         try event.add()
-        // The call fails only for an invalid signal number, and all signals of this enum are valid.
+        // Unblocking cannot fail, because all signals of this enum are valid.
         loop.post { try? System.unblock(signal.number) }
     }
 }

@@ -3,10 +3,10 @@ import Glibc
 
 /// Converts an `Endpoint` to the kernel's `sockaddr_in` or `sockaddr_in6`, and back.
 ///
-/// The bytes are written directly instead of through these C structures, because batches have raw slots of ``slotSize``
-/// bytes. The two structures differ only in the position of the address.
+/// The code writes bytes instead of C structures, because batches have raw slots of ``slotSize`` bytes. The structures
+/// for IPv4 and IPv6 differ only in the position of the address.
 enum SocketAddress {
-    /// The size of a slot in bytes. A slot has room for IPv4 and IPv6, and is rounded up so that slots are aligned.
+    /// The size in bytes of a slot for one address of either family, rounded up so that slots are aligned.
     static let slotSize = 32
 
     /// Writes the address and returns its length in bytes.
@@ -29,7 +29,7 @@ enum SocketAddress {
         return 28
     }
 
-    /// Reads an address from the kernel; `nil` for other families than IPv4 and IPv6, such as Unix-domain sockets.
+    /// Reads an address that the kernel wrote; `nil` unless it is IPv4 or IPv6, as for Unix-domain sockets.
     static func load(_ slot: UnsafeRawPointer, length: socklen_t) -> Endpoint? {
         guard length >= 8 else { return nil }
         let family = Int32(unsafe slot.loadUnaligned(as: UInt16.self))
@@ -55,7 +55,7 @@ enum SocketAddress {
         return try unsafe withUnsafeMutablePointer(to: &storage) { pointer throws(Failure) in
             var length: socklen_t = 0
             let raw = UnsafeMutableRawPointer(pointer)
-            // `store(_:in:)` writes at most 28 bytes, the size of `sockaddr_in6`.
+            // The function `store(_:in:)` writes at most 28 bytes, the size of `sockaddr_in6`.
             length = unsafe store(endpoint, in: raw)
             return try unsafe body(raw.assumingMemoryBound(to: sockaddr.self), length)
         }

@@ -2,12 +2,12 @@ package import Addressing
 import CEvent
 import Glibc
 
-/// Bound sockets that outlive the process. systemd opened them, or kept them from the previous run of the program. A
-/// socket that the process opens itself can also be stored in systemd for the next run.
+/// Bound sockets that outlive this process: The process can also store a socket that it opened itself in systemd, for
+/// the next run.
 ///
-/// A part of the daemon that binds an address gets the passed socket for this address. Therefore no client is refused
-/// while the program restarts: connections and datagrams wait in the kernel. The protocol consists of a few environment
-/// variables (sd_listen_fds(3)), so no library is needed.
+/// A part of the daemon that needs a socket for an address gets the passed socket, if there is one. No client is
+/// refused while the program restarts, because connections and datagrams wait in the kernel. This protocol needs no
+/// library, because it consists of a few environment variables (sd_listen_fds(3)).
 ///
 /// - The type is `@unchecked Sendable`, because it is used before its loop runs, and on the loop's thread afterwards.
 package final class SocketHandover: @unchecked Sendable {
@@ -16,7 +16,7 @@ package final class SocketHandover: @unchecked Sendable {
         case datagrams(Endpoint)
         case stream(Endpoint)
         case unix(String)
-        /// A socket that this program cannot use. The associated text describes the address of the socket.
+        /// A socket that this program cannot use, with a text that describes its address.
         case other(String)
 
         package var description: String {
@@ -32,9 +32,9 @@ package final class SocketHandover: @unchecked Sendable {
     /// A passed socket that no part of the daemon has taken.
     package struct Unclaimed: Sendable {
         package let place: Place
-        /// The name that the service manager gave to the socket.
+        /// The socket's name in the service manager.
         package let name: String
-        /// Whether an earlier run of this program stored the socket.
+        /// Whether an earlier run of this program stored the socket in the service manager.
         package var isOwn: Bool { name.hasPrefix(SocketHandover.prefix) }
     }
 
@@ -45,20 +45,20 @@ package final class SocketHandover: @unchecked Sendable {
     }
 
     private var waiting: [Socket] = []
-    /// The sockets that were opened in this run and can be used by the next run, with their names in systemd.
+    /// The sockets that this run opened and the next run can use, with their names in systemd.
     private(set) package var opened: [(name: String, descriptor: Int32)] = []
 
     fileprivate static let prefix = "sippushd-"
     /// The first passed descriptor (SD_LISTEN_FDS_START).
     private static let first: Int32 = 3
-    /// The maximum number of passed sockets. A higher number must be a mistake, because no service listens on so many
+    /// The maximum number of passed sockets. A higher number is a mistake, because no service listens on so many
     /// sockets.
     private static let limit = 1024
 
     package init() {}
 
-    /// Takes over the sockets that the environment variables describe. If the variables are for another process, no
-    /// sockets were passed.
+    /// Takes over the sockets that the environment variables describe. Variables that are meant for another process are
+    /// ignored.
     ///
     /// - Parameters:
     ///   - environment: the variables of the process.
@@ -81,7 +81,8 @@ package final class SocketHandover: @unchecked Sendable {
         for socket in waiting { System.close(socket.number) }
     }
 
-    /// The passed sockets that no part of the daemon has taken. When this object is released, these sockets are closed.
+    /// The passed sockets that no part of the daemon has taken. Sockets that nobody has taken are closed when this
+    /// object is released.
     package var unclaimed: [Unclaimed] { waiting.map { Unclaimed(place: $0.place, name: $0.name) } }
 
     // MARK: Taking sockets
@@ -93,12 +94,12 @@ package final class SocketHandover: @unchecked Sendable {
         let descriptor = try System.boundSocket(kind, to: endpoint)
         let place = System.localEndpoint(descriptor.number) ?? endpoint
         let words = "\(isStream ? "tcp" : "udp")-\(place)"
-        // systemd allows no colon in a socket's name.
+        // Colons are replaced, because systemd allows none in a socket's name.
         opened.append((Self.prefix + words.replacing(":", with: "_"), descriptor.number))
         return descriptor
     }
 
-    /// The passed socket for a socket file; `nil` if there is none.
+    /// The passed socket that is bound to a socket file; `nil` if there is none.
     func socket(boundTo path: String) -> Descriptor? { take(.unix(path)).map { Descriptor($0) } }
 
     private func take(_ place: Place) -> Int32? {
@@ -108,8 +109,8 @@ package final class SocketHandover: @unchecked Sendable {
 }
 
 extension System {
-    /// The address to which a passed descriptor is bound; `nil` if it is no valid descriptor. The function also sets
-    /// the options that this module sets for its own sockets.
+    /// The address to which a passed descriptor is bound; `nil` if the descriptor is not valid. The function also sets
+    /// the same options that this module sets for sockets that it opens itself.
     fileprivate static func place(of number: Int32) -> SocketHandover.Place? {
         guard fcntl(number, F_SETFD, FD_CLOEXEC) == 0 else { return nil }
         let flags = fcntl(number, F_GETFL)
@@ -131,7 +132,7 @@ extension System {
         return .stream(endpoint)
     }
 
-    /// Whether an IPv6 socket accepts IPv4 connections, too.
+    /// Whether an IPv6 socket accepts IPv4 connections as well.
     private static func takesBoth(_ number: Int32, at endpoint: Endpoint) -> Bool {
         endpoint.address.isUnspecified && !endpoint.address.isV4
             && (try? option(number, Int32(IPPROTO_IPV6), IPV6_V6ONLY)) == 0

@@ -1,16 +1,16 @@
 import Crypto
 
-/// The input and output of a connection. Without TLS, bytes go directly to and from the kernel; with TLS, through
-/// libevent.
+/// The input and output of one connection, with or without TLS. Bytes without TLS go directly to and from the kernel;
+/// bytes with TLS go through libevent.
 ///
-/// A connection has a buffer as soon as TCP is established; an accepted TLS connection, after its handshake. Reading is
-/// off at first.
+/// A connection gets its buffer when TCP is established, or for an accepted TLS connection when the handshake has
+/// ended. At first, a buffer does not read.
 enum StreamBuffer {
     case plain(PlainStream)
     case tls(TLSStream)
 
-    /// Takes ownership of a connected descriptor. With TLS, the client's side begins its handshake immediately; the
-    /// server's side must have finished it.
+    /// Takes ownership of a connected descriptor. A TLS client begins its handshake now, whereas a TLS server must have
+    /// finished it already.
     init(_ descriptor: consuming Descriptor, of connection: StreamConnection, turn: LoopTurn) throws(SystemError) {
         if let session = connection.tls {
             self = .tls(try TLSStream(descriptor, of: connection, session: session, turn: turn))
@@ -26,7 +26,7 @@ enum StreamBuffer {
         }
     }
 
-    /// Sets the maximum number of bytes that are read at a time.
+    /// Sets the maximum number of bytes that are read in one step.
     func limitInput(to bytes: Int) {
         switch self {
         case .plain(let stream): stream.inputLimit = bytes
@@ -42,8 +42,7 @@ enum StreamBuffer {
         }
     }
 
-    /// A second descriptor of the socket. The descriptor shows when the peer ends its side, after this buffer has sent
-    /// all output and was released.
+    /// Makes a second descriptor of the socket, to see when the peer ends its side after this buffer was released.
     func duplicateSocket() -> Descriptor? {
         switch self {
         case .plain(let stream): stream.duplicateSocket()
@@ -59,8 +58,8 @@ enum StreamBuffer {
         }
     }
 
-    /// Asks for a notification when at most this many bytes of output wait. While more bytes wait, the connection is
-    /// notified only when no byte waits.
+    /// Asks for a notification when no more than this many bytes of output wait. Without this call, the connection is
+    /// notified only when no output waits any more.
     func tellOutput(below bytes: Int) {
         switch self {
         case .plain(let stream): stream.outputMark = bytes
@@ -68,7 +67,7 @@ enum StreamBuffer {
         }
     }
 
-    /// Sends the bytes, or appends them to the waiting output.
+    /// Sends the bytes, or adds them to the waiting output.
     ///
     /// - Returns: the number of bytes that still wait for the peer.
     func write(_ bytes: Span<UInt8>) throws(SystemError) -> Int {
@@ -78,7 +77,7 @@ enum StreamBuffer {
         }
     }
 
-    /// Collects output until ``endGathering(sending:)``, so that it can be sent in one piece.
+    /// Collects output until ``endGathering(sending:)``, which sends it in one piece.
     func gather() {
         switch self {
         case .plain(let stream): stream.gather()
@@ -96,8 +95,8 @@ enum StreamBuffer {
         }
     }
 
-    /// Sets two time limits: one for silence of the peer while reading is on (`nil` for none), and one for waiting
-    /// output without progress.
+    /// Sets two time limits: for a silent peer while reading is on (`nil` for none), and for output that makes no
+    /// progress.
     func setTimeouts(input: Duration?, output: Duration) {
         switch self {
         case .plain(let stream): stream.setTimeouts(input: input, output: output)

@@ -5,15 +5,17 @@ import Timekeeping
 
 /// A TCP, TLS or Unix-domain connection that the daemon accepted or opened.
 ///
-/// The connection is closed when it is released. Handlers are called on the loop's thread, but never while a method of
-/// the connection runs.
+/// A connection is closed when it is released. The handlers are called on the loop's thread, but never while a method
+/// of the connection runs.
 ///
 /// - The type is `@unchecked Sendable`, because every use is checked to be on the loop's thread.
 package final class StreamConnection: @unchecked Sendable {
     enum State {
-        /// TCP is being established. The state `connecting` is followed by `handshaking`, `open` or `closed`.
+        /// The connection is being established by TCP. The state `connecting` is followed by `handshaking`, `open` or
+        /// `closed`.
         case connecting
-        /// TLS is being established. The state `handshaking` is followed by `open` or `closed`.
+        /// TCP is established, and the TLS handshake has not ended. The state `handshaking` is followed by `open` or
+        /// `closed`.
         case handshaking
         /// The connection carries data. The state `open` is followed by `closing` or `closed`.
         case open
@@ -23,34 +25,33 @@ package final class StreamConnection: @unchecked Sendable {
         case closed
     }
 
-    /// An exchange on the socket before the two sides send data: a load balancer names the peer, or a relay opens the
-    /// tunnel.
+    /// An exchange before the two sides send data: a load balancer names the peer, or a relay opens a tunnel.
     private enum Preface {
         case proxyHeader(ProxyHeaderWait)
         case tunnel(TunnelOpening)
     }
 
-    /// The id of the connection, unique in this process and never 0.
+    /// The id of the connection, which is unique in this process and never 0.
     package let id: UInt64
-    /// The address of the peer. Behind a load balancer, this is the address that the load balancer names. On a
-    /// Unix-domain socket, the address is `0.0.0.0:0`.
+    /// The address of the peer. For a connection through a load balancer, this is the address that the load balancer
+    /// names. The address of a peer on a Unix-domain socket is `0.0.0.0:0`.
     private(set) package var remote: Endpoint
-    /// The local address of the connection, which is known when the connection is established.
+    /// The local address, which is known when the connection is established.
     private(set) package var local: Endpoint
     /// The TLS session; `nil` for a plain connection.
     package let tls: TLSSession?
-    /// The priority of the connection's events, which may be changed only before ``start(_:)``.
+    /// The priority of the connection's events, which may change only before ``start(_:)``.
     package var turn: LoopTurn
 
     let loop: EventLoop
     private let limits: Limits
-    /// How many bytes of output may wait. The initial value comes from the connection's limits.
+    /// The maximum number of bytes of output that may wait; the initial value comes from the connection's limits.
     package var outputLimit: Int
     package var outputMark: Int? {
         didSet { if let outputMark { buffer?.tellOutput(below: outputMark / 4) } }
     }
-    /// Whether the peer gets up to two seconds to read the last output before the socket is closed. The delay helps a
-    /// peer that has sent unread input or continues to send.
+    /// Whether the peer gets up to two seconds to read the last output before the socket is closed. Without this time,
+    /// a peer whose input was not read, or that still sends, would lose the last output.
     package var waitsForPeersEnd = false
     private var state: State
     private var handlers: Handlers?
@@ -61,22 +62,22 @@ package final class StreamConnection: @unchecked Sendable {
     private var openTimer: LoopTimer?
     private var handshake: PendingHandshake?
     private var idleTimeout: Duration?
-    /// Input that the handler has received but not used yet. The array grows with the input, so that a partial message
-    /// uses less memory than a whole message.
+    /// Input that the handler got but has not used yet. This array grows with the input, so that an incomplete message
+    /// uses less memory than a complete one.
     private var kept: [UInt8] = []
-    /// Whether the owner wants to receive input.
+    /// Whether the owner has not stopped reading by ``setReading(_:)``.
     private var wantsReading = true
     /// Whether more output waits than ``outputMark`` allows.
     package private(set) var isHeldUp = false
-    /// Whether the handler has ended its turn by ``endTurn()``. Unused input then waits until other connections were
-    /// served.
+    /// Whether the handler has ended its turn by ``endTurn()``. Input that it has not used then waits until other
+    /// connections were served.
     private var isTurnOver = false
     private var isReading = false
-    /// The reason for closing, which is reported after all output is sent.
+    /// The reason for closing the connection, which is reported after all output is sent.
     private var endReason: StreamCloseReason?
-    /// Whether the connection has ended, and waits in the queue of ended connections until it is cleaned up.
+    /// Whether the connection has ended, and waits for its turn to be cleaned up.
     private var isEnding = false
-    /// Output of the owner from the time before the connection was open.
+    /// Output that the owner sent before the connection was open.
     private var early: [UInt8] = []
     /// Tells the listener that the connection has ended.
     private let ended: @Sendable () -> Void
@@ -85,7 +86,7 @@ package final class StreamConnection: @unchecked Sendable {
     private static let nowhere = Endpoint(.anyV4, 0)
 
     /// Creates a connection, which does nothing until ``start(_:)``. If `target` is set, the daemon opens the
-    /// connection to this address. If `target` is `nil`, the connection was accepted.
+    /// connection to this address; otherwise, the connection was accepted.
     init(
         _ descriptor: consuming Descriptor, connectingTo target: Endpoint? = nil, on loop: EventLoop, tls: TLSSession?,
         limits: Limits, ended: @escaping @Sendable () -> Void = {}
@@ -113,16 +114,16 @@ package final class StreamConnection: @unchecked Sendable {
     }
 
     deinit {
-        // If there is a buffer, its deinit closes the socket.
+        // The socket is closed here by the deinit of the buffer, if there is a buffer.
         if state != .closed { ended() }
     }
 
     // MARK: Opening
 
-    /// Starts to connect. Success and failure are reported to the handlers. Only immediate failures are thrown: lack of
-    /// resources, or a `source` that is not an address of this machine. If there is no source, or it is the unspecified
-    /// address, the kernel chooses the address. If there is a `tunnel`, the target is a relay, and TLS is with the
-    /// server behind the relay.
+    /// Starts to connect, and reports success or failure to the handlers. An error is thrown only for an immediate
+    /// failure: lack of resources, or a `source` that this machine does not have. Without a source, or with the
+    /// unspecified address, the kernel chooses the address. With a `tunnel`, the target is a relay, and TLS is used
+    /// with the server behind the relay.
     package static func connect(
         to target: Endpoint, from source: IPAddress? = nil, on loop: EventLoop, through tunnel: StreamTunnel? = nil,
         tls: TLSSession? = nil, limits: Limits = Limits(), handlers: Handlers
@@ -137,8 +138,8 @@ package final class StreamConnection: @unchecked Sendable {
         return connection
     }
 
-    /// Sets the handlers of an accepted connection and starts it. Call this function once, when the connection was
-    /// accepted.
+    /// Sets the handlers of an accepted connection and starts it. The listener's owner must call this function once,
+    /// when the connection was accepted.
     package func start(_ handlers: Handlers) throws(SystemError) {
         loop.checkThread()
         precondition(self.handlers == nil, "a connection is started once")
@@ -161,8 +162,8 @@ package final class StreamConnection: @unchecked Sendable {
         }
     }
 
-    /// Waits for the PROXY header of a load balancer. The address in the header becomes ``remote``. Call this function
-    /// before ``start(_:)``.
+    /// Waits for the PROXY header of a load balancer. The address in the PROXY header becomes ``remote``. This function
+    /// must be called before ``start(_:)``.
     ///
     /// - Parameter done: called once, on the loop.
     /// - Throws: if the system lacks the resources to wait.
@@ -208,7 +209,7 @@ package final class StreamConnection: @unchecked Sendable {
         }
     }
 
-    /// The error if the relay has not answered in time; `nil` if the connection waits for no relay.
+    /// The error that the relay has not answered in time; `nil` if the connection waits for no relay.
     package var relayDelay: StreamTunnel.Failure? {
         guard case .tunnel(let opening)? = preface else { return nil }
         return opening.isAsking ? .silent : .unreachable(SystemError(call: "connect", code: SystemError.timedOut))
@@ -224,8 +225,7 @@ package final class StreamConnection: @unchecked Sendable {
         guard let descriptor = pendingDescriptor.take() else { return }
         if let tls, tls.isServer { return try beginHandshake(descriptor, tls) }
         try take(descriptor)
-        // The call is posted, because the caller may not have stored this connection yet, and its handlers would be
-        // called.
+        // The call is posted because it calls handlers, and the caller may not have stored this connection yet.
         if tls == nil { loop.post { [weak self] in self?.handshakeFinished() } }
     }
 
@@ -233,8 +233,8 @@ package final class StreamConnection: @unchecked Sendable {
         let loop = loop
         handshake = try loop.handshakes().begin(id, descriptor, session) { [weak self] end in
             loop.post { [weak self] in
-                // The closure does not retain the connection. Even if the connection has been released, the closure
-                // must close the socket.
+                // The closure retains no connection, but must close the socket even if the connection was released
+                // meanwhile.
                 loop.connectionTurns.doLater { [weak self] in Self.handshakeEnded(end, of: self) }
             }
         }
@@ -264,8 +264,8 @@ package final class StreamConnection: @unchecked Sendable {
 
     package func send(_ bytes: [UInt8]) { send(bytes.span) }
 
-    /// Sets how long the peer may send nothing before the connection is closed. `nil`, the initial value, means no
-    /// limit.
+    /// Sets how long the peer may send nothing before the connection is closed. The initial value `nil` means that the
+    /// connection may be idle for any time.
     package func setIdleTimeout(_ timeout: Duration?) {
         idleTimeout = timeout
         if state == .open { buffer?.setTimeouts(input: timeout, output: limits.outputTimeout) }
@@ -287,19 +287,19 @@ package final class StreamConnection: @unchecked Sendable {
         updateReading()
     }
 
-    /// Reports a failed write. The report is posted to the loop, because the calling owner expects no callback before
-    /// its call returns.
+    /// Reports a failed write. The report is posted to the loop, because the owner expects no callback during its own
+    /// call.
     private func outputFailed(_ error: SystemError) { loop.post { [weak self] in self?.failed(.system(error)) } }
 
-    /// Stops or resumes reading. While reading is off, TCP slows the peer down.
+    /// Stops or resumes reading. While reading is off, TCP makes the peer send more slowly.
     package func setReading(_ isOn: Bool) {
         guard state == .open else { return }
         wantsReading = isOn
         updateReading()
     }
 
-    /// Passes the open connection to another owner. `unread` is input that the former owner got and did not use. The
-    /// new owner gets this input again.
+    /// Passes the open connection to another owner. The argument `unread` is input that the former owner has not used,
+    /// and that the new owner gets again.
     package func handOver(to handlers: Handlers, unread: [UInt8]) {
         guard state == .open else { return }
         self.handlers = handlers
@@ -308,8 +308,8 @@ package final class StreamConnection: @unchecked Sendable {
         endTurn()
     }
 
-    /// Ends the turn of a handler that has not used all input. The handler gets the input again after other ready
-    /// events were handled. Until other connections were served, this connection reads no more.
+    /// Ends the turn of a handler that has not used all input. The handler gets the unused input again after other
+    /// ready events were handled. This connection reads no more until other connections were served.
     package func endTurn() {
         guard state == .open, !isTurnOver else { return }
         isTurnOver = true
@@ -317,7 +317,8 @@ package final class StreamConnection: @unchecked Sendable {
         loop.post { [weak self] in self?.takeTurn() }
     }
 
-    /// Stops reading, and ends the connection when all waiting output is sent. ``Handlers/closed`` reports the end.
+    /// Stops reading, and ends the connection when all waiting output is sent. The handler ``Handlers/closed`` reports
+    /// the end.
     package func finish() {
         guard state == .open, endReason == nil else { return }
         endReason = .finished
@@ -326,17 +327,17 @@ package final class StreamConnection: @unchecked Sendable {
         loop.post { [weak self] in self?.endIfDone() }
     }
 
-    /// Ends the connection without calling a handler. If `flushing` is true, waiting output is sent first, as far as
-    /// the peer reads it.
+    /// Ends the connection without calling a handler. With `flushing`, waiting output is sent first, as far as the peer
+    /// reads it.
     package func close(flushing: Bool = false) {
         loop.checkThread()
         guard flushing, state == .open, let buffer else { return end() }
         guard buffer.outputCount > 0 else { return end(bidsFarewell: true) }
         state = .closing
         handlers = nil
-        // The call fails only if it turns reading on.
+        // This call cannot fail, because only turning reading on can fail.
         try? buffer.setReading(false)
-        // The connection retains itself until the output is sent. Releasing the buffer ends this cycle.
+        // The connection retains itself until its output is sent; the release of the buffer ends this cycle.
         lingering = self
     }
 
@@ -344,8 +345,7 @@ package final class StreamConnection: @unchecked Sendable {
 
     package var isOpen: Bool { state == .open }
 
-    /// How many bytes of output wait. After the end of the connection, this is the number of bytes that were never
-    /// sent.
+    /// The number of bytes of output that wait, or after the end of the connection, that were never sent.
     package var outputCount: Int { state == .closed ? unsentCount : early.count + (buffer?.outputCount ?? 0) }
 
     private var unsentCount = 0
@@ -359,7 +359,8 @@ package final class StreamConnection: @unchecked Sendable {
         handlers?.closed(self, reason)
     }
 
-    /// Fails after the current call has returned, because the owner made this call and expects no callback.
+    /// Reports a failure after the current call has returned, because the owner expects no callback during its own
+    /// call.
     private func failLater(_ reason: StreamCloseReason) {
         wantsReading = false
         updateReading()
@@ -395,7 +396,7 @@ extension StreamConnection: LoopEventTarget {
         noteTurn()
     }
 
-    /// Counts that the connection was served, and stops serving it if it must now wait for other connections.
+    /// Counts that the connection was served, and lets it wait if it is the turn of other connections.
     func noteTurn() {
         guard loop.connectionTurns.mustGiveWay(after: turn), state == .open, !isTurnOver else { return }
         isTurnOver = true
@@ -407,7 +408,7 @@ extension StreamConnection: LoopEventTarget {
         if case .plain(let stream)? = buffer, let reason = stream.deadlineReached(now: now) { failed(reason) }
     }
 
-    /// Handles the end of a handshake. If the connection was released during the handshake, the socket is closed.
+    /// Handles the end of a handshake. The socket is closed if the connection was released during the handshake.
     private static func handshakeEnded(_ end: HandshakeThread.End, of connection: StreamConnection?) {
         switch end {
         case .done(let socket):
@@ -438,9 +439,9 @@ extension StreamConnection: LoopEventTarget {
         handlers?.connected(self)
     }
 
-    /// Passes input to the handler. Call this function when input may have arrived.
+    /// Passes waiting input to the handler. The buffer calls this function whenever input may have arrived.
     func inputArrived() {
-        // The local variable keeps the buffer alive if the handler closes the connection.
+        // This local variable keeps the buffer alive if the handler closes the connection.
         guard state == .open, let buffer else { return }
         buffer.lendInput { received($0) }
     }
@@ -469,15 +470,16 @@ extension StreamConnection: LoopEventTarget {
     }
 
     func failed(_ reason: StreamCloseReason) {
-        // With TLS, libevent reports the end of the connection before it reports the last input. This input may be a
-        // request, even if the peer reads no answers.
+        // For a TLS connection, libevent reports the end before the last input. The last input is passed on here,
+        // because it may be a request, even if the peer reads no answers.
         inputArrived()
         guard state != .closed, !isEnding else { return }
         guard turn == .connections else { return endAfterAnswers(reason) }
         isEnding = true
         wantsReading = false
         updateReading()
-        // The closure retains the connection, so that the connection still ends in order if its owner releases it.
+        // The closure for `doLater` retains the connection, so that the connection ends in order even if its owner
+        // releases it.
         loop.connectionTurns.doLater { self.endAfterAnswers(reason) }
     }
 
@@ -513,7 +515,7 @@ extension StreamConnection: LoopEventTarget {
         let used = offer(bytes.span)
         guard state == .open, endReason != .finished, used < bytes.count else { return }
         if used > 0 { bytes.removeFirst(used) }
-        // After a long message, its large memory is not used for the first bytes of the next message.
+        // The array is copied if it has much spare capacity, so that the memory of a long message is not kept.
         if bytes.capacity > 2 * bytes.count + Self.spareRoom { keep(bytes.span, from: 0) } else { kept = bytes }
     }
 
@@ -524,8 +526,8 @@ extension StreamConnection: LoopEventTarget {
         kept.appendSparingly(bytes.extracting(position..<bytes.count))
     }
 
-    /// Closes the connection if too much unused input waits. After ``endTurn()`` the waiting input does not count,
-    /// because the connection reads no more.
+    /// Closes the connection if too much unused input waits. Unused input does not count after ``endTurn()``, because
+    /// the connection then reads no more.
     private func checkInput() {
         if state == .open, !isTurnOver, !isHeldUp, kept.count >= limits.input { fail(.inputOverflow) }
     }

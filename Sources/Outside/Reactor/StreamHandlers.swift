@@ -1,38 +1,40 @@
-/// Why a connection ended, unless its owner closed it by ``StreamConnection/close(flushing:)``.
+/// The reason why a connection ended, unless its owner closed it by ``StreamConnection/close(flushing:)``.
 package enum StreamCloseReason: Hashable, Sendable {
     case peerClosed
-    /// The system reported an error while connecting, reading or writing: refused, unreachable, reset.
+    /// The system reported an error of connecting, reading or writing, such as "connection refused".
     case system(SystemError)
-    /// The handshake failed, or a TLS record was invalid. The text is OpenSSL's.
+    /// The TLS handshake failed, or a TLS record was invalid; the text is OpenSSL's reason.
     case tls(String)
     /// The relay did not open a tunnel to the server.
     case tunnel(StreamTunnel.Failure)
     /// TCP and TLS were not established in time.
     case openTimeout
-    /// No input arrived within the time limit.
+    /// The peer sent nothing for longer than the idle limit.
     case idle
     /// The peer did not read the output in time.
     case outputStalled
     /// More output waited than the limit allows.
     case outputOverflow
-    /// More unused input waited than the limit allows, because the handler found no end of a message.
+    /// The handler left more input unused than the limit allows, because it found no end of a message.
     case inputOverflow
     /// The owner called ``StreamConnection/finish()``, and all output is sent.
     case finished
 }
 
 extension StreamConnection {
-    /// The handlers of a connection. One value of this type may serve many connections.
+    /// The functions that a connection calls. The handlers do not belong to one connection, so many connections can
+    /// share one value.
     package struct Handlers {
-        /// Called once, before all other handlers, when the connection is open in both directions, including TLS.
+        /// Called once, before all other handlers, when the connection and its TLS are established.
         package var connected: (StreamConnection) -> Void
-        /// Called with all input that waits. The handler returns how many bytes it used. The unused bytes are passed
-        /// again together with the next input.
+        /// Called with all input that waits; the result is the number of bytes that the handler has used. The handler
+        /// gets the unused bytes again, together with the next input.
         package var received: (StreamConnection, Span<UInt8>) -> Int
         /// Called once, after all other handlers, when the connection has ended. After
-        /// ``StreamConnection/close(flushing:)`` this handler is not called.
+        /// ``StreamConnection/close(flushing:)``, the connection does not call this handler.
         package var closed: (StreamConnection, StreamCloseReason) -> Void
-        /// Called when the peer has read most of the output above ``StreamConnection/outputMark``.
+        /// Called when the waiting output had exceeded ``StreamConnection/outputMark`` and has fallen to a quarter of
+        /// it.
         package var drained: (StreamConnection) -> Void
 
         package init(
@@ -50,21 +52,23 @@ extension StreamConnection {
 
     /// The limits of one connection.
     package struct Limits: Hashable, Sendable {
-        /// How many bytes of unused input may wait. The limit must be higher than the length of the longest message.
+        /// The maximum number of bytes of input that the handler may leave unused. The limit for unused input must be
+        /// higher than the length of the longest message.
         package var input = 128 << 10
-        /// How many bytes of output may wait.
+        /// The maximum number of bytes of output that may wait.
         package var output = 256 << 10
-        /// The number of bytes of waiting output above which reading from the peer stops. Reading resumes when a
-        /// quarter of this number waits. If the value is `nil`, reading never stops.
+        /// If more bytes of output than this mark wait, the connection stops reading from the peer. The connection
+        /// reads again when the waiting output has fallen to a quarter of the mark. The value `nil` means that reading
+        /// never stops.
         package var outputMark: Int?
-        /// Whether waiting output is sent even if the peer has ended its side.
+        /// Whether waiting output is still sent after the peer has ended its side.
         package var answersAfterEnd = false
         /// The time limit for opening TCP and TLS together.
         package var openTimeout: Duration = .seconds(10)
-        /// How long waiting output may make no progress before the connection is closed.
+        /// How long the waiting output may make no progress before the connection is closed.
         package var outputTimeout: Duration = .seconds(30)
-        /// The priority of the connection's events. For the priority `connections`, the start and the end of the
-        /// connection also wait for the starts and ends of earlier connections.
+        /// The priority of the connection's events. A connection with the priority `connections` starts and ends only
+        /// after earlier connections have started and ended.
         package var turn = LoopTurn.usual
 
         package init() {}

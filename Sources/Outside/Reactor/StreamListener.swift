@@ -4,46 +4,46 @@ import Timekeeping
 
 /// Accepts TCP, TLS or Unix-domain connections.
 ///
-/// At its connection limit, or when the process has no free descriptor, the listener leaves new connections in the
-/// kernel's queue for a while.
+/// New connections wait in the kernel while the listener is at its limit, or the process has no free descriptor.
 ///
 /// - The type is `@unchecked Sendable`, because every use is checked to be on the loop's thread.
 package final class StreamListener: @unchecked Sendable {
-    /// The address that the kernel bound; `0.0.0.0:0` for a Unix-domain socket.
+    /// The address to which the kernel bound the socket; `0.0.0.0:0` for a Unix-domain socket.
     package let local: Endpoint
     /// The number of accepted connections that are open.
     private(set) package var connectionCount = 0
-    /// The TLS context for new connections. The context is replaced when certificates change.
+    /// The TLS context for new connections. The daemon replaces the TLS context when the certificates change.
     package var tls: TLSContext?
+    /// The limits of the connections that are accepted from now on. Their `turn` counts only when the listener is created.
+    package var connectionLimits: StreamConnection.Limits
     /// The addresses of load balancers, whose connections must begin with a PROXY header.
     package var balancers: [AddressBlock] = []
-    /// Called for each connection of a load balancer that began with other bytes than a PROXY header, or sent no header
-    /// in time.
+    /// Called for each connection of a load balancer that sent no PROXY header in time, or other bytes first.
     package var unannouncedRefused: (StreamConnection) -> Void = { _ in }
-    /// The connections from load balancers whose PROXY header has not arrived yet.
+    /// The connections from load balancers that must still send their PROXY header.
     private var unannounced: [UInt64: StreamConnection] = [:]
 
     private let loop: EventLoop
     private let limit: Int
     private let acceptsInARow: Int
-    private let connectionLimits: StreamConnection.Limits
     private let accepted: (StreamConnection) -> Void
     private let unixPath: String?
     private var watch: FileWatch?
     private var retryTimer: LoopTimer?
 
-    /// How many new connections may wait in the kernel, which accepts at most `net.core.somaxconn`. When all phones
-    /// reconnect together, a client that finds this queue full tries again only after a second.
+    /// The maximum number of new connections that wait in the kernel, which itself allows `net.core.somaxconn`. The
+    /// number is high, because when all phones reconnect, a client that finds this queue full tries again only after a
+    /// second.
     private static let backlog: Int32 = 65_535
-    /// How many connections are accepted before the loop looks for new events.
+    /// The number of connections that are accepted in a row, before the loop looks for new events.
     private static let acceptsInARow = 16
-    /// The number of TLS connections that are accepted before the loop looks for new events. The number is lower than
-    /// for TCP, because the TLS session of a connection costs several times as much as accepting it.
+    /// The number of TLS connections that are accepted in a row, before the loop looks for new events. The listener
+    /// accepts fewer TLS connections in a row than TCP connections, because a TLS session costs several times as much.
     private static let secureAcceptsInARow = 1
     private static let retryDelay: Duration = .milliseconds(200)
 
-    /// Starts to listen. The receiver of an accepted connection must retain and start it. If nobody retains the
-    /// connection, it is closed.
+    /// Starts to listen; the function `accepted` must retain and start each connection that it gets. A connection that
+    /// nobody retains is closed.
     package convenience init(
         boundTo endpoint: Endpoint, on loop: EventLoop, tls: TLSContext? = nil, limit: Int,
         connectionLimits: StreamConnection.Limits = .init(), accepted: @escaping (StreamConnection) -> Void
@@ -53,14 +53,14 @@ package final class StreamListener: @unchecked Sendable {
             connectionLimits: connectionLimits, accepted: accepted)
     }
 
-    /// Listens on a Unix socket to which only this user and root may connect. The listener that created the socket's
-    /// file removes it.
+    /// Listens on a Unix socket to which only this user and root may connect. If this listener creates the socket's
+    /// file, it removes the file in the end.
     package convenience init(
         unixPath: String, on loop: EventLoop, limit: Int, connectionLimits: StreamConnection.Limits = .init(),
         accepted: @escaping (StreamConnection) -> Void
     ) throws(SystemError) {
         if let handed = loop.handover.socket(boundTo: unixPath) {
-            // The creator of the socket also owns the socket's file, so this listener does not remove the file.
+            // This listener does not remove the socket's file, which belongs to the creator of the socket.
             try self.init(
                 handed, unixPath: nil, on: loop, tls: nil, limit: limit, connectionLimits: connectionLimits,
                 accepted: accepted)
@@ -113,8 +113,8 @@ package final class StreamListener: @unchecked Sendable {
         }
     }
 
-    /// Whether the listener must pause, because too many connections wait for their handshakes. The listener accepts
-    /// connections again when half of the waiting handshakes have started.
+    /// Whether the listener must pause, because too many accepted connections wait for their TLS handshakes. The
+    /// listener accepts connections again when half of the waiting handshakes have started.
     private func mustWait() -> Bool {
         guard let handshakes = try? loop.handshakes(), !handshakes.hasRoom else { return false }
         pause()
@@ -132,7 +132,7 @@ package final class StreamListener: @unchecked Sendable {
             return
         }
         if let tls {
-            // Creating a session fails only if memory is lacking. The connection is then closed.
+            // The connection is closed if the session cannot be created, which means that memory is lacking.
             guard let made = try? tls.makeServerSession() else { return }
             session = made
         }
@@ -152,7 +152,8 @@ package final class StreamListener: @unchecked Sendable {
         }
     }
 
-    /// Handles the end of the wait for a balancer's PROXY header. If no header has arrived, the connection is closed.
+    /// Handles the result of waiting for a load balancer's PROXY header. Without a PROXY header, the connection is
+    /// closed.
     private func announced(_ number: UInt64, _ end: ProxyHeaderWait.End) {
         guard let connection = unannounced.removeValue(forKey: number) else { return }
         switch end {
@@ -168,8 +169,8 @@ package final class StreamListener: @unchecked Sendable {
         return balancers.contains { $0.contains(peer.address) }
     }
 
-    /// Whether a connection of this peer may begin its handshake. If the result is false, the caller closes the
-    /// connection by releasing it.
+    /// Whether a connection of this peer may begin its handshake. If not, the caller releases the connection, and so
+    /// closes it.
     private func mayShakeHands(_ peer: Endpoint?) -> Bool {
         guard let peer, let limit = loop.handshakeLimit else { return true }
         return limit.admits(peer, now: loop.now)
@@ -180,8 +181,8 @@ package final class StreamListener: @unchecked Sendable {
         if connectionCount == limit - 1 { resume() }
     }
 
-    // Stops accepting for a while. The call can fail only if memory is lacking. The retry timer resumes accepting
-    // later.
+    // Stops accepting connections, until the retry timer resumes it. An error is ignored, because it can only mean that
+    // memory is lacking.
     private func pause() { try? watch?.watch(for: []) }
 
     private func resume() {

@@ -1,43 +1,43 @@
 import Timekeeping
 
-/// The resources that all streams of a loop use together, so that each stream is small. These resources are memory for
-/// reading and for collected output, one timer for all deadlines, and the sockets of ended connections.
+/// The resources that all streams of one loop share, so that each stream needs little memory. The streams share memory
+/// for reading and for collected output, one timer for all deadlines, and the sockets of ended connections.
 @safe
 final class StreamShare {
     private let memory = UnsafeMutablePointer<UInt8>.allocate(capacity: StreamShare.size)
-    /// The output that was collected so far. Only one stream at a time collects output.
+    /// The output that was collected so far. At most one stream at a time collects output.
     var gathered: [UInt8] = []
     var isGathering = false
     let farewells = LingeringSockets()
     private var deadlines = DeadlineQueue<Waiter>()
-    /// The timer, which exists only while streams have deadlines, because it retains the loop, which retains this
-    /// object.
+    /// The timer, which exists only while streams have deadlines, because it retains the loop, and the loop retains
+    /// this object.
     private var timer: LoopTimer?
 
     private struct Waiter {
         weak var connection: StreamConnection?
     }
 
-    /// How many bytes are read or collected at a time. If a peer sends more, the other bytes wait until other
-    /// connections were served.
+    /// The maximum number of bytes that are read or collected in one step. If a peer has sent more bytes, the
+    /// connection reads them after other connections were served.
     static let size = 16 << 10
-    /// The timer's priority, which is not lower than that of any connection, so that no connection can delay the
-    /// deadlines of others.
+    /// The timer's priority, which is at least that of all connections, so that no connection delays the deadlines of
+    /// others.
     static let turn = LoopTurn.usual
-    /// How many deadlines are reported before the loop looks for new events.
+    /// The number of deadlines that are reported in a row, before the loop looks for new events.
     private static let deadlinesInARow = 16
 
     deinit { unsafe memory.deallocate() }
 
-    /// Memory for at most `limit` bytes. The memory is valid until the next read.
+    /// Memory for at most `limit` bytes. The caller may use this memory until the next read.
     func room(upTo limit: Int) -> UnsafeMutableBufferPointer<UInt8> {
         unsafe UnsafeMutableBufferPointer(start: memory, count: min(limit, Self.size))
     }
 
     func schedule(_ connection: StreamConnection, at deadline: Instant) -> DeadlineID {
         let id = deadlines.schedule(Waiter(connection: connection), at: deadline)
-        // Creating the timer fails only if memory is lacking; the next deadline then tries again. The timer belongs to
-        // this object, so `self` outlives it.
+        // If memory for the timer is lacking, the next deadline creates the timer. The reference to `self` is safe,
+        // because the timer belongs to this object.
         if timer == nil {
             timer = try? LoopTimer(on: connection.loop, turn: Self.turn) { [unowned self] in deadlinesReached() }
         }

@@ -1,13 +1,13 @@
 import Timekeeping
 
-/// The request that a connection sends to a relay, such as an HTTP proxy. After the relay's answer, all bytes are
-/// passed on to a server. TLS with that server begins when the relay has agreed to pass bytes on.
+/// The request that a connection sends to a relay, such as an HTTP proxy. After its answer, the relay passes all bytes
+/// on to a server. TLS with the server begins when the relay has agreed to pass bytes on.
 package struct StreamTunnel: Sendable {
     package enum Judgement: Hashable, Sendable {
         /// The relay's answer is not complete yet.
         case incomplete
-        /// The relay has opened the tunnel. The relay's answer has `length` bytes; the bytes after the answer come from
-        /// the server.
+        /// The relay has opened the tunnel. The relay's answer has `length` bytes, and the bytes after the answer come
+        /// from the server.
         case open(length: Int)
         case refused(status: Int)
         /// The bytes are not an answer in the relay's protocol.
@@ -16,7 +16,7 @@ package struct StreamTunnel: Sendable {
 
     /// The reason why the relay did not connect us to the server.
     package enum Failure: Hashable, Sendable {
-        /// The connection to the relay could not be opened.
+        /// The TCP connection to the relay could not be opened.
         case unreachable(SystemError)
         /// The relay did not answer in time.
         case silent
@@ -28,9 +28,9 @@ package struct StreamTunnel: Sendable {
     }
 
     package let request: [UInt8]
-    /// The maximum length of an answer in bytes.
+    /// The maximum length in bytes of the relay's answer.
     package let longestAnswer: Int
-    /// Judges the relay's answer. The argument has all bytes of the answer that have arrived so far.
+    /// Judges the relay's answer. The argument of this function has all bytes of the answer that have arrived so far.
     package let judge: @Sendable ([UInt8]) -> Judgement
 
     package init(request: [UInt8], longestAnswer: Int, judge: @escaping @Sendable ([UInt8]) -> Judgement) {
@@ -40,10 +40,10 @@ package struct StreamTunnel: Sendable {
     }
 }
 
-/// Asks a relay for a tunnel, on a socket that belongs to a connection. The bytes after the relay's answer stay in the
+/// Asks a relay for a tunnel, on a socket that belongs to a connection. Bytes after the relay's answer stay in the
 /// socket, because they belong to the server.
 ///
-/// Releasing the object ends the exchange without a callback.
+/// When this object is released, the exchange ends without a callback.
 final class TunnelOpening {
     private let tunnel: StreamTunnel
     private var done: ((StreamTunnel.Failure?) -> Void)?
@@ -55,11 +55,12 @@ final class TunnelOpening {
 
     init(_ tunnel: StreamTunnel) { self.tunnel = tunnel }
 
-    /// Whether the relay was reached, so that the request is being sent or was sent.
+    /// Whether the relay was reached, so that the request for the tunnel is being sent or was sent.
     var isAsking: Bool { watch != nil }
 
-    /// Begins the exchange on a connected socket, which must exist longer than this object. `done` is called once, on
-    /// the loop, with `nil` when the tunnel is open. The connection limits the time for the exchange.
+    /// Begins the exchange on a connected socket, which must exist longer than this object. The callback `done` is
+    /// called once, on the loop, with `nil` if the tunnel is open and otherwise with the failure. The time for this
+    /// exchange is limited by the connection.
     func begin(
         _ descriptor: Int32, on loop: EventLoop, turn: LoopTurn, until deadline: LoopTimer?,
         done: @escaping (StreamTunnel.Failure?) -> Void
@@ -93,7 +94,7 @@ final class TunnelOpening {
     private func readAnswer() throws(SystemError) {
         guard let loop else { return }
         let had = answer.count
-        // One byte more than allowed is read, which shows that the relay's answer is too long.
+        // One byte more than the limit is read, to notice that the relay's answer is too long.
         let room = unsafe loop.streams.room(upTo: tunnel.longestAnswer + 1 - had)
         guard let count = unsafe try System.peek(descriptor, into: room) else { return }
         guard count > 0 else { return end(.closed) }
@@ -111,7 +112,7 @@ final class TunnelOpening {
         }
     }
 
-    /// Takes bytes from the socket that were only looked at before.
+    /// Removes bytes from the socket that were already seen by peeking.
     private func take(_ count: Int, on loop: EventLoop) throws(SystemError) {
         let room = unsafe loop.streams.room(upTo: count)
         guard unsafe try System.receive(descriptor, into: room) == count else {

@@ -2,8 +2,8 @@ import Addressing
 import CEvent
 import Glibc
 
-/// All system calls of this module. The functions treat errors in the same way: `EINTR` is retried, "would block" is a
-/// value, other errors are thrown.
+/// All system calls of this module. All functions treat errors in the same way: `EINTR` is retried, "would block" is a
+/// value, and other errors are thrown.
 enum System {
     private static let closeOnExec = Int32(SOCK_CLOEXEC.rawValue)
     private static let nonBlocking = Int32(SOCK_NONBLOCK.rawValue)
@@ -18,7 +18,7 @@ enum System {
         }
     }
 
-    /// Makes a system call like ``check(_:_:)``, but returns `nil` if the call would block.
+    /// Makes a system call and returns its result; `nil` if the call would block.
     private static func attempt(_ call: String, _ body: () -> Int) throws(SystemError) -> Int? {
         while true {
             let result = body()
@@ -35,15 +35,15 @@ enum System {
 // MARK: Sockets
 
 extension System {
-    /// Creates a non-blocking socket that is bound to the endpoint. IPv6 sockets accept only IPv6, so that both
-    /// families can use one port.
+    /// Creates a non-blocking socket that is bound to the endpoint. An IPv6 socket accepts only IPv6, so that both
+    /// families can use the same port.
     static func boundSocket(_ kind: Int32, to endpoint: Endpoint) throws(SystemError) -> Descriptor {
         let family = endpoint.address.isV4 ? AF_INET : AF_INET6
         let number = try check("socket") { socket(family, kind | closeOnExec | nonBlocking, 0) }
         let descriptor = Descriptor(number)
         if family == AF_INET6 { try setOption(number, Int32(IPPROTO_IPV6), IPV6_V6ONLY, 1) }
-        // A restarted daemon must get its port back, although old connections are in TIME_WAIT. UDP sockets do not get
-        // this option, because it would let two processes share a port unnoticed.
+        // With this option, a restarted daemon gets its port back, although old connections are in TIME_WAIT. A UDP
+        // socket must not have this option, because two processes could then share a port unnoticed.
         if kind == stream { try setOption(number, SOL_SOCKET, SO_REUSEADDR, 1) }
         _ = try unsafe SocketAddress.with(endpoint) { address, length throws(SystemError) in
             try check("bind") { unsafe bind(number, address, length) }
@@ -61,8 +61,8 @@ extension System {
             let number = stream_accept(listener, nil, nil, closeOnExec | nonBlocking)
             if number >= 0 { return Descriptor(number) }
             switch errno {
-            // The peer closed the connection before it was accepted, or the network reported a routing error
-            // (accept(2), "Error handling").
+            // An error of this list concerns only the new connection: its peer closed it, or the network reported a
+            // problem (accept(2)).
             case EINTR, ECONNABORTED, EPROTO, ENETDOWN, ENOPROTOOPT, EHOSTDOWN, ENONET, EHOSTUNREACH, EOPNOTSUPP,
                 ENETUNREACH:
                 continue
@@ -72,14 +72,14 @@ extension System {
         }
     }
 
-    /// Creates a stream socket for ``connect(_:to:)``. If `source` is given, the socket is bound to it, with a port
-    /// that the kernel chooses.
+    /// Creates a stream socket for ``connect(_:to:)``. If `source` is given, the socket is bound to it, and the kernel
+    /// chooses the port.
     static func connectingSocket(to endpoint: Endpoint, from source: IPAddress?) throws(SystemError) -> Descriptor {
         let family = endpoint.address.isV4 ? AF_INET : AF_INET6
         let number = try check("socket") { socket(family, stream | closeOnExec | nonBlocking, 0) }
         let descriptor = Descriptor(number)
         guard let source, !source.isUnspecified else { return descriptor }
-        // With this option, the kernel chooses the port only when the peer is known. Therefore connections to different
+        // With this option, the kernel chooses the port only when it knows the peer, so that connections to different
         // peers may share a port.
         try? setOption(number, Int32(IPPROTO_IP), IP_BIND_ADDRESS_NO_PORT, 1)
         _ = try unsafe SocketAddress.with(Endpoint(source, 0)) { address, length throws(SystemError) in
@@ -88,7 +88,7 @@ extension System {
         return descriptor
     }
 
-    /// Begins to connect. Returns an error only if connecting fails immediately.
+    /// Begins to connect; the result is an error only if connecting fails immediately.
     static func connect(_ descriptor: Int32, to endpoint: Endpoint) -> SystemError? {
         do {
             _ = try unsafe SocketAddress.with(endpoint) { address, length throws(SystemError) in
@@ -110,13 +110,13 @@ extension System {
         }
     }
 
-    /// Reads bytes into `room` and returns their number. The result is 0 at the peer's end, and `nil` if no input
-    /// waits.
+    /// Reads bytes into `room` and returns their number. The result is 0 if the peer has ended its side, and `nil` if
+    /// no input waits.
     static func receive(_ descriptor: Int32, into room: UnsafeMutableBufferPointer<UInt8>) throws(SystemError) -> Int? {
         try attempt("recv") { unsafe recv(descriptor, room.baseAddress, room.count, Int32(MSG_DONTWAIT)) }
     }
 
-    /// Copies waiting bytes into `room` like ``receive(_:into:)``, but leaves them in the socket.
+    /// Copies waiting bytes into `room`, but leaves them in the socket.
     static func peek(_ descriptor: Int32, into room: UnsafeMutableBufferPointer<UInt8>) throws(SystemError) -> Int? {
         try attempt("recv") {
             unsafe recv(descriptor, room.baseAddress, room.count, Int32(MSG_DONTWAIT) | Int32(MSG_PEEK))
@@ -137,7 +137,8 @@ extension System {
         Descriptor(try check("fcntl") { fcntl(descriptor, F_DUPFD_CLOEXEC, 0) })
     }
 
-    /// Tells the peer that no more output follows. The call fails only if the connection was already closed.
+    /// Tells the peer that no more output follows. The call `shutdown` can fail only if the connection was already
+    /// closed.
     static func endOutput(_ descriptor: Int32) { _ = shutdown(descriptor, Int32(SHUT_WR)) }
 
     static func localEndpoint(_ descriptor: Int32) -> Endpoint? {
@@ -162,21 +163,22 @@ extension System {
         return value
     }
 
-    /// Enlarges the kernel's buffers of a socket as far as permissions allow. With root's permissions the system's
-    /// limit does not apply.
+    /// Enlarges the kernel's buffers of a socket, as far as this process is allowed to. The superuser may exceed the
+    /// system's limit.
     static func growBuffers(_ descriptor: Int32, to bytes: Int32) {
         for (forced, plain) in [(SO_RCVBUFFORCE, SO_RCVBUF), (SO_SNDBUFFORCE, SO_SNDBUF)] {
             do {
                 try setOption(descriptor, SOL_SOCKET, forced, bytes)
             } catch {
-                // The kernel limits the size to net.core.rmem_max. The daemon also works with smaller buffers.
+                // Without root's rights, the kernel limits the size to net.core.rmem_max, which is enough for the
+                // daemon to work.
                 try? setOption(descriptor, SOL_SOCKET, plain, bytes)
             }
         }
     }
 
-    /// How many datagrams the kernel has dropped for this socket since its creation (`sk_drops`); 0 if the kernel does
-    /// not report it.
+    /// The number of datagrams that the kernel has dropped for this socket (`sk_drops`); 0 if the kernel does not
+    /// report it.
     static func receiveDrops(_ descriptor: Int32) -> UInt32 {
         // `sk_drops` is the ninth number in the list of linux/sock_diag.h.
         var figures = [UInt32](repeating: 0, count: 16)
@@ -185,16 +187,17 @@ extension System {
         return result == 0 ? figures[8] : 0
     }
 
-    /// How long the last datagram had waited in the kernel before it was read. The kernel begins to record this time at
+    /// The time that the last datagram waited in the kernel before it was read. The kernel records this time only after
     /// the first call.
     static func waitOfLastDatagram(_ descriptor: Int32) -> Duration? {
         let wait = socket_last_wait(descriptor)
-        // The kernel records wall-clock time. A wait of more than a minute means that somebody has set the clock.
+        // A wait of more than a minute is ignored, because it shows that somebody has set the wall clock, which the
+        // kernel uses.
         return 0...60_000_000_000 ~= wait ? .nanoseconds(wait) : nil
     }
 
     static func setNoDelay(_ descriptor: Int32) {
-        // The option fails for a Unix-domain socket, which does not delay output.
+        // The option fails only for a Unix-domain socket, which sends output immediately anyway.
         try? setOption(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, 1)
     }
 }
@@ -202,24 +205,23 @@ extension System {
 // MARK: The process
 
 extension System {
-    /// Lets the kernel prefer the other threads of the process to the calling thread.
+    /// Lowers the priority of the calling thread, so that the kernel prefers the other threads of the process.
     static func lowerThreadPriority(to niceness: Int32) {
-        // On Linux, each thread has a nice value of its own. A thread may always raise its nice value, so this call
-        // does not fail.
+        // Each thread has a nice value of its own on Linux. This call cannot fail, because every thread may raise its
+        // own nice value.
         _ = setpriority(__priority_which_t(PRIO_PROCESS.rawValue), 0, niceness)
-        // The thread has inherited the length of its time slices from its creator. This call resets the length of the
-        // time slices.
+        // The length of the thread's time slices, inherited from its creator, is reset here.
         _ = thread_set_turn(0)
     }
 
-    /// Asks for short time slices. With short slices, the kernel schedules this thread immediately when work arrives,
-    /// and interrupts threads with longer slices. The call needs Linux 6.12. On older kernels, or if the call is
-    /// forbidden, the time slices stay unchanged.
+    /// Asks the kernel for short time slices for the calling thread. A thread with short slices runs as soon as it has
+    /// work, and interrupts threads with longer slices. Short slices need Linux 6.12; on older kernels the call has no
+    /// effect.
     static func shortenThreadTurns() { _ = thread_set_turn(300_000) }
 
     static func forbidDumps() throws(SystemError) { _ = try check("prctl") { process_set_dumpable(0) } }
 
-    /// Raises the limit of descriptors to the maximum, and returns the new limit.
+    /// Raises this process's limit of descriptors to the maximum, and returns the new limit.
     static func raiseDescriptorLimit() -> UInt64 {
         let kind = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
         var limit = rlimit()
@@ -232,12 +234,11 @@ extension System {
         return UInt64(raised.rlim_cur)
     }
 
-    /// Enlarges the kernel's table of descriptors. If the table grew later, the thread that opens a socket would wait
-    /// for a tenth of a second or more (`synchronize_rcu`), and calls would wait too.
+    /// Enlarges the kernel's table of descriptors. If the table grew later, calls would wait for a tenth of a second or
+    /// more (`synchronize_rcu`).
     static func growDescriptorTable(to count: Int) {
         guard let last = Int32(exactly: count - 1), let any = try? wakeDescriptor() else { return }
-        // The call fails if memory is lacking, or if the table already has this size. After a failure, the table grows
-        // on demand.
+        // Failures are ignored, because the table then has this size already, or grows on demand.
         _ = try? Descriptor(check("fcntl") { fcntl(any.number, F_DUPFD_CLOEXEC, last) })
     }
 
@@ -251,24 +252,23 @@ extension System {
 extension System {
     /// The user who connected to this Unix-domain socket; `nil` for other sockets.
     static func peerUser(_ descriptor: Int32) -> UInt32? {
-        // The values of the C structure `ucred`: process, user, group.
+        // The three values of the C structure `ucred`: process, user and group.
         var credentials = [UInt32](repeating: 0, count: 3)
         var length = socklen_t(credentials.count * MemoryLayout<UInt32>.size)
         let result = unsafe getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &credentials, &length)
-        // For a socket that is not a Unix-domain socket, the kernel reports the highest number as the user.
+        // For other sockets than Unix-domain sockets, the kernel reports the highest number as the user.
         return result == 0 && credentials[1] != .max ? credentials[1] : nil
     }
 }
 
 extension System {
-    /// Creates a bound socket at `path` that only this user and root can use. A stale socket file is replaced, but no
-    /// other kind of file.
+    /// Creates a bound socket at `path` that only this user and root can use. The function replaces a stale socket
+    /// file, but no other kind of file.
     static func boundUnixSocket(at path: String) throws(SystemError) -> Descriptor {
         let number = try check("socket") { socket(AF_UNIX, stream | closeOnExec | nonBlocking, 0) }
         let descriptor = Descriptor(number)
         try removeStaleSocket(at: path)
-        // The socket gets its mode before the file is created, and the file gets the same mode. Therefore the file
-        // never has wider permissions.
+        // The mode is set before the file is created, so that the file never has wider permissions.
         _ = try check("fchmod") { fchmod(number, 0o600) }
         try unsafe withUnixAddress(path) { address, length throws(SystemError) in
             _ = try check("bind") { unsafe bind(number, address, length) }
@@ -277,7 +277,7 @@ extension System {
         return descriptor
     }
 
-    /// Creates a socket that is connected to `path`. Connecting to a Unix socket succeeds or fails immediately.
+    /// Creates a socket that is connected to `path`. Connecting to a Unix-domain socket succeeds or fails immediately.
     static func connectedUnixSocket(to path: String) throws(SystemError) -> Descriptor {
         let number = try check("socket") { socket(AF_UNIX, stream | closeOnExec | nonBlocking, 0) }
         let descriptor = Descriptor(number)
@@ -293,7 +293,7 @@ extension System {
         var status = stat()
         guard unsafe lstat(path, &status) == 0 else { return }
         guard status.st_mode & S_IFMT == S_IFSOCK else { throw SystemError(call: "bind", code: EADDRINUSE) }
-        // If connecting succeeds, another process listens on the file, so the file is not stale.
+        // The socket file is stale unless connecting succeeds, which shows that another process listens.
         do {
             _ = try connectedUnixSocket(to: path)
         } catch {
@@ -350,7 +350,7 @@ extension System {
 
     static func wake(_ descriptor: Int32) {
         var one: UInt64 = 1
-        // The write fails only if the counter is full, which means that a wake-up is already pending.
+        // A failure is ignored, because it means that the counter is full, and so a wake-up is already pending.
         _ = try? attempt("write") { unsafe write(descriptor, &one, 8) }
     }
 
@@ -361,8 +361,7 @@ extension System {
 
     static func close(_ descriptor: Int32) { _ = Glibc.close(descriptor) }
 
-    /// Ignores SIGPIPE and SIGXFSZ. Therefore a write returns an error instead of ending the process, if the peer has
-    /// closed the connection or a file may not grow.
+    /// Ignores SIGPIPE and SIGXFSZ, so that a failed write returns an error instead of ending the process.
     static func ignoreWriteSignals() { for number in [SIGPIPE, SIGXFSZ] { signal(number, SIG_IGN) } }
 
     /// Allows this thread to receive the signal.
@@ -377,7 +376,7 @@ extension System {
     static var currentThread: UInt { UInt(pthread_self()) }
 }
 
-/// The sole owner of a file descriptor, which is closed when this value ends.
+/// The sole owner of a file descriptor, which is closed with this value.
 struct Descriptor: ~Copyable {
     let number: Int32
 
@@ -385,7 +384,7 @@ struct Descriptor: ~Copyable {
 
     deinit { System.close(number) }
 
-    /// Gives the descriptor to an owner that closes it itself.
+    /// Gives the descriptor to the caller, who must close it.
     consuming func release() -> Int32 {
         let number = number
         discard self

@@ -2,15 +2,15 @@ import CEvent
 import Glibc
 package import Timekeeping
 
-/// Reads the clocks. No other code of the daemon reads a clock.
+/// Reads the system's clocks, which no other code of the daemon reads.
 package enum SystemClock {
-    /// The time since boot, including sleep, so that deadlines pass while a machine is suspended.
+    /// The monotonic time, which includes sleep, so that deadlines pass while the machine is suspended.
     package static var now: Instant {
         let (seconds, nanoseconds) = read(CLOCK_BOOTTIME)
         return Instant(nanoseconds: seconds &* 1_000_000_000 &+ nanoseconds)
     }
 
-    /// The monotonic time and the date, for callers that need both.
+    /// The times of both clocks, for callers that need the monotonic time and the date.
     package static var moment: Moment {
         let (seconds, nanoseconds) = read(CLOCK_REALTIME)
         return Moment(instant: now, date: UnixTime(milliseconds: seconds &* 1000 &+ nanoseconds / 1_000_000))
@@ -24,7 +24,7 @@ package enum SystemClock {
 
     private static func read(_ clock: Int32) -> (seconds: Int64, nanoseconds: Int64) {
         var value = timespec()
-        // The call fails only if the kernel does not have this clock. All kernels on which Swift runs have both clocks.
+        // The call cannot fail, because all kernels on which Swift runs have both clocks.
         unsafe clock_gettime(clock, &value)
         return (Int64(value.tv_sec), Int64(value.tv_nsec))
     }

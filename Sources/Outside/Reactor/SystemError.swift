@@ -13,21 +13,21 @@ package struct SystemError: Error, Hashable, Sendable, CustomStringConvertible {
 
     package var description: String { "\(call): \(reason)" }
 
-    /// The system's text for the error number, such as "Permission denied".
+    /// The system's text for the error number, such as "Permission denied" for EACCES.
     package var reason: String { unsafe String(cString: strerror(code)) }
 
     static let outOfMemory = ENOMEM
     static let protocolError = EPROTO
     static let timedOut = ETIMEDOUT
 
-    /// Whether another socket uses the address.
+    /// Whether the call failed because another socket uses the address.
     package var isAddressInUse: Bool { code == EADDRINUSE }
 
-    /// Whether the address does not belong to this machine.
+    /// Whether the call failed because the address does not belong to this machine.
     package var isAddressUnknown: Bool { code == EADDRNOTAVAIL }
 
     package var isPermissionDenied: Bool { code == EACCES || code == EPERM }
 
-    /// Whether the disk or the quota is used up.
+    /// Whether the call failed because the disk is full or the quota is used up.
     package var isDiskFull: Bool { code == ENOSPC || code == EDQUOT }
 }

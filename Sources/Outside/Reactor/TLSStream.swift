@@ -5,8 +5,8 @@ import Glibc
 /// The input and output of a connection with TLS. The stream is the sole owner of one libevent bufferevent, which owns
 /// the descriptor and a reference to the TLS session.
 ///
-/// The bufferevent refers to the connection through a box with a weak reference (see ``LoopEvent``). The bufferevent is
-/// freed on the loop's thread.
+/// The bufferevent refers to the connection only weakly, through a box (see ``LoopEvent``). The bufferevent is freed on
+/// the loop's thread.
 @safe
 final class TLSStream {
     private let loop: EventLoop
@@ -24,8 +24,8 @@ final class TLSStream {
         }
     }
 
-    /// Takes ownership of a connected descriptor. The client's side begins its handshake; the server's side has already
-    /// finished it.
+    /// Takes ownership of a connected descriptor. A TLS client begins its handshake now, whereas a TLS server has
+    /// already finished it.
     init(
         _ connected: consuming Descriptor, of connection: StreamConnection, session: TLSSession, turn: LoopTurn
     ) throws(SystemError) {
@@ -45,7 +45,7 @@ final class TLSStream {
         unsafe bufferevent_setcb(raw, Self.readCallback, Self.writeCallback, Self.eventCallback, box.toOpaque())
         unsafe bufferevent_disable(raw, Int16(EV_READ))
         unsafe bufferevent_priority_set(raw, turn.rawValue)
-        // If a peer closes TCP without close_notify, this counts as a normal end of the connection.
+        // A peer that closes TCP without close_notify has ended the connection properly.
         unsafe bufferevent_openssl_set_allow_dirty_shutdown(raw, 1)
     }
 
@@ -54,7 +54,7 @@ final class TLSStream {
         loop.dispose { remains.free() }
     }
 
-    /// The C objects of a stream, which are freed on the loop's thread.
+    /// The C objects of a stream, freed on the loop's thread.
     ///
     /// - The type is `@unchecked Sendable`, because it moves to the loop and is used once.
     @safe
@@ -77,7 +77,7 @@ final class TLSStream {
         _ = unsafe isOn ? bufferevent_enable(raw, Int16(EV_READ)) : bufferevent_disable(raw, Int16(EV_READ))
     }
 
-    /// Sets the number of waiting bytes at which the stream stops reading.
+    /// Sets the maximum number of input bytes that wait, above which the stream stops reading.
     func limitInput(to bytes: Int) { unsafe bufferevent_setwatermark(raw, Int16(EV_READ), 0, bytes) }
 
     /// Passes all waiting input to `body` in one piece, and then drops it.
@@ -85,7 +85,7 @@ final class TLSStream {
         loop.checkThread()
         let input = unsafe bufferevent_get_input(raw)
         let count = unsafe evbuffer_get_length(input)
-        // The pointer can be `nil` only if memory for one piece is lacking.
+        // The pointer is `nil` only if memory for one piece is lacking.
         guard count > 0, let start = unsafe evbuffer_pullup(input, -1) else { return }
         body(unsafe Span(_unsafeStart: start, count: count))
         unsafe evbuffer_drain(input, count)
@@ -93,7 +93,7 @@ final class TLSStream {
 
     // MARK: Output
 
-    /// Sends close_notify, and returns a second descriptor of the socket.
+    /// Sends close_notify to the peer, and returns a second descriptor of the socket.
     func duplicateSocket() -> Descriptor? {
         session.shutDown()
         return try? System.duplicate(unsafe bufferevent_getfd(raw))

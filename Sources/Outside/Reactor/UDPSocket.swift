@@ -4,9 +4,10 @@ package import Addressing
 package struct DatagramCounters: Hashable, Sendable {
     package var received: UInt64
     package var sent: UInt64
-    /// The number of datagrams that were dropped before they reached the kernel, because the queue was full.
+    /// The number of outgoing datagrams that were dropped before they reached the kernel, because the queue was full.
     package var dropped: UInt64
-    /// The number of datagrams that the kernel refused, because they have no route, are too long, or are forbidden.
+    /// The number of outgoing datagrams that the kernel refused, because they had no route, were too long, or were
+    /// forbidden.
     package var sendFailures: UInt64
 
     package init(received: UInt64 = 0, sent: UInt64 = 0, dropped: UInt64 = 0, sendFailures: UInt64 = 0) {
@@ -17,19 +18,19 @@ package struct DatagramCounters: Hashable, Sendable {
     }
 }
 
-/// A bound UDP socket that receives and sends in batches.
+/// A bound UDP socket, which receives and sends datagrams in batches.
 ///
 /// - The type is `@unchecked Sendable`, because every use is checked to be on the loop's thread.
 package final class UDPSocket: @unchecked Sendable {
-    /// The address to which the socket is bound. If port 0 was requested, this has the port that the kernel chose.
+    /// The address to which the socket is bound. If port 0 was requested, this address has the port that the kernel
+    /// chose.
     package let local: Endpoint
     private(set) package var counters = DatagramCounters()
 
     /// The number of datagrams that the kernel dropped because they were not received in time.
     package var receiveDrops: UInt64 { watch.map { UInt64(System.receiveDrops($0.descriptor)) } ?? 0 }
 
-    /// How long the last received datagram had waited in the kernel; `nil` if the kernel does not report this time, as
-    /// at the first call.
+    /// The time that the last received datagram waited in the kernel; `nil` if the kernel does not report it yet.
     package var lastWait: Duration? { watch.flatMap { System.waitOfLastDatagram($0.descriptor) } }
 
     private let loop: EventLoop
@@ -42,18 +43,18 @@ package final class UDPSocket: @unchecked Sendable {
     private var isHandling = false
     private var isFlushPlanned = false
     private var isBlocked = false
-    /// The number of full batches in a row.
+    /// The number of full batches that were received in a row.
     private var fullBatches = 0
 
     private static let kernelBuffer: Int32 = 8 << 20
     package static let usualQueueLimit = 1024
-    /// The number of full batches in a row after which connections are served.
+    /// The number of full batches in a row after which waiting connections are served.
     private static let batchesInARow = 8
 
-    /// Binds the socket. The socket receives nothing until ``receive(_:)``.
+    /// Binds the socket, which receives nothing until ``receive(_:)`` is called.
     ///
-    /// Datagrams longer than `datagramLimit` are cut and marked. The default limit is higher than the longest UDP
-    /// datagram. At most `queueLimit` datagrams may wait to be sent.
+    /// A datagram that is longer than `datagramLimit` is cut and marked. The default limit is higher than the longest
+    /// UDP datagram. At most `queueLimit` datagrams may wait to be sent.
     package init(
         boundTo endpoint: Endpoint, on loop: EventLoop, datagramLimit: Int = 65_535,
         queueLimit: Int = UDPSocket.usualQueueLimit
@@ -71,16 +72,16 @@ package final class UDPSocket: @unchecked Sendable {
         flushTimer.setTarget(self)
     }
 
-    /// Starts to receive. The handler gets each batch once, on the loop's thread. When the handler has returned, the
-    /// datagrams that it queued are sent.
+    /// Starts to receive; the handler gets each batch once, on the loop's thread. Datagrams that the handler has queued
+    /// are sent when the handler returns.
     package func receive(_ handler: @escaping (DatagramBatch) -> Void) throws(SystemError) {
         loop.checkThread()
         self.handler = handler
         try watch?.watch(for: isBlocked ? [.read, .write] : .read)
     }
 
-    /// Queues a copy of the datagram. The datagram is sent at the end of the batch, at the next ``flush()``, or at the
-    /// end of this iteration of the loop, whichever comes first.
+    /// Queues a copy of the datagram. The copy is sent at the end of the batch, at the next ``flush()``, or at the end
+    /// of this iteration of the loop.
     package func queue(_ datagram: Span<UInt8>, to target: Endpoint) {
         loop.checkThread()
         if !queue.append(datagram, to: target) {
@@ -97,7 +98,8 @@ package final class UDPSocket: @unchecked Sendable {
 
     package func queue(_ datagram: [UInt8], to target: Endpoint) { queue(datagram.span, to: target) }
 
-    /// Sends the queued datagrams as far as the kernel accepts them. The rest is sent when the kernel has room again.
+    /// Sends the queued datagrams as far as the kernel accepts them. Datagrams that the kernel does not accept now are
+    /// sent when it has room again.
     package func flush() {
         loop.checkThread()
         guard let watch else { return }
@@ -108,7 +110,7 @@ package final class UDPSocket: @unchecked Sendable {
         }
         guard isBlocked != wasBlocked else { return }
         let reading = watch.interest.intersection(.read)
-        // The call fails only if memory is lacking. The next flush then tries again.
+        // The call fails only if memory is lacking, and the next flush then tries again.
         try? watch.watch(for: isBlocked ? reading.union(.write) : reading)
     }
 
@@ -124,12 +126,12 @@ package final class UDPSocket: @unchecked Sendable {
         if ready.contains(.read) { receiveBatch() }
     }
 
-    /// Receives and handles one batch. The output that these datagrams cause on other sockets is sent before the next
-    /// batch.
+    /// Receives and handles one batch of datagrams. If the datagrams of a batch cause output on other sockets, the
+    /// output is sent before the next batch.
     private func receiveBatch() {
         guard let watch else { return }
-        // Reading can report an ICMP error of a datagram that was sent earlier. Waiting datagrams are then read in the
-        // next iteration of the loop.
+        // Reading can fail because of an earlier datagram, for which the network returned an ICMP error. The datagrams
+        // that wait are then read in the next iteration of the loop.
         guard (try? batch.receive(from: watch.descriptor)) != nil, batch.count > 0 else { return }
         counters.received += UInt64(batch.count)
         isHandling = true
@@ -140,14 +142,15 @@ package final class UDPSocket: @unchecked Sendable {
         if fullBatches == Self.batchesInARow { giveWay() }
     }
 
-    /// Lets connections be served, which would otherwise wait while more datagrams arrive than the loop can handle.
+    /// Lets connections be served, which would otherwise wait as long as datagrams arrive faster than the loop handles
+    /// them.
     private func giveWay() {
         fullBatches = 0
         guard let watch, (try? watch.watch(for: watch.interest.subtracting(.read))) != nil else { return }
         loop.connectionTurns.giveWay { [weak self] in self?.goOn() }
     }
 
-    // Resumes reading. The call fails only if memory is lacking; then it is repeated.
+    // Resumes reading, and tries again later if memory is lacking.
     private func goOn() {
         guard let watch else { return }
         guard (try? watch.watch(for: watch.interest.union(.read))) == nil else { return }

@@ -2,7 +2,7 @@ import Glibc
 
 /// Examines the socket file of another process.
 package enum UnixSocket {
-    /// Whether a process listens on the socket.
+    /// Whether a process listens on the socket at this path.
     ///
     /// - Throws: if this cannot be determined, for example without permission.
     package static func isListening(at path: String) throws(SystemError) -> Bool {

@@ -7,12 +7,12 @@ package struct AnswerCache {
         let expiry: Instant
     }
 
-    /// How long the cache keeps a failure or an answer without records. This time protects the name servers from many
-    /// calls to a name that does not exist.
+    /// How long the cache keeps a failure, or an answer that has no records. Keeping failures protects the name servers
+    /// from many calls to a name that does not exist.
     package static let negativeLifetime: Duration = .seconds(30)
     package static let failureLifetime: Duration = .seconds(2)
-    /// The limits for the lifetime of an answer. Even a record with a time to live of 0 may be used for other calls in
-    /// the same second.
+    /// The minimum and maximum time for which the cache keeps an answer with records. The minimum lets other calls in
+    /// the same second use a record whose time to live is 0.
     private static let lifetimes: ClosedRange<Duration> = .seconds(1) ... .seconds(86_400)
 
     private let capacity: Int
@@ -27,8 +27,7 @@ package struct AnswerCache {
         return entry.answer
     }
 
-    /// Stores an answer. `timeToLive` is the shortest time to live of its records; if the answer has no records, it is
-    /// ignored.
+    /// Stores an answer; `timeToLive` is the shortest time to live of its records, and is ignored if there are none.
     package mutating func store(
         _ answer: DNSAnswer, to question: DNSQuestion, timeToLive: Duration, now: Instant
     ) {
@@ -42,8 +41,8 @@ package struct AnswerCache {
         entries[question] = Entry(answer: answer, expiry: now + lifetime)
     }
 
-    /// Drops expired answers. If no answer has expired, the function drops the eighth of the answers that expires
-    /// first. This search through all answers is rare.
+    /// Drops expired answers, or if there are none, the eighth of the answers that would expire first. The function
+    /// searches all answers, which is slow but rarely needed.
     private mutating func makeRoom(now: Instant) {
         entries = entries.filter { now < $0.value.expiry }
         guard entries.count >= capacity else { return }

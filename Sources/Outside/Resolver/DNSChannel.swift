@@ -6,7 +6,7 @@ import Timekeeping
 
 /// The sole owner of one c-ares channel, driven by the loop.
 ///
-/// Answers arrive on the loop, after ``ask(_:completion:)`` has returned.
+/// Each answer arrives on the loop, after ``ask(_:completion:)`` has returned.
 @safe
 final class DNSChannel {
     /// Called with the answer to a question, and the time for which the answer's records are valid.
@@ -24,8 +24,9 @@ final class DNSChannel {
         weak var channel: DNSChannel?
     }
 
-    /// Creates a channel. If `servers` is `nil`, the channel asks the system's name servers. Each server is asked at
-    /// most `tries` times. The first attempt waits for `timeout`; later attempts wait longer.
+    /// Creates a channel to the given name servers, or to the system's name servers if `servers` is `nil`. Each name
+    /// server is asked at most `tries` times for each question. The first attempt waits for `timeout`, and later
+    /// attempts wait longer.
     init(on loop: EventLoop, servers: [Endpoint]?, timeout: Duration, tries: Int) throws(SystemError) {
         precondition(Self.isLibraryReady, "c-ares could not be initialised")
         self.loop = loop
@@ -57,7 +58,7 @@ final class DNSChannel {
     }
 
     deinit {
-        // The watches are released before c-ares closes the sockets, because a watch must not outlive its descriptor.
+        // The watches must end before c-ares closes the sockets, because a watch must not outlive its descriptor.
         watches = nil
         let remains = unsafe Remains(raw: raw, box: box)
         loop.dispose { remains.free() }
@@ -82,7 +83,7 @@ final class DNSChannel {
     func ask(_ question: DNSQuestion, completion: @escaping Completion) {
         loop.checkThread()
         let loop = loop
-        // The completion is posted as a job, because c-ares calls back while it runs, sometimes during this call.
+        // The completion is posted as a job, because c-ares may call back while it runs, even during this call.
         let pending = Pending(question.kind) { answer, lifetime in loop.post { completion(answer, lifetime) } }
         let context = unsafe Unmanaged.passRetained(pending).toOpaque()
         switch question.kind {
@@ -91,7 +92,7 @@ final class DNSChannel {
         case .addresses:
             var hints = ares_addrinfo_hints()
             hints.ai_family = AF_UNSPEC
-            // With one socket type, c-ares returns each address once instead of several times.
+            // One socket type is requested, because c-ares would otherwise return each address several times.
             hints.ai_socktype = Int32(SOCK_DGRAM.rawValue)
             unsafe ares_getaddrinfo(raw, question.name, nil, &hints, addressesArrived, context)
         }
@@ -122,7 +123,7 @@ final class DNSChannel {
     }
 }
 
-/// A question that waits for its answer. c-ares owns this object until then.
+/// A question that waits for its answer; until then, c-ares owns this object.
 private final class Pending {
     let kind: DNSQuestion.Kind
     let completion: (DNSAnswer, Duration) -> Void
@@ -133,7 +134,7 @@ private final class Pending {
     }
 }
 
-// The values of constants in arpa/nameser.h, which Swift does not import.
+// The values of the constants in arpa/nameser.h, which Swift does not import.
 private let internetClass: Int32 = 1
 private let srvType: Int32 = 33
 private let naptrType: Int32 = 35

@@ -1,7 +1,7 @@
 /// Reads how long the records of a DNS message are valid (RFC 1035 section 4). c-ares parses all other parts of the
 /// message.
 package enum DNSMessage {
-    /// The shortest time to live among the answer's records, in seconds; 0 if the message is malformed.
+    /// The shortest time to live of the records in a DNS answer, in seconds; 0 if the message is malformed.
     package static func timeToLive(_ message: Span<UInt8>) -> UInt32 {
         guard message.count >= 12 else { return 0 }
         let questions = number(message, at: 4, bytes: 2)
@@ -18,7 +18,7 @@ package enum DNSMessage {
             position = end + 10 + Int(number(message, at: end + 8, bytes: 2))
             guard position <= message.count else { return 0 }
         }
-        // RFC 2181 section 8: a time to live with the highest bit set means zero.
+        // A time to live with the highest bit set means zero (RFC 2181 section 8).
         guard let shortest, shortest <= UInt32(Int32.max) else { return 0 }
         return shortest
     }
@@ -32,8 +32,7 @@ package enum DNSMessage {
         while position < message.count {
             let length = Int(message[position])
             if length == 0 { return position + 1 }
-            // A compression pointer ends the name. The name's length in the message is known now, and its text is not
-            // needed.
+            // A compression pointer ends the name, whose text is not needed here.
             if length >= 0xc0 { return position + 2 <= message.count ? position + 2 : nil }
             guard length < 0x40 else { return nil }
             position += 1 + length

@@ -1,6 +1,6 @@
 package import Addressing
 
-/// A question to the name servers.
+/// A DNS question, which consists of a name and the kind of records that are wanted.
 package struct DNSQuestion: Hashable, Sendable {
     package enum Kind: Hashable, Sendable {
         case naptr
@@ -10,7 +10,7 @@ package struct DNSQuestion: Hashable, Sendable {
     }
 
     package let kind: Kind
-    /// The name in lower case, without the final dot.
+    /// The name that is asked for, in lower case and without the final dot.
     package let name: String
 
     package init(_ kind: Kind, _ name: String) {
@@ -20,12 +20,12 @@ package struct DNSQuestion: Hashable, Sendable {
     }
 }
 
-/// An SRV record, which names a server for a service (RFC 2782).
+/// An SRV record, which names a server of a service (RFC 2782).
 package struct SRVRecord: Hashable, Sendable {
     package let priority: UInt16
     package let weight: UInt16
     package let port: UInt16
-    /// The host name of the server; empty if the domain explicitly does not offer the service.
+    /// The server's host name; empty if the domain explicitly does not offer the service.
     package let target: String
 
     package init(priority: UInt16, weight: UInt16, port: UInt16, target: String) {
@@ -36,7 +36,7 @@ package struct SRVRecord: Hashable, Sendable {
     }
 }
 
-/// A NAPTR record, which names a service of a domain (RFC 3403). The regular expression of the record is left out,
+/// A NAPTR record, which names a service of a domain (RFC 3403). This type leaves out the record's regular expression,
 /// because RFC 3263 does not use it.
 package struct NAPTRRecord: Hashable, Sendable {
     package let order: UInt16
@@ -58,7 +58,7 @@ package struct NAPTRRecord: Hashable, Sendable {
 package enum DNSAnswer: Hashable, Sendable {
     case naptr([NAPTRRecord])
     case srv([SRVRecord])
-    /// The addresses, in the order in which they should be tried (RFC 6724).
+    /// The addresses of the name, in the order in which they should be tried (RFC 6724).
     case addresses([IPAddress])
     /// The name does not exist, or has no record of the requested type.
     case nothing

@@ -1,8 +1,8 @@
 package import Addressing
 package import Reactor
 
-/// Finds the SIP servers of a domain by RFC 3263, without blocking its loop. DNS answers are cached while they are
-/// valid.
+/// Finds the SIP servers of a domain by RFC 3263, without blocking its loop. The resolver caches DNS answers while they
+/// are valid.
 ///
 /// - The type is `@unchecked Sendable`, because every use is checked to be on the loop's thread, except where a
 ///   method's comment allows any thread.
@@ -13,7 +13,7 @@ package final class DNSResolver: @unchecked Sendable {
     private var channel: DNSChannel?
     private var random: any RandomNumberGenerator
     private var cache = AnswerCache(capacity: DNSResolver.cacheCapacity)
-    /// The searches that wait for answers, by the questions that were asked.
+    /// The searches that wait for DNS answers, by the questions for which they wait.
     private var waiting: [DNSQuestion: [Search]] = [:]
     private var searchCount = 0
 
@@ -32,8 +32,8 @@ package final class DNSResolver: @unchecked Sendable {
         }
     }
 
-    /// Creates a resolver. If `servers` is `nil`, the resolver asks the system's name servers. `random` chooses among
-    /// SRV records of equal priority.
+    /// Creates a resolver that asks the given name servers, or the system's name servers if `servers` is `nil`. The
+    /// generator `random` chooses among SRV records of equal priority.
     package init(
         on loop: EventLoop, servers: [Endpoint]? = nil, timeout: Duration = .seconds(2), tries: Int = 2,
         random: any RandomNumberGenerator = SystemRandomNumberGenerator()
@@ -61,8 +61,8 @@ package final class DNSResolver: @unchecked Sendable {
         }
     }
 
-    /// Searches for a server. The completion is called once, on the loop. If all answers are known, the completion is
-    /// called before this function returns.
+    /// Searches for the servers of a query. The completion is called once, on the loop, with the servers or an error.
+    /// If all DNS answers are cached, the completion is called before this function returns.
     package func resolve(_ query: ServerQuery, completion: @escaping Completion) {
         loop.checkThread()
         guard channel != nil else { return completion(.failure(.closed)) }
@@ -80,7 +80,7 @@ package final class DNSResolver: @unchecked Sendable {
         for search in searches { finish(search, .failure(.closed)) }
     }
 
-    /// All searches that wait for an answer. A search that waits for several answers is in the result only once.
+    /// All searches that wait for an answer. A search that waits for several answers occurs only once in the result.
     private static func searches(in waiting: [DNSQuestion: [Search]]) -> [Search] {
         var seen: Set<ObjectIdentifier> = []
         return waiting.values.flatMap { $0 }.filter { seen.insert(ObjectIdentifier($0)).inserted }
@@ -100,8 +100,8 @@ package final class DNSResolver: @unchecked Sendable {
         }
     }
 
-    /// Continues the search with the cached answers. For each other question, the search waits, and the question is
-    /// asked unless it is active already.
+    /// Continues the search with the cached answers to the given questions. For each question that is not cached, the
+    /// search waits, and the question is asked unless this was done already.
     private func ask(_ questions: [DNSQuestion], for search: Search) {
         let now = loop.now
         for question in questions {

@@ -1,8 +1,8 @@
 package import Addressing
 
-/// The parts of a SIP URI from which RFC 3263 finds a server.
+/// The parts of a SIP URI that determine its servers by RFC 3263.
 package struct ServerQuery: Hashable, Sendable {
-    /// A domain name or an address. An IPv6 address may be in brackets.
+    /// The host of the URI: a domain name or an address. The host may be an IPv6 address in brackets.
     package let host: String
     package let port: UInt16?
     package let transport: Transport?
@@ -17,7 +17,8 @@ package struct ServerQuery: Hashable, Sendable {
     }
 }
 
-/// One address and transport of a server. The resolver returns candidates in the order in which they should be tried.
+/// One address and transport of a server. The resolver returns the candidates in the order in which they should be
+/// tried.
 package struct ServerCandidate: Hashable, Sendable {
     package let transport: Transport
     package let endpoint: Endpoint
@@ -28,25 +29,26 @@ package struct ServerCandidate: Hashable, Sendable {
     }
 }
 
-/// Why the resolver found no candidate.
+/// The reason why the resolver found no server.
 package enum ResolverError: Error, Hashable, Sendable {
     /// The host is not a valid name, or a `sips` URI asks for UDP.
     case invalidQuery
-    /// The name servers report that the name or the records do not exist.
+    /// According to the name servers, the name or its records do not exist.
     case notFound
-    /// The name servers gave no answer, or a malformed answer. A later query for the same name may succeed.
+    /// The name servers gave no answer, or a malformed answer. The name servers did not answer; a later query for the
+    /// same name may succeed.
     case unavailable
-    /// The limit of simultaneous searches is reached.
+    /// The resolver refused the search, because too many other searches are active.
     case overloaded
-    /// The resolver was closed.
+    /// The resolver was closed before the search ended.
     case closed
 }
 
 extension ResolverError: CustomStringConvertible {
-    /// Words for operators. They do not name the host.
+    /// A description of the error for operators, without the host.
     package var description: String {
         switch self {
-        case .invalidQuery: "it is no host name"
+        case .invalidQuery: "it is not a host name"
         case .notFound: "DNS has no such name, or no address for it"
         case .unavailable: "the name servers do not answer"
         case .overloaded: "too many questions to DNS wait"

@@ -1,9 +1,10 @@
 import Addressing
 
-/// Finds the candidates for a server by RFC 3263 section 4, without I/O. From the DNS answers that are known, it
-/// computes either the next questions or the candidates.
+/// Finds the servers for a query by RFC 3263 section 4, without I/O. From the DNS answers that are known so far, this
+/// type computes either the next questions or the final servers.
 ///
-/// Call ``step(for:known:using:)`` with the answers to these questions too, until it returns no questions.
+/// The caller gets the answers to the next questions, and calls ``step(for:known:using:)`` again, until no questions
+/// are left.
 package struct ServerSelection {
     package enum Step: Hashable, Sendable {
         case ask([DNSQuestion])
@@ -11,7 +12,7 @@ package struct ServerSelection {
         case failed(ResolverError)
     }
 
-    /// The maximum number of candidates, and the maximum number of hosts whose addresses are looked up in one search.
+    /// The maximum number of servers in a result, and of host names that one search looks up.
     package static let candidateLimit = 16
 
     private static let serviceLimit = 4
@@ -48,8 +49,8 @@ package struct ServerSelection {
         return .found(Array(candidates.prefix(Self.candidateLimit)))
     }
 
-    /// The transport that the query asks for; with `sips`, TLS replaces TCP. The outer `nil` means an impossible query:
-    /// `sips` requires TLS, but the transport has no TLS.
+    /// The transport that the query asks for, where `sips` changes TCP to TLS. The outer `nil` means that the query is
+    /// impossible, because it is for `sips` and the transport has no TLS.
     private func wantedTransport() -> Transport?? {
         guard query.isSecure else { return .some(query.transport) }
         switch query.transport {
@@ -63,7 +64,7 @@ package struct ServerSelection {
     private mutating func candidates(
         _ transport: Transport?, using random: inout some RandomNumberGenerator
     ) -> [ServerCandidate] {
-        // If the URI has a port, neither NAPTR nor SRV is used (sections 4.1 and 4.2).
+        // With a port in the URI, neither NAPTR nor SRV is used (RFC 3263 sections 4.1 and 4.2).
         if let port = query.port {
             return addresses(of: query.host, transport ?? .standard(isSecure: query.isSecure), port)
         }
@@ -78,8 +79,8 @@ package struct ServerSelection {
                 candidates += addresses(of: record.target, service.transport, record.port)
             }
         }
-        // The default port is used only if the domain certainly has no SRV records. If a query failed, another service
-        // might use the default port.
+        // The default port is used only if the domain certainly has no SRV records. If an SRV query failed, the domain
+        // may still have SRV records, and another service may use the default port.
         guard !hasRecords, !hasFailure, missing.isEmpty else { return candidates }
         let fallback = transport ?? .standard(isSecure: query.isSecure)
         return addresses(of: query.host, fallback, fallback.standardPort)
@@ -96,8 +97,8 @@ package struct ServerSelection {
         transport.servicePrefix.map { [Service(transport: transport, name: "\($0).\(query.host)")] } ?? []
     }
 
-    /// The services that the NAPTR records name, in the records' order. If there are no NAPTR records, the services
-    /// that RFC 3263 section 4.1 assumes.
+    /// The SIP services that the NAPTR records name, in the order of the records. Without NAPTR records, the result is
+    /// the services that RFC 3263 section 4.1 assumes.
     private mutating func discoveredServices() -> [Service] {
         let question = DNSQuestion(.naptr, query.host)
         switch known[question] {
@@ -113,15 +114,15 @@ package struct ServerSelection {
                     }
                 }
             if !services.isEmpty { return Array(services.prefix(Self.serviceLimit)) }
-        // If there are no NAPTR records, the search continues. The search also continues if the NAPTR query fails,
-        // because many resolvers do not support NAPTR, and a broken resolver will fail at the next questions too.
+        // The search continues without NAPTR records. A failed NAPTR query is ignored as well, because many resolvers
+        // do not support NAPTR; a broken resolver fails later too.
         case .srv, .addresses, .nothing, .failed: break
         }
         let guesses: [Transport] = query.isSecure ? [.tls] : [.udp, .tcp]
         return guesses.flatMap { service(for: $0) }
     }
 
-    /// The SRV records of a service; `nil` if the service has none, or if the answer is not known yet.
+    /// The SRV records of a service; `nil` if there are none, or if the answer is not known yet.
     private mutating func records(of service: Service) -> [SRVRecord]? {
         let question = DNSQuestion(.srv, service.name)
         switch known[question] {
@@ -137,7 +138,7 @@ package struct ServerSelection {
         of host: String, _ transport: Transport, _ port: UInt16
     ) -> [ServerCandidate] {
         let question = DNSQuestion(.addresses, host)
-        // The number of hosts is limited, so that a domain's records cannot cause an unlimited number of questions.
+        // The number of host names is limited, so that a domain cannot cause any number of questions.
         guard hosts.count < Self.candidateLimit || hosts.contains(question.name) else { return [] }
         let isNew = hosts.insert(question.name).inserted
         switch known[question] {
@@ -150,12 +151,12 @@ package struct ServerSelection {
         return []
     }
 
-    /// Sorts the records by RFC 2782: by priority, and within one priority by a weighted random choice.
+    /// Sorts SRV records by RFC 2782: by priority, and records of equal priority by a weighted random choice.
     static func ordered(_ records: [SRVRecord], using random: inout some RandomNumberGenerator) -> [SRVRecord] {
         var ordered: [SRVRecord] = []
         let groups = Dictionary(grouping: records.prefix(candidateLimit), by: \.priority)
         for (_, group) in groups.sorted(by: { $0.key < $1.key }) {
-            // RFC 2782 requires that records with weight 0 come first, so that they are chosen only rarely.
+            // Records with weight 0 must come first, so that they are chosen only rarely (RFC 2782).
             var rest = group.sorted { $0.weight == 0 && $1.weight != 0 }
             while !rest.isEmpty {
                 let sum = rest.reduce(0) { $0 + Int($1.weight) }
@@ -194,8 +195,8 @@ extension Transport {
         }
     }
 
-    /// The transport that the service field of a NAPTR record names; `nil` if this program does not support the
-    /// service. If `isSecure` is true, services without TLS also give `nil`.
+    /// The transport that a NAPTR record's service field names; `nil` if this program does not support it. If
+    /// `isSecure` is true, the result is also `nil` for a service without TLS.
     fileprivate init?(service: String, isSecure: Bool) {
         switch service.lowercased() {
         case "sips+d2t": self = .tls

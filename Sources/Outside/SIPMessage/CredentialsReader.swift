@@ -3,8 +3,8 @@ import Bytes
 import SIPGrammar
 
 extension ValueReader {
-    /// Reads the digest credentials in the range. The result is `nil` if the scheme is not Digest, or if a mandatory
-    /// part is missing or malformed.
+    /// Reads digest credentials from the value in the range. The result is `nil` if the scheme is not Digest, or if a
+    /// mandatory part is missing or malformed.
     func credentials(_ range: Range<Int>) -> DigestCredentials? {
         guard memory.withBytes({ Self.isDigest($0, range) }) else { return nil }
         let preparation = ParserMemory.Preparation(spacesBlanks: memory.withBytes { $0.hasOddBlanks(range) })
@@ -25,7 +25,7 @@ extension ValueReader {
         }
     }
 
-    /// Whether the scheme is Digest, and the commas are so few that libosip2 can parse the value quickly.
+    /// Whether the scheme is Digest, with so few commas that libosip2 can parse the value quickly.
     private static func isDigest(_ bytes: Span<UInt8>, _ range: Range<Int>) -> Bool {
         let schemeEnd = range.lowerBound + 6
         guard range.count > 7, bytes.equalsIgnoringCase(range.lowerBound..<schemeEnd, "digest"),

@@ -1,7 +1,7 @@
 import Bytes
 import SIPGrammar
 
-/// The header fields of a message that is being parsed. The list needs no allocation for up to 32 values.
+/// The header fields of a message that is being parsed. This list needs no memory allocation for up to 32 values.
 struct FieldList {
     private var few = [32 of HeaderField](repeating: HeaderField(name: .other, row: 0..<0, value: 0..<0))
     private var rest: [HeaderField] = []
@@ -12,7 +12,7 @@ struct FieldList {
         count += 1
     }
 
-    /// Writes the fields into the storage from `start` on, where ``HeaderFields`` reads them.
+    /// Writes the fields into the message's storage, from `start` on, where ``HeaderFields`` reads them.
     func store(in storage: ByteStorage, at start: Int) -> HeaderFields {
         let span = few.span
         for index in 0..<Swift.min(count, few.count) {
@@ -29,6 +29,6 @@ extension FieldList: RandomAccessCollection {
     var startIndex: Int { 0 }
     var endIndex: Int { count }
 
-    // The field is read through a span, because indexing the array would copy the whole array each time.
+    // A span is used, because indexing the array would copy the whole array each time.
     subscript(index: Int) -> HeaderField { index < few.count ? few.span[index] : rest[index - few.count] }
 }

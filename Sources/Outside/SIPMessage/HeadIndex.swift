@@ -1,9 +1,9 @@
 import Bytes
 import SIPGrammar
 
-/// The positions of a message's start line and header fields, and the first violated rule.
+/// The positions of a message's start line and header fields, and the first rule that the head violates.
 ///
-/// The index is created in one pass over the message's head. No values are decoded.
+/// One pass over the message's head creates this index, without decoding values.
 struct HeadIndex {
     enum StartLine {
         case none
@@ -13,19 +13,19 @@ struct HeadIndex {
 
     private(set) var startLine = StartLine.none
     private(set) var headersStart = 0
-    /// The index after the empty line. If there is no empty line, this is the index after the last readable header
-    /// field.
+    /// The index at which the body begins, after the empty line. Without an empty line, this is the index after the
+    /// last readable header field.
     private(set) var bodyStart = 0
     /// Whether the empty line at the end of the head was found.
     private(set) var hasEnd = false
-    /// The first rule that the head violates. The scan continues after this fault, so that the message can be answered.
+    /// The first rule that the head violates. Reading continues after a fault, so that the message can be answered.
     private(set) var fault: Fault?
     /// Whether the first line is a start line of SIP, of any version.
     private(set) var isSIP = false
     private(set) var isAcknowledgement = false
 
-    /// The index of the first field with each header name; -1 if there is no field with this name. The position in this
-    /// array is the raw value of the header name.
+    /// For each header name, the index of the first field with this name; -1 if there is none. This array is indexed by
+    /// the raw values of the header names.
     private var firstPlaces = [64 of Int16](repeating: -1)
     private let limits: ReaderLimits
     private var hasForbiddenByte = false
@@ -51,8 +51,8 @@ struct HeadIndex {
 
     // MARK: Scanning
 
-    /// Reads the start line and the header fields of a message. The fields are appended to `fields`, which must be
-    /// empty.
+    /// Reads the start line and the header fields of a message. The header fields are appended to `fields`, which must
+    /// be empty.
     init(_ bytes: Span<UInt8>, _ limits: ReaderLimits, _ fields: inout FieldList) {
         self.limits = limits
         let end = min(bytes.count, limits.head)
@@ -90,14 +90,14 @@ struct HeadIndex {
 
     private func isTooLong(_ bytes: Span<UInt8>) -> Bool { bytes.count > limits.head }
 
-    /// The index of the CR that ends a header field with all its folds. The function also records whether the field has
-    /// a forbidden control byte.
+    /// The index of the CR that ends a header field with all its folds. The function also records a fault if the field
+    /// has a forbidden control byte.
     private mutating func rowEnd(_ bytes: Span<UInt8>, from start: Int, to end: Int, folding: Bool) -> Int? {
         var index = start
         while true {
             index = bytes.nextControl(from: index, to: end)
             guard index < end else { return nil }
-            // If a CR is the last byte, the LF may not have arrived yet.
+            // If a CR is the last byte, the line is not complete, because its LF may not have arrived yet.
             if bytes[index] == UInt8(ascii: "\r"), index + 1 == end { return nil }
             if bytes[index] == UInt8(ascii: "\r"), bytes[index + 1] == UInt8(ascii: "\n") {
                 guard folding, index + 2 < end, bytes[index + 2].isBlank else { return index }
@@ -134,12 +134,12 @@ struct HeadIndex {
         readList(bytes, name, row, value, &fields)
     }
 
-    /// Reads a header field that may have several values. The value is split at commas outside quotes and angle
-    /// brackets.
+    /// Reads a header field that may have several values. The value is split into several values at commas outside
+    /// quotes and angle brackets.
     private mutating func readList(
         _ bytes: Span<UInt8>, _ name: HeaderName, _ row: Range<Int>, _ value: Range<Int>, _ fields: inout FieldList
     ) {
-        // Fast path: most fields have one value, and most values have no quotes.
+        // Most fields take this fast path: they have one value without quotes.
         if bytes.firstPlace(of: UInt8(ascii: ","), or: UInt8(ascii: "\""), in: value) == value.upperBound {
             noteListed(name, row, value, &fields)
             return
@@ -193,10 +193,10 @@ struct HeadIndex {
         }
     }
 
-    /// Reads a status line such as `SIP/2.0 200 OK`. The reason phrase may be empty, and then the space before it is
-    /// optional.
+    /// Reads a status line such as `SIP/2.0 200 OK`. The reason phrase may be empty, in which case the space before it
+    /// may be missing.
     private mutating func readStatusLine(_ bytes: Span<UInt8>, _ line: Range<Int>) {
-        // A response is never answered, so an invalid status needs no answer.
+        // An invalid status needs no answer, because responses are never answered.
         guard line.count >= 11, bytes.equalsIgnoringCase(0..<8, "sip/2.0 "),
             line.count == 11 || bytes[11] == UInt8(ascii: " ")
         else { return fail(bytes.equalsIgnoringCase(0..<min(7, line.count), "sip/2.0") ? .startLine : .version) }
@@ -235,13 +235,13 @@ struct HeadIndex {
 
     // MARK: Answering
 
-    /// Whether a response to this message may be sent and can be built from its header fields (RFC 3261 section
-    /// 8.2.6.2). An ACK is never answered.
+    /// Whether this message may be answered, and has the header fields for a response (RFC 3261 section 8.2.6.2). An
+    /// ACK is never answered.
     func isAnswerable(_ bytes: Span<UInt8>, _ fields: HeaderFields) -> Bool {
         guard isSIP, !isAcknowledgement, !isResponse(bytes) else { return false }
         for name in [.via, .from, .to, .callID, .cseq] as [HeaderName] {
             guard let row = place(of: name).map({ fields[$0].row }), !row.isEmpty else { return false }
-            // A quoted display name may have any byte except CR and LF after a backslash.
+            // In From and To, a quoted display name may have any byte except CR and LF after a backslash.
             let mayQuote = name == .from || name == .to
             guard !holdsForbiddenByte(bytes, row, unless: mayQuote) else { return false }
         }
@@ -255,8 +255,8 @@ struct HeadIndex {
         bytes.count >= 4 && bytes.equalsIgnoringCase(0..<4, "sip/")
     }
 
-    /// Whether the header field has a byte that a program could take for a line end. A field with such a byte must not
-    /// be copied into a response.
+    /// Whether the header field has a byte that a program could take for a line end. A field with a forbidden control
+    /// byte must not be copied into a response.
     private func holdsForbiddenByte(_ bytes: Span<UInt8>, _ row: Range<Int>, unless mayQuote: Bool) -> Bool {
         guard hasForbiddenByte else { return false }
         var index = row.lowerBound
@@ -282,8 +282,8 @@ struct HeadIndex {
 }
 
 extension Span<UInt8> {
-    /// The range of a field's value without surrounding white space. The function is optimised for one space before the
-    /// value, the usual case.
+    /// The range of a field's value without surrounding white space. This function is optimised for exactly one space
+    /// before the value, as usual.
     @inline(__always)
     fileprivate func fieldValue(from start: Int, to end: Int) -> Range<Int> {
         if start + 1 < end, self[start] == UInt8(ascii: " "), self[start + 1] > UInt8(ascii: " "),

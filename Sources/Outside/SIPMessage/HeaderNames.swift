@@ -3,11 +3,11 @@ import SIPGrammar
 
 /// Recognises the names of header fields and their compact forms (RFC 3261 section 7.3.3).
 enum HeaderNames {
-    /// Reads the name at the start of a header field, and the index of the colon after the name. The result is `nil` if
-    /// there is no valid name.
+    /// Reads the name of a header field, and finds the colon after the name. The result is `nil` if the field does not
+    /// begin with a valid name.
     static func read(_ bytes: Span<UInt8>, _ row: Range<Int>) -> (name: HeaderName, colon: Int)? {
         let start = row.lowerBound
-        // Fast path: nearly all names are shorter than sixteen bytes, and the colon directly follows them.
+        // Nearly all names take this fast path: they have fewer than sixteen bytes, and the colon follows directly.
         if bytes.count - start >= 16 {
             let word = bytes.word(at: start)
             var count = word.count(before: UInt8(ascii: ":"))
@@ -28,7 +28,7 @@ enum HeaderNames {
             name(bytes, start..<end, bytes.lowercasedWord(start..<end), last), bytes, start..<end, colon: colon)
     }
 
-    /// Accepts a known name, or an unknown name that is a token.
+    /// Accepts a name that is known, and an unknown name that is a token.
     @inline(__always)
     private static func judged(
         _ name: HeaderName, _ bytes: Span<UInt8>, _ range: Range<Int>, colon: Int
@@ -37,14 +37,14 @@ enum HeaderNames {
         return (name, colon)
     }
 
-    /// The header name in `range`, in upper or lower case. `word` and `lastWord` are the first and the last eight bytes
-    /// of the text, in lower case. The length and the first letter leave at most two names, and the two words decide
-    /// between them.
+    /// The header name in `range`, in upper or lower case. The arguments `word` and `lastWord` are the first and last
+    /// eight bytes of the name, in lower case. Length and first letter of the name leave at most two known names,
+    /// between which the two words decide.
     private static func name(
         _ bytes: Span<UInt8>, _ range: Range<Int>, _ word: UInt64, _ lastWord: UInt64
     ) -> HeaderName {
-        // Whether the name equals this text. The two words contain all bytes of a name with up to sixteen bytes. A
-        // longer name needs one more comparison.
+        // Whether the name in the message equals this text. A name with up to sixteen bytes is equal if its first and
+        // last eight bytes are equal. A name with more than sixteen bytes needs one more comparison.
         @inline(__always)
         func isName(_ lowercase: StaticString) -> Bool {
             word == lowercase.word && lastWord == lowercase.lastWord
@@ -137,7 +137,7 @@ enum HeaderNames {
         }
     }
 
-    /// The header name of the text in `range`, which begins with `P-` (RFC 5727 section 4).
+    /// The header name of the text in `range`; the text begins with `P-` (RFC 5727 section 4).
     private static func privateName(_ bytes: Span<UInt8>, _ range: Range<Int>) -> HeaderName {
         if range.count > 11, bytes.equalsIgnoringCase(range.lowerBound..<range.lowerBound + 11, "p-charging-") {
             return .pCharging
@@ -165,7 +165,7 @@ enum HeaderNames {
 }
 
 extension HeaderName {
-    /// Whether a field with this name can have several values, separated by commas, that this program reads one by one.
+    /// Whether a field with this name can have several values that this program reads one by one.
     var isList: Bool {
         switch self {
         case .via, .route, .recordRoute, .path, .contact: true
@@ -173,8 +173,8 @@ extension HeaderName {
         }
     }
 
-    /// Whether this case stands for one header name. The result is false for the cases that stand for all unknown
-    /// names, or for all names with a prefix.
+    /// Whether this enum case stands for exactly one header name. The property is false for the cases that stand for
+    /// all unknown names, or for all names with a prefix.
     var isWhole: Bool {
         switch self {
         case .other, .pCharging, .pOther: false

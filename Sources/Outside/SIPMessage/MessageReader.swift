@@ -2,11 +2,11 @@ package import Bytes
 import Collections
 package import SIPGrammar
 
-/// Parses bytes into messages. The reader keeps no state between messages, so any thread may use it.
+/// Parses bytes into SIP messages. The reader keeps no state between messages, so any thread may use it.
 ///
-/// ``HeadIndex`` finds the start line and the header fields. The reader parses plain values in place. libosip2 checks
-/// other values, one at a time (``ValueReader``), and never gets a body. All slices of one message share one
-/// allocation. If libosip2 is needed, its memory is part of the message's allocation.
+/// The type ``HeadIndex`` finds the start line and the header fields. The reader itself parses plain values; libosip2
+/// checks all other values one by one (``ValueReader``), but never gets a body. All values of one message share one
+/// block of memory. The memory for libosip2, if it is needed, is part of this block.
 package struct MessageReader: Sendable {
     let limits: ReaderLimits
 
@@ -14,8 +14,8 @@ package struct MessageReader: Sendable {
 
     /// Reads one datagram, or one message that ``StreamFramer`` cut from a stream.
     ///
-    /// In a datagram without Content-Length, the body extends to the end of the datagram. Bytes after the body are
-    /// ignored (RFC 3261 section 18.3). Empty lines before the start line are skipped.
+    /// In a datagram without Content-Length, the body extends to the end of the datagram. Bytes after the end of the
+    /// body are ignored (RFC 3261 section 18.3). Empty lines before the start line are skipped.
     ///
     /// - Parameters:
     ///   - bytes: the bytes of the message, which are copied and may be freed afterwards.
@@ -28,20 +28,20 @@ package struct MessageReader: Sendable {
         return read(message, index, fields, isStream: isStream)
     }
 
-    /// Reads one message from a stream. `head` has the parts that ``StreamFramer`` has already parsed.
+    /// Reads one message, whose head ``StreamFramer`` may have parsed already, as `head`.
     package func read(_ bytes: Span<UInt8>, isStream: Bool, head: MessageHead?) -> ReadMessage {
         guard let head else { return read(bytes, isStream: isStream) }
         return read(bytes.extracting(place(of: bytes)), head.index, head.fields, isStream: isStream)
     }
 
-    /// The range of the message in the bytes, limited to the part that the reader examines.
+    /// The range of the message in the bytes, without bytes that the reader need not examine.
     private func place(of bytes: Span<UInt8>) -> Range<Int> {
         var start = 0
         while start < bytes.count, bytes[start] == UInt8(ascii: "\r") || bytes[start] == UInt8(ascii: "\n") {
             start += 1
         }
-        // A message that exceeds the limits is refused in any case. If the body is too long, only the head is read, to
-        // make the answer.
+        // No more bytes than the limits allow are read, because a longer message is refused in any case. If the body is
+        // too long, only the head is read, for the answer.
         let end = min(bytes.count, start + limits.head + limits.body + 1)
         return start..<end
     }
@@ -49,7 +49,8 @@ package struct MessageReader: Sendable {
     private func read(
         _ message: Span<UInt8>, _ index: HeadIndex, _ fields: FieldList, isStream: Bool
     ) -> ReadMessage {
-        // Only few messages have values that libosip2 must read. Nearly all of these values are credentials.
+        // Memory for libosip2 is reserved only if the message has credentials, because nearly all other values need no
+        // such memory.
         var spare = index.hasCredentials ? 1024 + min(message.count, 2048) / 2 : 0
         while true {
             let (result, missing) = ParserMemory.read(message, fields, spare: spare) { memory in
@@ -57,8 +58,8 @@ package struct MessageReader: Sendable {
                 return attempt.message()
             }
             guard missing > 0 else { return result }
-            // libosip2 stopped when its memory was full, so the needed amount is unknown. Parameters with one letter
-            // need the most memory.
+            // The needed amount of memory is unknown, because libosip2 stopped when its memory was full. Parameters
+            // with names of one letter need the most memory.
             spare = max(32 * min(message.count, limits.head), 4 * spare)
         }
     }
@@ -69,7 +70,8 @@ package struct MessageReader: Sendable {
     }
 }
 
-/// One attempt to read a message. If the parser's memory is too small, the attempt fails without side effects.
+/// One attempt to read a message, with a certain amount of memory for libosip2. If the memory is too small, the attempt
+/// fails without side effects.
 private struct ReadAttempt {
     private let memory: ParserMemory
     private let values: ValueReader
@@ -115,7 +117,8 @@ private struct ReadAttempt {
         return unusable()
     }
 
-    /// The index after the body. Records a fault if Content-Length is not a number, or does not fit the received bytes.
+    /// The index after the body. The function records a fault if Content-Length is not a number, or does not fit the
+    /// received bytes.
     private mutating func bodyEnd(isStream: Bool) -> Int {
         let available = memory.count - index.bodyStart
         guard let value = first(.contentLength) else {
@@ -138,8 +141,8 @@ private struct ReadAttempt {
         return index.bodyStart + length
     }
 
-    /// Checks that the mandatory fields of RFC 3261 section 8.1.1 are present. Max-Forwards may be missing, because
-    /// proxies add it.
+    /// Checks that the mandatory fields of RFC 3261 section 8.1.1 are present. A missing Max-Forwards is accepted,
+    /// because proxies add it.
     private mutating func checkMandatoryFields() {
         for name in [.via, .from, .to, .callID, .cseq] as [HeaderName] where !index.contains(name) {
             index.fail(.missing(name))
@@ -190,7 +193,7 @@ private struct ReadAttempt {
 
     private func first(_ name: HeaderName) -> Range<Int>? { index.place(of: name).map { memory.fields[$0].value } }
 
-    /// Reads From or To. A tag without a value is refused, because this proxy would add a second tag to it.
+    /// Reads From or To. A tag without a value is refused, because this proxy would add a second tag to the field.
     private func address(_ name: HeaderName) -> NameAddress? {
         guard let address = first(name).flatMap({ values.nameAddress($0, isTagged: true) }), !address.hasEmptyTag
         else { return nil }
@@ -212,8 +215,7 @@ private struct ReadAttempt {
         return true
     }
 
-    /// Whether Contact is a single `*` (RFC 3261 section 10.2.2). If there are other contacts, a `*` is a malformed
-    /// address.
+    /// Whether Contact is a single `*` (RFC 3261 section 10.2.2). A `*` beside other contacts is a malformed address.
     private var contactIsStar: Bool {
         guard let value = first(.contact), value.count == 1, memory.slice(value) == "*" else { return false }
         return memory.fields.count { $0.name == .contact } == 1

@@ -2,22 +2,22 @@ import Bytes
 import SIPGrammar
 
 extension ValueReader {
-    /// The part of a message to which parameters (`;name=value`) belong. The syntax of parameters depends slightly on
-    /// this part.
+    /// The part of a message to which parameters (`;name=value`) belong. The allowed syntax of parameters differs
+    /// slightly between the parts of a message.
     enum ParameterPlace {
-        /// Parameters of a URI. Names and values may contain any bytes up to the next delimiter, and quotes have no
-        /// meaning.
+        /// Parameters of a URI. In a URI, names and values may have any bytes up to the next delimiter, and quotes have
+        /// no meaning.
         case ofURI
-        /// Parameters of a header field. Names are tokens, and values may be quoted.
+        /// Parameters of a header field. In a header field, names are tokens, and values may be quoted.
         case ofField
         /// Parameters of a header field to which this proxy appends its own parameters. The syntax is that of
-        /// `ofField`, but a quote may not be open at the end.
+        /// `ofField`, except that a quote may not stay open at the end.
         case growing
     }
 
-    /// Whether the parameters in the range are well-formed and not too many. The range must begin with `;` or be empty.
+    /// Whether the parameters in the range are well-formed and not too many. The range must be empty or begin with `;`.
     ///
-    /// A parameter with an empty value counts as having no value, and a `;` at the very end is ignored.
+    /// A parameter may have an empty value, and a `;` at the very end is ignored.
     static func areWellFormed(_ bytes: Span<UInt8>, _ range: Range<Int>, _ place: ParameterPlace) -> Bool {
         let end = range.upperBound
         var count = 0

@@ -2,14 +2,13 @@ import COsip2
 import Bytes
 import SIPGrammar
 
-/// The storage of one message while it is parsed. The storage contains the message's bytes, then its header fields,
-/// then libosip2's allocations.
+/// The storage of one message while it is parsed: the message's bytes, its header fields, then libosip2's allocations.
 ///
-/// The memory exists only inside `read`, where libosip2 allocates from it on the current thread.
+/// This memory exists only during `read`, when libosip2 allocates from it on the current thread.
 @safe
 struct ParserMemory {
     let storage: ByteStorage
-    /// The number of bytes of the message, which is at the beginning of the storage.
+    /// The number of bytes of the message, which begins at the start of the storage.
     let count: Int
     /// The message's header fields, which follow the message's bytes in the storage.
     let fields: HeaderFields
@@ -17,11 +16,11 @@ struct ParserMemory {
 
     private static let started: Void = cosip_start()
 
-    /// Copies the bytes and the positions of their header fields into new storage. `spare` is the number of bytes that
-    /// are reserved for libosip2. `body` reads values in this storage.
+    /// Copies the bytes and the positions of their header fields into new storage. The argument `spare` is the number
+    /// of bytes that are reserved for libosip2. The function `body` reads the values of the message in this storage.
     ///
-    /// The result has the number of bytes that libosip2 lacked. If libosip2 lacked bytes, the slices that `body`
-    /// created are invalid, and the caller must call this function again with at least that many more spare bytes.
+    /// The result includes the number of bytes that libosip2 lacked. If the number of missing bytes is not 0, the
+    /// result of `body` is invalid, and the caller must try again with at least that many more bytes.
     static func read<Result>(
         _ bytes: Span<UInt8>, _ fields: FieldList, spare: Int, _ body: (ParserMemory) -> Result
     ) -> (result: Result, missing: Int) {
@@ -52,30 +51,30 @@ struct ParserMemory {
 
     // MARK: Texts for the parser
 
-    /// The changes that a text needs before libosip2 reads it.
+    /// The changes that a text needs so that libosip2 reads it correctly.
     struct Preparation {
-        /// Whether `%` is replaced by another byte. If `%` stayed, libosip2 would decode escapes, and would end the
-        /// text at `%00`.
+        /// Whether `%` is replaced by another byte. Otherwise libosip2 would decode escapes, and would end the text at
+        /// `%00`.
         var hidesEscapes = false
-        /// Whether tabs and folds are replaced by spaces, the only white space that libosip2 accepts everywhere.
+        /// Whether tabs and folds are replaced by spaces, because libosip2 does not accept other white space
+        /// everywhere.
         var spacesBlanks = false
 
         var isNeeded: Bool { hidesEscapes || spacesBlanks }
     }
 
-    /// The byte that replaces `%`. This control byte cannot occur otherwise, because a message that contains it is
-    /// refused.
+    /// The byte that replaces `%`. The message cannot contain this control byte itself, because it would be refused.
     private static let hiddenEscape: UInt8 = 1
 
-    /// Calls `body` with the range as a C string.
+    /// Calls `body` with the text in the range as a C string.
     ///
-    /// A text that needs no changes is not copied; instead, the byte after it is set to zero during the call.
+    /// A text that needs no changes is not copied; only the byte after it is set to zero during the call.
     func withText<Result>(
         _ range: Range<Int>, _ preparation: Preparation, _ body: (UnsafePointer<CChar>) -> Result?
     ) -> Result? {
         precondition(range.lowerBound >= 0 && range.upperBound <= count, "text outside the message")
         guard preparation.isNeeded else {
-            // The byte after the range exists, because the storage is at least one byte longer than the message.
+            // There is a byte after the range, because the storage is at least one byte longer than the message.
             let kept = unsafe base[range.upperBound]
             unsafe base[range.upperBound] = 0
             defer { unsafe base[range.upperBound] = kept }
@@ -97,13 +96,12 @@ struct ParserMemory {
 
     // MARK: Texts from the parser
 
-    /// A string of libosip2 as a slice of the message's storage; `nil` if there is no string. If `hidesEscapes` is
-    /// true, each `%` is restored.
+    /// Converts a string of libosip2 to a slice of the message's storage; `nil` if there is no string. With
+    /// `hidesEscapes`, each byte that replaced a `%` becomes `%` again.
     func slice(_ text: UnsafePointer<CChar>?, hidesEscapes: Bool = false) -> ByteString? {
         guard let text = unsafe text else { return nil }
         let start = unsafe UnsafeRawPointer(text) - UnsafeRawPointer(base)
-        // A string outside the storage shows that the storage was too small. The message will be parsed again with more
-        // memory.
+        // A string outside the storage means that the storage was too small, and that the message will be parsed again.
         guard start >= 0, start < storage.capacityInBytes else { return .empty }
         let count = unsafe cosip_length(text)
         if hidesEscapes {

@@ -1,21 +1,22 @@
-/// The size limits of a message (threat T3). A message above these limits is refused, never shortened.
+/// The limits for the size of a SIP message and its parts (threat T3). If a message exceeds a limit, the reader refuses
+/// the message, and never shortens it.
 package struct ReaderLimits: Sendable {
     /// The maximum size of start line, header fields and empty line together, in bytes.
     package var head = 16 * 1024
     /// The maximum number of header fields.
     package var headerFields = 128
     /// The maximum size of the Request-URI in bytes. Other URIs have no limit of their own, because they may contain
-    /// long push tokens; only the limit of the head applies.
+    /// long push tokens.
     package var uri = 2 * 1024
     package var body = 64 * 1024
     package var contacts = 20
 
     package init() {}
 
-    /// The maximum number of values: one for each header field, and more for fields that have several values.
+    /// The maximum number of header field values, because some fields have several values.
     var values: Int { 2 * headerFields }
     /// The maximum number of parameters of one value.
     static let parameters = 64
-    /// The maximum number of commas in one Authorization field, because libosip2 reads each part many times.
+    /// The maximum number of commas in one Authorization field, because libosip2 reads each part of it many times.
     static let credentialParts = 64
 }

@@ -1,43 +1,42 @@
 import Bytes
 import SIPGrammar
 
-/// Cuts the bytes of a stream into messages by Content-Length (RFC 3261 section 18.3).
+/// Splits the bytes of a stream into messages, by Content-Length (RFC 3261 section 18.3).
 ///
-/// The framer stores no bytes. The caller passes all waiting bytes, and gets the length of the message at their front.
-/// Bytes are not scanned twice, so a message that arrives byte by byte costs no more than a message in one piece.
-/// Header fields are parsed by the code of ``MessageReader``, so that both always agree on the end of a message.
+/// The framer stores no bytes. The caller passes all bytes that wait, and the framer finds the length of the first
+/// message. No byte is scanned twice, so a message that arrives byte by byte costs no more than one in a single piece.
+/// The code of ``MessageReader`` parses the header fields, so that framer and reader agree where a message ends.
 package struct StreamFramer: Sendable {
     package enum Frame: Hashable, Sendable {
-        /// More bytes are needed. The caller must pass the present bytes again, together with the bytes that follow
-        /// them.
+        /// More bytes are needed. The caller must pass these bytes again, together with the bytes that follow.
         case incomplete
         /// A keep-alive of this many bytes. A single CRLF (2 bytes) needs no answer. A double CRLF (4 bytes) must be
         /// answered by a single CRLF (RFC 5626 section 4.4.1).
         case keepAlive(Int)
         /// A complete message with this length in bytes.
         case message(Int)
-        /// The start of the next message is unknown, because the head is too long, or its Content-Length is missing,
-        /// not a number, repeated or too large. ``MessageReader`` then reads a last message from the waiting bytes, so
-        /// that it can be answered.
+        /// The stream cannot be read further, because the head is too long, or Content-Length is missing, invalid,
+        /// repeated or too large. The caller passes the waiting bytes to ``MessageReader`` once more, to answer the
+        /// last message.
         case broken
     }
 
     private let limits: ReaderLimits
-    /// How many bytes were already searched for the end of the head.
+    /// The number of bytes that were already searched for the end of the head.
     private var scanned = 0
     /// The length of the message in bytes; `nil` until its head is parsed.
     private var length: Int?
 
     package init(limits: ReaderLimits = ReaderLimits()) { self.limits = limits }
 
-    /// Finds the message or keep-alive at the front of the bytes. The caller then drops the message or keep-alive, and
-    /// passes the bytes that follow. For a complete message, `head` is set; otherwise `head` stays unchanged.
+    /// Finds the message or keep-alive at the front of the bytes. The caller then drops this message or keep-alive, and
+    /// passes the bytes after it. For a complete message, `head` is set to the parts that were parsed.
     package mutating func next(in bytes: Span<UInt8>, head: inout MessageHead?) -> Frame {
         if let length { return finish(length, bytes) }
         if scanned == 0, !bytes.isEmpty, bytes[0] == UInt8(ascii: "\r") || bytes[0] == UInt8(ascii: "\n") {
             return lineEnds(bytes)
         }
-        // Fast path: nearly every head arrives in one piece, and parsing it shows where the head ends.
+        // Nearly all heads take this fast path: they arrive in one piece, and parsing a head shows where it ends.
         if scanned == 0 {
             let read = MessageHead(bytes, limits)
             if read.index.hasEnd { return headEnded(at: read.index.bodyStart, read, bytes, &head) }
@@ -46,7 +45,8 @@ package struct StreamFramer: Sendable {
         while scanned < end {
             let place = bytes.nextControl(from: scanned, to: end)
             guard Self.isEmptyLine(bytes, place, end) else {
-                // If fewer than four bytes are left, the end of the head may begin in them.
+                // If fewer than four bytes follow, the bytes are searched again later, because the end of the head may
+                // begin in these bytes.
                 scanned = place + 4 > end && bytes.count <= limits.head ? place : place + 1
                 if scanned == place { break }
                 continue
@@ -78,8 +78,8 @@ package struct StreamFramer: Sendable {
             && bytes[place + 2] == UInt8(ascii: "\r") && bytes[place + 3] == UInt8(ascii: "\n")
     }
 
-    /// Reads line ends between messages. After a single CRLF, the framer waits for the next byte, because the CRLF may
-    /// be the first half of a keep-alive.
+    /// Reads the line ends between two messages. After a single CRLF, the framer waits for the next byte, because the
+    /// CRLF may be the first half of a keep-alive.
     private func lineEnds(_ bytes: Span<UInt8>) -> Frame {
         let expected: StaticString = "\r\n\r\n"
         for index in 0..<min(bytes.count, 4) where bytes[index] != expected.byte(at: index) {
@@ -88,7 +88,7 @@ package struct StreamFramer: Sendable {
         return bytes.count < 4 ? .incomplete : .keepAlive(4)
     }
 
-    /// The length of the body according to the head; `nil` if Content-Length is missing or not reliable.
+    /// The length of the body according to Content-Length; `nil` if the field is missing or not reliable.
     private func bodyLength(_ bytes: Span<UInt8>, _ head: MessageHead) -> Int? {
         guard !head.isRepeated(.contentLength), let place = head.index.place(of: .contentLength)
         else { return nil }

@@ -2,24 +2,25 @@ import Bytes
 import COsip2
 import SIPGrammar
 
-/// Reads single values of header fields. For a malformed value the result is `nil`.
+/// Reads single values of header fields. The result of each function is `nil` for a malformed value.
 ///
-/// `SIPGrammar` finds the parts of a value in its bytes. A plain value is accepted immediately; libosip2 checks any
-/// other value. However, libosip2 copies the values that it reads, stops silently at a parameter that it does not
-/// accept, and has lists whose cost grows with the square of their length. Therefore this type checks parameters itself
-/// (``areWellFormed(_:_:_:)``), and makes more checks of the values that libosip2 accepts.
+/// The module `SIPGrammar` finds the parts of a value. A plain value is accepted immediately; libosip2 checks any other
+/// value. The library libosip2 copies the values, stops silently at a parameter that it does not accept, and is slow
+/// for long lists. This type checks parameters itself (``areWellFormed(_:_:_:)``), and checks again the values that
+/// libosip2 accepts.
 struct ValueReader {
     let memory: ParserMemory
 
     // MARK: URIs
 
-    /// Reads a URI that has no angle brackets and is not followed by header parameters.
+    /// Reads a URI without angle brackets and without header parameters after it.
     func uri(_ range: Range<Int>) -> SIPURI? {
         guard let uri = SIPURI(memory.slice(range)), uri.isPlain || isAcceptable(uri, range) else { return nil }
         return uri
     }
 
-    /// Whether a URI that is not plain may be accepted. Both libosip2 and this type must accept the URI.
+    /// Whether a URI that is not plain may be accepted. The URI is accepted only if libosip2 and this type both accept
+    /// it.
     func isAcceptable(_ uri: SIPURI, _ range: Range<Int>) -> Bool {
         let isClean = memory.withBytes { bytes in
             for index in range where !bytes[index].mayStandInURI { return false }
@@ -44,8 +45,8 @@ struct ValueReader {
             guard unsafe osip_uri_init(&parsed) == 0, let parsed = unsafe parsed,
                 unsafe osip_uri_parse(parsed, pointer) == 0,
                 unsafe isHost(parsed.pointee.host, uri.host), unsafe isPort(parsed.pointee.port, uri.port),
-                // libosip2 ignores other characters next to the brackets of an IPv6 address. A comparison of the
-                // lengths finds such characters.
+                // The lengths are compared, because libosip2 ignores other characters next to the brackets of an IPv6
+                // address.
                 unsafe uri.hostPort.count == uri.host.count + (memory.slice(parsed.pointee.port)?.count ?? -1) + 1
             else { return false }
             let user = unsafe memory.slice(parsed.pointee.username, hidesEscapes: hasEscapes) ?? .empty
@@ -95,7 +96,7 @@ struct ValueReader {
 
     // MARK: Results of libosip2
 
-    /// Whether libosip2 found the same port as `SIPGrammar`, and this port is a valid number.
+    /// Whether libosip2 found the same port as `SIPGrammar`, and the port is a valid number.
     private func isPort(_ text: UnsafeMutablePointer<CChar>?, _ port: UInt16?) -> Bool {
         guard let digits = unsafe memory.slice(text) else { return port == nil }
         return port != nil && digits.decimal() == port

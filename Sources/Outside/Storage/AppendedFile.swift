@@ -1,15 +1,15 @@
 import Glibc
 
-/// A file to which bytes are only appended. After `append`, the bytes are in the kernel's cache. The appended bytes
-/// survive the end of the process, but not always a power failure.
+/// A file to which bytes are only appended. After ``append(_:)``, the bytes are in the kernel's cache: they survive the
+/// end of the process, but not always a power failure.
 ///
-/// Only the file's owner may read the file.
+/// Only the file's owner may read the appended file.
 package final class AppendedFile {
     private let descriptor: Int32
     /// The size of the file in bytes.
     package private(set) var size = 0
 
-    /// An error of the system, or the reason why a file is refused.
+    /// An error of the system, or the reason why this program refuses a file.
     package struct Failure: Error, Hashable, Sendable, CustomStringConvertible {
         package let description: String
 
@@ -28,8 +28,8 @@ package final class AppendedFile {
 
     deinit { close(descriptor) }
 
-    /// Appends all of the bytes, or none if the function throws. After a failure, the next call overwrites the bytes
-    /// that were partly written.
+    /// Appends all of the bytes, or none of them if the function throws. The next call overwrites bytes that a failed
+    /// call has partly written.
     package func append(_ bytes: [UInt8]) throws(Failure) {
         var written = 0
         while written < bytes.count {
@@ -46,9 +46,10 @@ package final class AppendedFile {
         size += written
     }
 
-    /// The contents of a file that only its owner can have written.
+    /// The contents of a file; the function refuses the file unless only its owner can have written it.
     ///
-    /// Only a plain file is read. Reading a pipe would block, and a file with holes may be longer than its disk.
+    /// A file that is not a plain file is refused too, because reading a pipe would block. A file above the limit is
+    /// refused, because a file with holes may be longer than its disk.
     package static func contents(of path: String, limit: Int = 64 << 20) throws(Failure) -> [UInt8] {
         let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
         guard descriptor >= 0 else { throw Failure() }
@@ -76,19 +77,19 @@ package final class AppendedFile {
         return bytes
     }
 
-    /// Moves a file. An existing file at the other path is replaced.
+    /// Moves a file, and replaces an existing file at the other path.
     package static func move(_ path: String, to other: String) throws(Failure) {
         guard unsafe rename(path, other) == 0 else { throw Failure() }
     }
 
     package static func remove(_ path: String) { unsafe unlink(path) }
 
-    /// Creates a folder that only its owner may use. An existing folder stays unchanged.
+    /// Creates a folder that only its owner may use. If the folder exists already, it stays unchanged.
     package static func makeFolder(_ path: String) throws(Failure) {
         guard unsafe mkdir(path, 0o700) == 0 || errno == EEXIST else { throw Failure() }
     }
 
-    /// Checks that only this user and root may create files in an existing folder.
+    /// Checks that no other users than this process's user and root may create files in an existing folder.
     ///
     /// - Throws: an error if other users may create files in the folder.
     package static func checkFolder(_ path: String) throws(Failure) {
@@ -97,14 +98,14 @@ package final class AppendedFile {
         if let fault = fault(of: status) { throw Failure(fault) }
     }
 
-    /// The complaint if other users than this process's user and root may write the file; `nil` if they may not.
+    /// An error text if other users than this process's user and root may write the file; otherwise `nil`.
     private static func fault(of status: stat) -> String? {
         let own = geteuid()
         if own != 0, status.st_uid != own, status.st_uid != 0 { return "it belongs to another user: \(status.st_uid)" }
-        return status.st_mode & (S_IWGRP | S_IWOTH) == 0 ? nil : "others may write it: chmod go-w"
+        return status.st_mode & (S_IWGRP | S_IWOTH) == 0 ? nil : "other users may write to it: chmod go-w"
     }
 
-    /// The names of the files in a folder, in no particular order. The result is empty if the folder does not exist.
+    /// The names of the files in a folder, in no particular order. The list is empty if the folder does not exist.
     package static func names(in folder: String) -> [String] {
         guard let stream = unsafe opendir(folder) else { return [] }
         defer { unsafe closedir(stream) }

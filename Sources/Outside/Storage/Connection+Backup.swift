@@ -1,9 +1,9 @@
 import CSQLite
 import Glibc
 
-/// Why a backup failed.
+/// The reason why a backup of the database failed.
 package enum BackupError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// A sentence for the operator who ordered the backup.
+    /// The backup was refused; the text is a sentence for the operator who ordered it.
     case refused(String)
     case sql(SQLError)
     case cancelled
@@ -18,16 +18,17 @@ package enum BackupError: Error, Hashable, Sendable, CustomStringConvertible {
 }
 
 extension Connection {
-    /// Copies the whole database in its current state, while other connections may write to it. The copy is made in a
-    /// temporary file in the target's folder. The complete copy then replaces the target, so the target is never
-    /// incomplete. Only the owner of the copy may read it.
+    /// Copies the whole database in its current state, while other connections may write to it. First a temporary file
+    /// in the target's folder gets the copy. The complete copy then replaces the target, so that the target is never
+    /// incomplete. Only the owner of the backup may read the copy.
     ///
     /// - Parameters:
-    ///   - target: an absolute path. An existing plain file is replaced.
-    ///   - database: the path of this connection's file. This file and its related files may not be the target.
+    ///   - target: an absolute path. A plain file at this path is replaced.
+    ///   - database: the path of this connection's file. The target may be neither this file nor one of its related
+    ///     files.
     ///   - isCancelled: called at intervals; if it returns true, the copy is cancelled.
     /// - Returns: the size of the backup in bytes.
-    /// - Throws: the reason of a failure. If the backup fails, an existing target stays unchanged.
+    /// - Throws: the reason of a failure. A file that already exists at the target stays unchanged if the backup fails.
     @discardableResult
     package func backUp(
         to target: String, database: String, isCancelled: () -> Bool = { false }
@@ -43,7 +44,7 @@ extension Connection {
         }
     }
 
-    /// The size of the database in bytes, without the unused parts of disk blocks.
+    /// The size of the database file in bytes, without the unused parts of disk blocks.
     private func size() throws(BackupError) -> Int {
         do throws(SQLError) {
             let pages = try integer("PRAGMA page_count") ?? 0
@@ -54,8 +55,8 @@ extension Connection {
         }
     }
 
-    /// Copies the pages of the database, some at a time. All pages are copied in one read transaction, because without
-    /// it, a change by another connection would restart the copy.
+    /// Copies the pages of the database into the file at `path`, some pages at a time. One read transaction covers all
+    /// pages, because otherwise a change by another connection would restart the copy.
     private func copyPages(to path: String, _ isCancelled: () -> Bool) throws(BackupError) {
         do throws(SQLError) {
             let copy = try DatabaseHandle(path: path, access: .readWrite)
@@ -72,7 +73,7 @@ extension Connection {
             guard code == SQLITE_DONE, end == SQLITE_OK else {
                 throw copy.error(code == SQLITE_DONE ? end : code, sql: nil)
             }
-            // This journal mode makes the copy a self-contained file, so that its readers do not look for a write-ahead
+            // With this journal mode, the copy is one self-contained file, for which SQLite looks for no write-ahead
             // log.
             let mode = unsafe sqlite3_exec(copy.raw, "PRAGMA journal_mode = DELETE", nil, nil, nil)
             guard mode == SQLITE_OK else { throw copy.error(mode, sql: nil) }
@@ -82,8 +83,7 @@ extension Connection {
     }
 }
 
-/// The paths of a backup: the target, and a temporary file in the target's folder, which replaces the target at the
-/// end.
+/// The two paths of a backup: the target, and the temporary file that replaces it at the end.
 private struct BackupPlace {
     let target: String
     let temporary: String
@@ -113,7 +113,7 @@ private struct BackupPlace {
         temporary = "\(folder == "/" ? "" : folder)/.\(path[path.index(after: slash)...]).\(mark).partial"
     }
 
-    /// Creates the temporary file, if the disk has room for `size` bytes.
+    /// Creates the temporary file, unless the disk has less room than `size` bytes.
     func prepare(for size: Int) throws(BackupError) {
         var room = statvfs()
         if unsafe statvfs(folder, &room) == 0 {
@@ -154,7 +154,7 @@ private struct BackupPlace {
     }
 }
 
-/// The path with symbolic links resolved, except in its last part.
+/// The path with its symbolic links resolved, except in its last part.
 private func resolvedFolder(of path: String) -> String? {
     guard let slash = path.lastIndex(of: "/") else { return nil }
     let name = path[path.index(after: slash)...]

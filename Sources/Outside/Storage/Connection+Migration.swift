@@ -5,11 +5,11 @@ extension Connection {
     /// Changes the database to the program's schema.
     ///
     /// - Parameters:
-    ///   - scripts: the changes from each schema to the next, beginning with the change to schema 1. Scripts of a
-    ///     released version never change.
+    ///   - scripts: the changes from each schema to the next, beginning with the change to schema 1. A script of a
+    ///     released version must never change.
     ///   - applicationID: marks the file as a file of this program.
     /// - Returns: the schema before the migration.
-    /// - Throws: if a change fails, or a newer or another program created the file. A file of another program stays
+    /// - Throws: if a change fails, or a newer or another program created the file. The file of another program stays
     ///   unchanged.
     @discardableResult
     package func migrate(_ scripts: [String], applicationID: Int32) throws(MigrationError) -> Int {

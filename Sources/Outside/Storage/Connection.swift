@@ -1,18 +1,19 @@
 import CSQLite
 
-/// One connection to a SQLite database. Only one thread at a time may use it, so it is not `Sendable`.
+/// One connection to a SQLite database. A connection is not `Sendable`, because only one thread at a time may use it.
 ///
-/// A committed transaction is persisted: the journal is a write-ahead log, and each commit is followed by a sync
-/// (`synchronous=FULL`). After an error with the code ``SQLResultCode/inputOutput`` or ``SQLResultCode/full``, the
-/// state of the disk is unknown: close the connection and open a new one.
+/// A committed transaction survives a crash, because each commit syncs the write-ahead log to the disk
+/// (`synchronous=FULL`). After the errors ``SQLResultCode/inputOutput`` and ``SQLResultCode/full``, close the
+/// connection, because the disk's state is unknown.
 @safe package final class Connection {
     let handle: DatabaseHandle
     private var statements: [String: Statement] = [:]
-    /// The prepared statements whose SQL is a constant of the program, by the memory address of the SQL.
+    /// The prepared statements for SQL that is a constant of the program, by the memory address of the SQL.
     private var fixed: [UInt: Statement] = [:]
     private static let maximumStatements = 64
 
-    /// Opens the database at `path`. The path `:memory:` means a database in memory, which ends with the connection.
+    /// Opens the database at `path`. The path `:memory:` means a database in memory, which exists as long as the
+    /// connection.
     package init(path: String, options: ConnectionOptions = ConnectionOptions()) throws(SQLError) {
         handle = try DatabaseHandle(path: path, access: options.access)
         let milliseconds = options.busyTimeout / .milliseconds(1)
@@ -30,14 +31,14 @@ import CSQLite
         if options.autoCheckpoint <= 0 { handle.watchLog() }
     }
 
-    /// Runs one or more SQL statements without parameters. Rows that the statements return are ignored.
+    /// Runs one or more SQL statements without parameters. The function ignores result rows of the statements.
     package func execute(_ sql: String) throws(SQLError) {
         let code = unsafe sqlite3_exec(handle.raw, sql, nil, nil, nil)
         guard code == SQLITE_OK else { throw handle.error(code, sql: sql) }
     }
 
-    /// The prepared statement for this SQL. Each call for the same SQL returns the same object, after a reset and
-    /// without bound values.
+    /// The prepared statement for this SQL. All calls with the same SQL return the same object, which is then reset and
+    /// has no bound values.
     package func statement(_ sql: String) throws(SQLError) -> Statement {
         if let statement = statements[sql] {
             statement.reset()
@@ -49,8 +50,8 @@ import CSQLite
         return statement
     }
 
-    /// The prepared statement for SQL that is a constant of the program. The statement is found by the memory address
-    /// of the SQL, which is faster than a hash.
+    /// The prepared statement for SQL that is a constant of the program. The memory address of the SQL identifies the
+    /// statement, which is faster than a hash of the SQL.
     package func statement(fixed sql: StaticString) throws(SQLError) -> Statement {
         let address = unsafe UInt(bitPattern: sql.utf8Start)
         if let statement = fixed[address] {
@@ -62,9 +63,9 @@ import CSQLite
         return statement
     }
 
-    /// Runs `body` in a transaction. All changes are committed; if `body` throws, no change is committed.
+    /// Runs `body` in a transaction. All changes of `body` are committed, or none of them if it throws.
     ///
-    /// The write lock is taken first, so that another writer cannot make `body` fail in the middle.
+    /// The transaction takes the write lock first, so that another writer cannot make `body` fail in the middle.
     package func transaction<Result>(_ body: () throws(SQLError) -> Result) throws(SQLError) -> Result {
         try statement(fixed: "BEGIN IMMEDIATE").run()
         do {
@@ -72,8 +73,8 @@ import CSQLite
             try statement(fixed: "COMMIT").run()
             return result
         } catch {
-            // After some errors, SQLite has already rolled the transaction back. The ROLLBACK here then fails, which
-            // does no harm.
+            // A failure of this ROLLBACK is ignored, because SQLite has already rolled back the transaction after some
+            // errors.
             try? execute("ROLLBACK")
             throw error
         }
@@ -87,9 +88,9 @@ import CSQLite
 
 extension Connection {
     package enum CheckpointMode: Hashable, Sendable {
-        /// Copies as many pages as possible without waiting for readers.
+        /// The checkpoint copies as many pages as possible without waiting for readers.
         case passive
-        /// Waits for readers, copies all pages, and then truncates the log file.
+        /// The checkpoint waits for readers, copies all pages, and truncates the log file.
         case truncate
     }
 
@@ -110,8 +111,8 @@ extension Connection {
     }
 
     /// The number of pages in the write-ahead log after this connection's last commit. The number is valid only if
-    /// ``ConnectionOptions/autoCheckpoint`` is 0. If a commit finds that all pages were copied, the log starts again
-    /// and the number too.
+    /// ``ConnectionOptions/autoCheckpoint`` is 0. After all pages were copied, the next commit starts the log, and so
+    /// this number, from the beginning.
     package var pagesInLog: Int { handle.pagesInLog }
 
     /// The result of a query that returns one number, such as a pragma; `nil` if the query returns no row.

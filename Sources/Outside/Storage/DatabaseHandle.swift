@@ -1,16 +1,16 @@
 import CSQLite
 import Glibc
 
-/// The sole owner of one `sqlite3` object. A connection and its statements share this object, so the database is closed
-/// after the last of them was released.
+/// The sole owner of one `sqlite3` object. The connection and its statements share this object, so that the last of
+/// them closes the database.
 @safe final class DatabaseHandle {
     let raw: OpaquePointer
-    /// The number of pages in the write-ahead log, which SQLite's hook writes after each commit; `nil` while SQLite
-    /// itself copies the log's pages into the database file.
+    /// The number of pages in the write-ahead log, which SQLite's hook updates at each commit; `nil` while SQLite
+    /// itself copies the pages.
     private var loggedPages: UnsafeMutablePointer<Int32>?
 
-    /// Configures SQLite once in a process, before the first database is opened. If another library has already started
-    /// SQLite, the configuration fails, and SQLite is only a little slower.
+    /// Configures SQLite once in a process, before the first database is opened. If another library started SQLite
+    /// earlier, the configuration fails, and SQLite is only a little slower.
     private static let isConfigured = sqlite_count_no_memory() == SQLITE_OK
 
     init(path: String, access: ConnectionOptions.Access) throws(SQLError) {
@@ -22,7 +22,7 @@ import Glibc
             case .readWrite, .readWriteCreate: SQLITE_OPEN_READWRITE
             }
         var raw: OpaquePointer?
-        // SQLite needs no mutex for the connection, because only one thread at a time uses it.
+        // The option NOMUTEX is set, because only one thread at a time uses the connection.
         let code = unsafe sqlite3_open_v2(path, &raw, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, nil)
         guard code == SQLITE_OK, let raw = unsafe raw else {
             let message = unsafe raw.map { unsafe String(cString: sqlite3_errmsg($0)) } ?? "out of memory"
@@ -39,8 +39,8 @@ import Glibc
         unsafe loggedPages?.deallocate()
     }
 
-    /// Starts to count the pages of the write-ahead log. From now on, SQLite no longer copies pages from the log into
-    /// the database file itself.
+    /// Starts to count the pages of the write-ahead log, and stops SQLite from copying them into the database file
+    /// itself.
     func watchLog() {
         guard unsafe loggedPages == nil else { return }
         let pages = UnsafeMutablePointer<Int32>.allocate(capacity: 1)
@@ -52,11 +52,11 @@ import Glibc
     var pagesInLog: Int { unsafe Int(loggedPages?.pointee ?? 0) }
 
     /// Creates an empty file that only its owner may read, if the file does not exist. SQLite gives its journal files
-    /// the same mode.
+    /// the mode of this file.
     ///
-    /// An existing file is never opened here. POSIX locks belong to the process, and closing any descriptor of the file
-    /// would release the locks of SQLite's other connections. Another process could then believe that it is the last
-    /// user, and delete the write-ahead log.
+    /// The function never opens an existing file: closing it would end SQLite's locks, because POSIX locks belong to
+    /// the process. Without its locks, another process could believe that it is the last user, and delete the
+    /// write-ahead log.
     private static func create(_ path: String) throws(SQLError) {
         guard path != ":memory:" else { return }
         let descriptor = unsafe open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)

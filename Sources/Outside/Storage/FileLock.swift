@@ -1,18 +1,17 @@
 import Glibc
 
-/// A lock file, which only one process at a time can lock. The lock ends when the process releases it or ends, because
-/// the kernel then releases the `flock`.
+/// A lock file, which at most one process at a time can lock. The kernel releases this lock (`flock`) when the process
+/// ends, however it ends.
 ///
-/// The file itself is not removed. The file contains the id of the process, the process's activity, and possibly a
-/// marker word, which stays after the process has ended.
+/// The lock file is not removed when the lock is released. The lock file contains the process id, the process's
+/// activity, and possibly a marker word, which stays in the file later.
 package final class FileLock: @unchecked Sendable {
-    // `@unchecked` because the descriptor is closed only once, by `release()` or by the last owner.
+    // The class is `@unchecked Sendable`, because `release()` or the last owner closes this descriptor only once.
     private var descriptor: Int32
 
     /// The reason why the file could not be locked.
     package enum Failure: Error, Hashable, Sendable, CustomStringConvertible {
-        /// Another process holds the lock. The associated values are the other process's id, if known, and its
-        /// activity.
+        /// Another process holds the lock; the values are its id, if known, and its activity.
         case held(by: Int32?, activity: String)
         /// The system's error.
         case system(String)
@@ -35,11 +34,11 @@ package final class FileLock: @unchecked Sendable {
         descriptor = try Self.take(path, activity)
     }
 
-    /// Locks the file at the path, if it is not the file that is locked now, because somebody removed or replaced it.
-    /// If this process did not lock the new file, the next process could lock it.
+    /// Locks the file at the path if another file is locked now, because somebody removed or replaced the lock file.
+    /// Without a lock on the new file, the next process could lock that file.
     ///
     /// - Returns: whether a new lock was needed.
-    /// - Throws: an error that names the holder of the new file's lock, or the system's error. In case of an error, the
+    /// - Throws: an error that names the holder of the new file's lock, or the system's error. After an error, the
     ///   process keeps its old lock.
     package func renew(path: String, activity: String) throws(Failure) -> Bool {
         guard descriptor >= 0, FileIdentity(path: path) != FileIdentity(descriptor: descriptor) else { return false }
@@ -58,8 +57,8 @@ package final class FileLock: @unchecked Sendable {
                 close(opened)
                 throw failure
             }
-            // The previous holder may have removed the file before this process opened it. A lock on a removed file
-            // does not exclude other processes.
+            // The file is compared with the path, because its previous holder may have removed it before it was opened
+            // here. A removed file must not be used, because its lock does not exclude other processes.
             guard FileIdentity(path: path) == FileIdentity(descriptor: opened) else {
                 close(opened)
                 continue
@@ -82,7 +81,7 @@ package final class FileLock: @unchecked Sendable {
         try Self.write((Self.words(of: descriptor).prefix(2) + ["\(word)"]).joined(separator: " "), to: descriptor)
     }
 
-    /// Whether the file contains this marker word. The file does not have to be locked.
+    /// Whether the file contains this marker word. The function does not need the lock of the file.
     package static func hasMark(_ word: StaticString, path: String) -> Bool {
         let opened = unsafe open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
         guard opened >= 0 else { return false }
@@ -92,15 +91,15 @@ package final class FileLock: @unchecked Sendable {
 
     deinit { release() }
 
-    /// Releases the lock. If the lock is already released, the function does nothing.
+    /// Releases the lock, and does nothing if it is already released.
     package func release() {
         guard descriptor >= 0 else { return }
         Self.unlock(descriptor)
         descriptor = -1
     }
 
-    /// Unlocks and closes the descriptor. Closing alone is not enough, because a child process that was just forked
-    /// would keep the lock until it starts its own program.
+    /// Unlocks and closes the descriptor. Closing the descriptor is not enough, because a child process that was just
+    /// forked would keep the lock for a moment.
     private static func unlock(_ descriptor: Int32) {
         flock(descriptor, LOCK_UN)
         close(descriptor)
@@ -127,13 +126,13 @@ package final class FileLock: @unchecked Sendable {
     private static var reason: String { unsafe String(cString: strerror(errno)) }
 }
 
-/// The identity of the file to which a path leads, found without opening the file. Two paths to the same file give
-/// equal identities.
+/// The identity of the file to which a path leads, found without opening the file. Two paths that lead to the same file
+/// have equal identities.
 package struct FileIdentity: Hashable, Sendable {
     private let device: UInt64
     private let inode: UInt64
 
-    /// The identity of the file at the path, after symbolic links; `nil` if the file does not exist.
+    /// Finds the file at the path, through symbolic links; `nil` if the file does not exist.
     package init?(path: String) {
         var status = stat()
         guard unsafe stat(path, &status) == 0 else { return nil }
@@ -152,7 +151,7 @@ package struct FileIdentity: Hashable, Sendable {
     }
 }
 
-/// The path with its symbolic links resolved. The last part of the path need not exist.
+/// The path with its symbolic links resolved. The last part of the path may not exist yet.
 ///
 /// - Returns: `nil` if the folder does not exist.
 package func resolvedPath(_ path: String) -> String? {

@@ -1,7 +1,8 @@
 import CSQLite
 import Glibc
 
-/// A result code of SQLite. In a `case` pattern, a primary code matches all its extended codes.
+/// A result code of SQLite, such as "busy" or "full". In a `case` pattern, a primary result code matches all extended
+/// codes of the same primary code.
 package struct SQLResultCode: RawRepresentable, Hashable, Sendable {
     package let rawValue: Int32
 
@@ -24,7 +25,7 @@ package struct SQLResultCode: RawRepresentable, Hashable, Sendable {
     package static let readOnly = SQLResultCode(rawValue: SQLITE_READONLY)
 }
 
-/// An error of SQLite. The error contains the SQL, but never the bound values, which may be secrets.
+/// An error of SQLite. This error contains the SQL, but never the bound values, which may be secrets.
 package struct SQLError: Error, Hashable, Sendable, CustomStringConvertible {
     package let code: SQLResultCode
     package let message: String
@@ -39,7 +40,8 @@ package struct SQLError: Error, Hashable, Sendable, CustomStringConvertible {
         self.systemError = systemError
     }
 
-    /// The error for people: the cause alone if an operator can act on it, otherwise SQLite's message with the SQL.
+    /// The description for people: the cause alone if an operator can act on it, otherwise SQLite's message with the
+    /// SQL.
     package var description: String {
         if let trouble { return "\(trouble) (SQLite \(code.rawValue): \(message))" }
         return "\(message) (SQLite \(code.rawValue))" + (sql.map { ": \($0)" } ?? "")
@@ -56,7 +58,8 @@ package struct SQLError: Error, Hashable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// Whether the disk or the system caused the error. The SQL statement is then not at fault, and may succeed later.
+    /// Whether the disk or the system caused the error. When the disk or the system is at fault, the same SQL statement
+    /// may succeed later.
     package var isOfSystem: Bool {
         switch code {
         case .full, .inputOutput, .cannotOpen, .readOnly, .busy, .outOfMemory: true

@@ -1,18 +1,18 @@
 import CSQLite
 
-/// A prepared SQL statement, which is used in four steps: bind, step, read, reset.
+/// A prepared SQL statement, which is used in four steps: bind values, step to a row, read the row, reset.
 ///
-/// As in SQLite, parameters count from 1 and columns from 0. Binding never throws; if a binding failed, the next
-/// ``step()`` throws. Values stay bound until ``reset()``.
+/// The indices of parameters begin at 1, and those of columns at 0, as in SQLite. The functions for binding never
+/// throw; the next ``step()`` throws their first error. Bound values stay until ``reset()``.
 @safe package final class Statement {
     package let sql: String
     private let handle: DatabaseHandle
     private let raw: OpaquePointer
     private var bindingFailure = SQLITE_OK
-    /// Whether no values are bound and no rows remain, so that a reset is not needed.
+    /// Whether a reset is unnecessary, because no values are bound and no rows are left.
     private var isClean = true
-    /// Memory for bound bytes until the reset. Values that do not fit are copied by SQLite, which costs an allocation
-    /// for each.
+    /// The memory for bound bytes, which is used again after each reset. SQLite copies values that do not fit, at the
+    /// cost of an allocation for each.
     private var bound: UnsafeMutableRawBufferPointer?
     private var boundCount = 0
     private static let boundCapacity = 2048
@@ -36,8 +36,8 @@ import CSQLite
 
     /// Advances to the next row.
     ///
-    /// - Returns: whether there is a next row. If there is no next row, the statement is reset.
-    /// - Throws: SQLite's error. After the error, the statement is reset.
+    /// - Returns: whether there is a next row. Without a next row, the statement is reset.
+    /// - Throws: SQLite's error. If a step fails, SQLite resets the statement too.
     package func step() throws(SQLError) -> Bool {
         isClean = false
         var code = bindingFailure
@@ -52,7 +52,7 @@ import CSQLite
         return false
     }
 
-    /// Runs the statement to its end. Rows that the statement returns are ignored.
+    /// Runs the statement to its end. The function ignores result rows of the statement.
     package func run() throws(SQLError) {
         while try step() {}
     }
@@ -77,7 +77,8 @@ import CSQLite
 
     package func bind(_ index: Int, text: String) { bind(index, text: text.utf8.span) }
 
-    /// Binds a text of any bytes. The bytes are copied, and SQLite does not check whether they are UTF-8.
+    /// Binds a text, which may consist of any bytes. SQLite copies the bytes, and does not check whether they are
+    /// UTF-8.
     package func bind(_ index: Int, text: Span<UInt8>) {
         guard let copy = unsafe keep(text) else {
             return unsafe text.withUnsafeBytes { bytes in
@@ -104,8 +105,8 @@ import CSQLite
         note(unsafe sqlite3_bind_blob64(raw, position(index), copy, UInt64(blob.count), nil))
     }
 
-    /// Copies the bytes into memory that is valid until ``reset()``. The result is `nil` if the bytes do not fit. An
-    /// empty value also gives a pointer, because SQLite would read a null pointer as NULL.
+    /// Copies the bytes into memory that is valid until ``reset()``. The result is `nil` if the memory has no room for
+    /// the bytes. Even an empty value gets a pointer, because SQLite would read a null pointer as NULL.
     private func keep(_ bytes: Span<UInt8>) -> UnsafeMutableRawPointer? {
         guard bytes.count <= Self.boundCapacity - boundCount else { return nil }
         if unsafe bound == nil { unsafe bound = .allocate(byteCount: Self.boundCapacity, alignment: 1) }
@@ -124,10 +125,11 @@ import CSQLite
         if bindingFailure == SQLITE_OK { bindingFailure = code }
     }
 
-    /// Converts an index of a parameter or column. An index out of range becomes 0, which SQLite refuses.
+    /// Converts an index of a parameter or column. An index that is out of range becomes 0, which SQLite refuses.
     private func position(_ index: Int) -> Int32 { Int32(exactly: index) ?? 0 }
 
-    /// The constant `SQLITE_TRANSIENT`, which makes SQLite copy a bound value. Swift cannot import this constant.
+    /// The constant `SQLITE_TRANSIENT`, which makes SQLite copy a bound value. The constant is written by hand, because
+    /// Swift cannot import it.
     private static let copies = unsafe unsafeBitCast(-1, to: sqlite3_destructor_type.self)
 
     // MARK: Columns
@@ -151,8 +153,8 @@ import CSQLite
 
     package func isNull(_ column: Int) -> Bool { unsafe sqlite3_column_type(raw, position(column)) == SQLITE_NULL }
 
-    /// Passes the bytes of a text or blob to `body`; an empty span for NULL. The bytes are in SQLite's memory, and
-    /// valid only until the next call on this statement.
+    /// Passes the bytes of a text or blob column to `body`; for NULL, the span is empty. The bytes are in SQLite's
+    /// memory, and valid only until the next call on this statement.
     package func withBytes<Result>(_ column: Int, _ body: (Span<UInt8>) -> Result) -> Result {
         let start = unsafe sqlite3_column_blob(raw, position(column))
         let count = Int(unsafe sqlite3_column_bytes(raw, position(column)))
@@ -166,6 +168,6 @@ import CSQLite
         }
     }
 
-    /// A column as text. Invalid UTF-8 is replaced.
+    /// The value of a column as text, with invalid UTF-8 replaced.
     package func text(_ column: Int) -> String { String(decoding: bytes(column), as: UTF8.self) }
 }

@@ -6,28 +6,30 @@ import Crypto
 package struct WebSocketHandshake: Hashable, Sendable {
     /// The value of `Sec-WebSocket-Accept`, computed from the client's key.
     package let accept: String
-    /// The subprotocol that both sides use from now on.
+    /// The subprotocol that client and server use from now on, such as `sip`.
     package let subprotocol: String
 
-    /// Why a request for a WebSocket is refused.
+    /// The reason why a request for a WebSocket is refused.
     package enum Refusal: Error, Hashable, Sendable {
-        /// The request does not ask for a WebSocket. The answer is 426 Upgrade Required.
+        /// The request does not ask for a WebSocket. The server answers this refusal with 426 Upgrade Required.
         case notAsked
-        /// The request asks for another version than 13. The answer is 426 with the supported version.
+        /// The request asks for another WebSocket version than 13. The server answers this refusal with 426 and the
+        /// supported version.
         case version
-        /// The key is missing, repeated or not 16 bytes long, or the method is not GET. The answer is 400.
+        /// The request's `Sec-WebSocket-Key` is missing, repeated or not 16 bytes long, or its method is not GET. The
+        /// server answers this refusal with 400.
         case malformed
-        /// The request does not offer the required subprotocol. The answer is 400.
+        /// The request does not offer the required subprotocol. The server answers this refusal with 400.
         case subprotocol
-        /// The request comes from a web page whose origin is not allowed. The answer is 403.
+        /// The request comes from a web page whose origin is not allowed. The server answers this refusal with 403.
         case origin
     }
 
-    /// The header fields of a request that the handshake uses.
+    /// The header fields of the client's request that the handshake uses.
     package struct Request: Sendable {
         package var isGet = false
-        /// The values of the Upgrade field in their received order. The values of the next fields are stored in the
-        /// same way; the values of `Origin` are in lower case.
+        /// The values of the Upgrade fields, in the order of the request. The properties below have the values of other
+        /// fields in the same form, but the values of `Origin` in lower case.
         package var upgrade: [String] = []
         package var connection: [String] = []
         package var version: [String] = []
@@ -53,8 +55,7 @@ package struct WebSocketHandshake: Hashable, Sendable {
         guard request.isGet, request.key.count == 1, let key = request.key.first,
             Base64.standard.decode(Array(key.utf8).span)?.count == 16
         else { throw .malformed }
-        // Clients that are not browsers send no origin. A client without an origin is accepted, because no access right
-        // depends on the origin.
+        // A client without an origin is accepted, because no access right depends on the origin.
         guard origins.isEmpty || request.origin.isEmpty || origins.isSuperset(of: request.origin) else { throw .origin }
         guard Self.list(request.subprotocols).contains(subprotocol) else { throw .subprotocol }
         self.subprotocol = subprotocol

@@ -1,17 +1,18 @@
 import CWSlay
 
-/// The server's side of one WebSocket after its handshake (RFC 6455 section 5). The session performs no I/O: it takes
+/// The server's side of one WebSocket after its handshake (RFC 6455 section 5). The session performs no I/O: it gets
 /// received bytes, and returns messages and bytes to send.
 ///
-/// The session answers pings and joins fragments. After a protocol error the session ends with the RFC's close code.
+/// The session itself answers pings and joins the fragments of messages. A protocol error ends the session with the
+/// close code of the RFC.
 ///
-/// The session assembles messages itself instead of the library wslay. wslay would allocate as many bytes as a frame
-/// announces. With this session, a message uses only as much memory as has arrived, in any number of frames.
+/// The session assembles messages itself, because the library wslay would allocate as many bytes as a frame announces.
+/// A message uses only as much memory as has arrived, in any number of frames.
 ///
 /// - The type is `@unchecked Sendable`, because only the owner of the connection uses it.
 @safe
 package final class WebSocketSession: @unchecked Sendable {
-    /// The reason for closing the session, with the codes of RFC 6455 section 7.4.1.
+    /// The reason for closing the session, as a close code of RFC 6455 section 7.4.1.
     package enum CloseCode: UInt16, Sendable {
         case goingAway = 1001
         case policyViolation = 1008
@@ -20,13 +21,13 @@ package final class WebSocketSession: @unchecked Sendable {
     private let context: wslay_event_context_ptr
     private let traffic: Traffic
 
-    /// How many bytes are processed at a time, the same number that wslay reads ahead.
+    /// The number of bytes that are processed in one step, which is the number that wslay reads ahead.
     private static let chunk = 4096
 
     /// Starts a session.
     ///
-    /// - Parameter messageLimit: the maximum length of a message in bytes. A longer message ends the session with code
-    ///   1009.
+    /// - Parameter messageLimit: the maximum length of a message in bytes. A message above the limit ends the session
+    ///   with code 1009.
     package init(messageLimit: Int) {
         traffic = Traffic(messageLimit: max(messageLimit, 0))
         var callbacks = wslay_event_callbacks()
@@ -57,35 +58,35 @@ package final class WebSocketSession: @unchecked Sendable {
         }
         var made: wslay_event_context_ptr?
         let traffic = unsafe Unmanaged.passUnretained(traffic).toOpaque()
-        // The call fails only if memory is lacking.
+        // This call fails only if memory is lacking.
         guard unsafe wslay_event_context_server_init(&made, &callbacks, traffic) == 0, let made = unsafe made else {
             fatalError("no memory for a WebSocket")
         }
         unsafe context = made
-        // `traffic` assembles the messages and checks their length. wslay handles pings and closes.
+        // The object `traffic` assembles the messages and checks their length, whereas wslay handles pings and closes.
         unsafe wslay_event_config_set_no_buffering(context, 1)
     }
 
     deinit { unsafe wslay_event_context_free(context) }
 
-    /// The input and output of wslay, which has an unretained pointer to this object.
+    /// The input and output of wslay; the C library refers to this object by an unretained pointer.
     @safe
     private final class Traffic {
-        /// The bytes that are being processed; `nil` when no call is active.
+        /// The bytes that are being processed; `nil` while no call is active.
         var input: UnsafeBufferPointer<UInt8>?
         var taken = 0
         var messages: [[UInt8]] = []
         var output: [UInt8] = []
         private let messageLimit: Int
-        /// The part of the current message that has arrived so far. Ping and close frames may come between the frames
-        /// of a message.
+        /// The part of the current message that has arrived so far. The frames of a message may have ping and close
+        /// frames between them.
         private var message: [UInt8] = []
-        /// Whether the current frame is part of a message, and not a ping or a close.
+        /// Whether the current frame is part of a message, and not a ping, pong or close.
         private var isPart = false
 
         init(messageLimit: Int) { self.messageLimit = messageLimit }
 
-        /// Called when a frame begins.
+        /// Handles the beginning of a frame.
         ///
         /// - Returns: false if the frame makes the message too long.
         func begin(_ opcode: UInt8, _ length: UInt64) -> Bool {
@@ -98,13 +99,13 @@ package final class WebSocketSession: @unchecked Sendable {
 
         func take(_ bytes: UnsafeBufferPointer<UInt8>) {
             guard isPart, !bytes.isEmpty else { return }
-            // The capacity grows only by an eighth, because every connection would pay for unused memory.
+            // The memory grows only by an eighth, because every connection would pay for spare memory.
             let needed = message.count + bytes.count
             if message.capacity < needed { message.reserveCapacity(needed + max(needed / 8, 64)) }
             unsafe message.append(contentsOf: bytes)
         }
 
-        /// Called when a message, a ping or a close is complete. Only messages are kept.
+        /// Handles the end of a message, ping or close, and keeps messages only.
         func end(_ opcode: UInt8) {
             guard isPart, opcode < UInt8(WSLAY_CONNECTION_CLOSE.rawValue) else { return }
             messages.append(message)
@@ -125,7 +126,7 @@ package final class WebSocketSession: @unchecked Sendable {
         }
     }
 
-    /// Processes a part of the bytes. ``takeMessages()`` then returns the complete messages.
+    /// Processes a part of the bytes. The complete messages can then be taken by ``takeMessages()``.
     ///
     /// - Returns: how many bytes were processed; 0 when the session has ended.
     package func receive(_ bytes: Span<UInt8>) -> Int {
@@ -141,15 +142,14 @@ package final class WebSocketSession: @unchecked Sendable {
         return traffic.taken
     }
 
-    /// Returns the messages, text or binary, that became complete since the previous call.
+    /// Removes and returns the messages, text or binary, that have become complete.
     package func takeMessages() -> [[UInt8]] {
         var messages: [[UInt8]] = []
         swap(&messages, &traffic.messages)
         return messages
     }
 
-    /// Queues one message. Valid UTF-8 is sent as text, other bytes as binary, because browsers close a connection on
-    /// invalid text.
+    /// Queues a message for sending: as text if it is UTF-8, otherwise as binary, because browsers refuse invalid text.
     package func send(_ message: [UInt8]) {
         let isText = String(validating: message, as: UTF8.self) != nil
         queue(isText ? WSLAY_TEXT_FRAME : WSLAY_BINARY_FRAME, message)
@@ -157,13 +157,13 @@ package final class WebSocketSession: @unchecked Sendable {
 
     package func ping() { queue(WSLAY_PING, []) }
 
-    /// Queues the closing handshake. After ``close(_:)``, no message can be sent.
+    /// Queues the closing handshake. No message can be sent after this call.
     package func close(_ code: CloseCode) {
         _ = unsafe wslay_event_queue_close(context, code.rawValue, nil, 0)
         flush()
     }
 
-    /// Whether no more messages will arrive: the peer closed the session, got a close frame, or violated the protocol.
+    /// Whether no more messages will arrive, because the session was closed or the peer violated the protocol.
     package var isOver: Bool {
         unsafe wslay_event_get_read_enabled(context) == 0 || wslay_event_get_close_sent(context) != 0
             || wslay_event_get_close_received(context) != 0
@@ -180,7 +180,7 @@ package final class WebSocketSession: @unchecked Sendable {
         unsafe bytes.withUnsafeBufferPointer { buffer in
             var message = unsafe wslay_event_msg(
                 opcode: UInt8(opcode.rawValue), msg: buffer.baseAddress, msg_length: buffer.count)
-            // wslay refuses messages after the closing handshake.
+            // The call fails after the closing handshake, when wslay refuses messages.
             _ = unsafe wslay_event_queue_msg(context, &message)
         }
         flush()

@@ -4,6 +4,7 @@ package import ProxyPolicy
 package import Registration
 package import Routing
 import SIPGrammar
+package import Telemetry
 package import Timekeeping
 
 /// Decides who may use the proxy, and how often: by passwords, limits for sources, refusals and overload.
@@ -11,16 +12,21 @@ package struct AccessControl {
     package var sources: SourceLimits
     /// Checks passwords.
     package var digest: DigestAuthenticator
+    /// Checks bearer tokens.
+    package var bearer: BearerAuthenticator
+    /// Limits the lines about keys of tokens.
+    package var keyLines = LogRateLimit()
     /// The limits on how many refusals are reported to operators.
     package var refusals = Refusals()
     /// Refuses new work while the daemon is overloaded.
     package var admission: Admission
-    /// Users that other sources than the store have, and the requests that wait for an answer about such a user.
+    /// Users that other sources than the store have, and the requests that wait for an answer of these sources.
     package var users: UserDesk
 
     package init(_ settings: ProxySettings, _ functions: DigestFunctions) {
         digest = DigestAuthenticator(
             settings: settings.digest, functions: functions, elsewhere: settings.users.algorithms)
+        bearer = BearerAuthenticator(settings.bearer, functions: functions)
         sources = SourceLimits(settings.limits)
         admission = Admission(limit: settings.limits.queueing)
         users = UserDesk(settings, functions: functions)
@@ -28,11 +34,13 @@ package struct AccessControl {
 
     /// Checks the digest credentials of a request, as ``DigestAuthenticator`` does. A user that the store does not have
     /// is looked for in the other sources. `wait` gets the limits for logins, and returns the time to wait before the
-    /// user's password is checked, or `nil` if it is checked now.
+    /// user's password is checked, or `nil` if it is checked now. `pushed` and `isKept` say which nonces may be used that
+    /// were not sent to the sender's address.
     package mutating func check(
         _ incoming: IncomingRequest, as role: DigestAuthenticator.Role, home: ByteString, owner: ByteString?,
         from holder: NonceHolder, users stored: UserDirectory, now: Instant,
-        wait: (_ user: ByteString, _ logins: LoginLimit) -> Duration?
+        wait: (_ user: ByteString, _ logins: LoginLimit) -> Duration?,
+        pushed: () -> AddressOfRecord? = { nil }, isKept: (_ nonce: UInt64, _ count: UInt32) -> Bool = { _, _ in false }
     ) -> DigestAuthenticator.Verdict {
         let logins = sources.logins
         let realm = digest.realm(for: home)
@@ -44,6 +52,6 @@ package struct AccessControl {
                 users.cache.find(
                     AddressOfRecord(user: name, host: home), realm: realm, for: asker,
                     incoming.hasWaited ? .last : wish, now: now)
-            })
+            }, pushed: pushed, isKept: isKept)
     }
 }

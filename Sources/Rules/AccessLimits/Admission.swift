@@ -27,7 +27,7 @@ package struct Admission: Sendable {
 
         /// The maximum fraction of the requests of this kind that is refused.
         ///
-        /// A refusal costs a fifth (REGISTER) or a tenth (INVITE) of the time for serving the request. These maximums
+        /// A refusal costs a fifth (REGISTER) or a tenth (INVITE) of the time for serving the request. The maximums
         /// leave half of the time to serve requests, even under extreme load.
         var mostRefused: Double {
             switch self {
@@ -78,7 +78,7 @@ package struct Admission: Sendable {
     }
 
     package enum Relief: Equatable, Sendable {
-        /// There is no overload, because no work was refused.
+        /// No overload has begun: the daemon has refused no work.
         case notBegun
         /// The overload continues, because some work is still refused.
         case notYet
@@ -88,7 +88,7 @@ package struct Admission: Sendable {
 
     // MARK: Measurements
 
-    /// The last measurement of a wait, which counts as zero after `end`, because no new work has arrived since.
+    /// The last measurement of a wait; after `end` the wait counts as zero, because no new work has arrived since.
     private struct Measurement {
         var wait: Duration = .zero
         var end = Instant.distantPast
@@ -133,7 +133,8 @@ package struct Admission: Sendable {
         measured(at: now)
     }
 
-    /// Notes that a message was lost because it was not read in time, which counts as twice the permitted wait.
+    /// Notes that a message was lost because it was not read in time; a lost message counts as a wait of twice the
+    /// permitted time.
     package mutating func lost(now: Instant) {
         advance(to: now)
         loss = Measurement(wait: limit * 2, end: now + Self.life)

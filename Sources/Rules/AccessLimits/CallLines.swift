@@ -49,6 +49,6 @@ package struct CallerLines {
         return suppressed &+ omitted
     }
 
-    /// Counts a line that was suppressed because of another limit than those in this type.
+    /// Counts a log line that was suppressed because of a limit outside this type.
     mutating func omit() { omitted &+= 1 }
 }

@@ -176,11 +176,14 @@ package struct RefusedCall {
 }
 
 extension RefusedCall {
-    /// Reads the data of an INVITE that could not be parsed as a whole.
-    package init(malformed frame: MessageFrame) {
+    /// Reads the data of an INVITE that could not be parsed as a whole. `known` finds a callee who is known better than
+    /// by the Request-URI.
+    package init(malformed frame: MessageFrame, callee known: (SIPURI) -> AddressOfRecord? = { _ in nil }) {
         let words = frame.bytes[0..<min(frame.headersStart, frame.bytes.count)].split(at: [UInt8(ascii: " ")])
         let uri = words.count > 1 ? SIPURI(words[1]) : nil
-        callee = AddressOfRecord(user: uri?.user?.percentDecoded() ?? .empty, host: uri?.host.lowercased() ?? .empty)
+        callee =
+            (uri.flatMap(known)
+            ?? AddressOfRecord(user: uri?.user?.percentDecoded() ?? .empty, host: uri?.host.lowercased() ?? .empty))
             .shortened()
         let from = frame.firstValue(of: .from) ?? .empty
         caller =

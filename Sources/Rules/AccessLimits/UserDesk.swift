@@ -8,10 +8,10 @@ import SIPTransactions
 package import Telemetry
 package import Timekeeping
 
-/// The users that other sources have, and the requests and logins that wait until a source has said who the user is.
+/// Holds requests and logins until a source of users has said who the user is, and remembers the answers.
 ///
-/// A request waits without a transaction unless its sender is trusted. Its nonce has shown that it comes from its source
-/// address, so nobody can make others' requests wait.
+/// A waiting request has a transaction only if its sender is trusted. Nobody can use up the share of another address,
+/// because a request waits only after its digest nonce has proved its source address.
 package struct UserDesk {
     package var cache: UserCache
     private var waiting: [AddressOfRecord: [IncomingRequest]] = [:]
@@ -21,13 +21,14 @@ package struct UserDesk {
     package private(set) var count = 0
     private var bytes = 0
     private var loginCount = 0
-    /// The time of the timer that is set.
+    /// The time of the timer that the engine has set; `nil` if none is set.
     private var armed: Instant?
-    /// Limits the lines about single users and about sources.
+    /// Limits the log lines about unusable answers for single users.
     package var userLines = LogRateLimit()
+    /// Limits the log lines about sources that stop or start to answer.
     package var sourceLines = LogRateLimit()
 
-    /// The maximum numbers of waiting requests: in all, from one address, from all phones.
+    /// The maximum numbers of waiting requests: in all, from one address, and from all phones together.
     private static let share = FairShare(of: 2000, ofOne: 100, ofUntrusted: 1500)
     private static let longest = 8 << 20
     private static let perUser = 32
@@ -39,12 +40,12 @@ package struct UserDesk {
 
     package enum Admission: Hashable, Sendable {
         case waits
-        /// The request waits already, and this is a copy of it.
+        /// The request is a retransmission of a request that waits already.
         case waitsAlready
         case noRoom
     }
 
-    /// Lets a request wait for its user.
+    /// Holds a request until the sources have answered about its user, if there is room.
     package mutating func hold(_ incoming: IncomingRequest, for user: AddressOfRecord) -> Admission {
         let others = waiting[user] ?? []
         if others.contains(where: { $0.key == incoming.key && $0.flow == incoming.flow }) { return .waitsAlready }
@@ -60,7 +61,7 @@ package struct UserDesk {
         return .waits
     }
 
-    /// Lets a login wait for its user. False if too many others wait.
+    /// Holds a login until the sources have answered about its user; returns false if too many logins wait.
     package mutating func hold(_ login: LoginTicket, for user: AddressOfRecord) -> Bool {
         guard loginCount < Self.loginLimit else { return false }
         logins[user, default: []].append(login)
@@ -68,7 +69,7 @@ package struct UserDesk {
         return true
     }
 
-    /// Takes what waits for a user.
+    /// Removes and returns the requests and logins that wait for a user.
     package mutating func take(_ user: AddressOfRecord) -> (requests: [IncomingRequest], logins: [LoginTicket]) {
         let requests = waiting.removeValue(forKey: user) ?? []
         for incoming in requests { count(incoming, by: -1) }
@@ -77,7 +78,7 @@ package struct UserDesk {
         return (requests.map(\.afterWaiting), logins)
     }
 
-    /// A connection was closed. Its requests cannot be answered any more; they are removed.
+    /// Removes the waiting requests of a closed connection, because they can no longer be answered.
     ///
     /// - Returns: the removed requests.
     package mutating func flowEnded(_ flow: Flow) -> [IncomingRequest] {
@@ -104,7 +105,7 @@ package struct UserDesk {
         counts[asker] = left > 0 ? left : nil
     }
 
-    /// The time for which a timer must be set; `nil` if the present timer is early enough.
+    /// The time for which the engine must set a timer; `nil` if the timer that is set is early enough.
     package mutating func nextTimer() -> Instant? {
         guard let next = cache.nextDeadline, armed.map({ next < $0 }) ?? true else { return nil }
         armed = next
@@ -120,7 +121,7 @@ extension UserCache.Asker {
     }
 }
 
-/// Identifies one login over HTTP that waits for its user.
+/// Identifies a login over HTTP that waits until the sources have answered about its user.
 package struct LoginTicket: Hashable, Sendable {
     package let number: UInt64
     package init(_ number: UInt64) { self.number = number }

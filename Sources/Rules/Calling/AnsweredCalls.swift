@@ -6,7 +6,7 @@ package import Timekeeping
 ///
 /// The journal keeps an answered call for five seconds. If no ACK passes within one second, the journal keeps the call
 /// for 32 seconds, because a phone repeats its 2xx for that long (RFC 3261 section 13.3.1.4).
-package struct AnsweredCalls {
+package struct AnsweredCalls: ~Copyable {
     /// How long the journal keeps a call whose ACK came in time, because a phone repeats its 2xx after at most four
     /// seconds (T2).
     private static let moment: Duration = .seconds(5)

@@ -1,9 +1,9 @@
 package import Addressing
 import SIPTransactions
 
-/// Calls of an earlier run whose callers lost their connections when that run ended. When one of these callers connects
-/// again, the responses to its calls are sent on the new connection.
-package struct AwayCallers {
+/// Calls of an earlier run whose callers lost their connections when that run ended. When a caller of an earlier run
+/// connects again, the responses to its calls are sent on the new connection.
+package struct AwayCallers: ~Copyable {
     /// The calls from trusted peers, by the peer's address.
     private var peers: [IPAddress: [ProxiedRequest]] = [:]
 

@@ -108,7 +108,7 @@ extension CallCode {
     /// The way in which the call ended, in words for log lines.
     package var words: StaticString {
         switch (hold, end) {
-        case (.none, .forwarded): "the user has no contact, the call was forwarded"
+        case (.none, .forwarded): "the user has no contact, so the call was forwarded"
         case (.none, .phonesGone): "the user has no contact, and the forward failed"
         default: end.words
         }
@@ -128,9 +128,9 @@ extension CallCode.End {
         case .timeOver: "no phone came in time"
         case .pushFailed: "the push failed"
         case .phonesGone: "the phone signed out, or its token was dead"
-        case .forwarded: "no phone came, the call was forwarded"
-        case .redirected: "no phone came, the caller was redirected"
-        case .endedByOperator: "an operator ended it"
+        case .forwarded: "no phone came, so the call was forwarded"
+        case .redirected: "no phone came, so the caller was redirected"
+        case .endedByOperator: "an operator ended the call"
         case .denied: "refused at once"
         }
     }

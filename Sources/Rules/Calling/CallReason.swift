@@ -6,8 +6,8 @@ import SIPGrammar
 package enum CallReason {
     static let completedElsewhere = ByteString("SIP;cause=200;text=\"Call completed elsewhere\"")
 
-    /// Whether a Reason says that the call was answered elsewhere: `SIP;cause=200`, or `Q.850;cause=26`, which some
-    /// PBXs send instead.
+    /// Whether a Reason says that the call was answered elsewhere: by `SIP;cause=200`, or, as some PBXs write, by
+    /// `Q.850;cause=26`.
     package static func saysAnswered(_ field: ByteString) -> Bool {
         values(of: field).contains { $0 == ("sip", 200) || $0 == ("q.850", 26) }
     }

@@ -1,6 +1,7 @@
 package import Addressing
 package import Bytes
 package import Collections
+package import ProxyPolicy
 package import PushDelivery
 package import Registration
 package import Routing
@@ -45,7 +46,7 @@ package final class ProxiedRequest {
     package private(set) var purpose: Purpose
     /// The flow on which the request came.
     package let source: Flow
-    /// The Max-Breadth for each branch, which is a part of the request's Max-Breadth (RFC 5393).
+    /// The Max-Breadth for each branch: a part of the request's Max-Breadth (RFC 5393).
     package let breadth: UInt16
     /// How many devices that know of the call were reported to the list of missed calls.
     private var toldKnowing: UInt8 = 0
@@ -94,7 +95,7 @@ package final class ProxiedRequest {
         return deadline
     }
 
-    /// Sets the purpose of the request, which became known after the request was kept.
+    /// Sets the purpose of the request, if it became known after the request was kept.
     package func turned(into purpose: Purpose) { self.purpose = purpose }
 
     /// Notes an event for the log line at the end of the call.
@@ -243,9 +244,9 @@ package struct UserCallKey: Equatable {
 /// All requests that are being proxied, each found by its id, its server transaction, or its ``UserCallKey``.
 package struct Calls: ~Copyable {
     /// Answered calls that the journal still keeps, in case the daemon restarts.
-    package var answered = AnsweredCalls()
+    package private(set) var answered = AnsweredCalls()
     /// Calls from trusted peers whose connections ended with an earlier run of the daemon.
-    package var away = AwayCallers()
+    package private(set) var away = AwayCallers()
     private var calls: [ProxiedRequest?] = []
     private var vacant: [UInt32] = []
     /// The calls by server transaction, until the transaction ends, because a CANCEL names the transaction.
@@ -254,7 +255,7 @@ package struct Calls: ~Copyable {
     package private(set) var shares = HeldShares()
     package private(set) var limits: HeldShares.Limits
     /// Ended calls that are kept for phones that got a push for the call and have not registered yet.
-    package var ended = EndedCalls()
+    package private(set) var ended = EndedCalls()
     private var lastID: UInt64 = 0
     /// The latest calls, which keep their parsed request, in the order of their arrival.
     ///
@@ -292,6 +293,46 @@ package struct Calls: ~Copyable {
         userCalls.find(hash: key.hash) { calls[Int($0)]?.userCall?.key == key }
     }
 
+    // MARK: Limits (T11.3)
+
+    /// Why a request cannot be held.
+    package enum Refusal: Hashable, Sendable {
+        /// The same INVITE arrived before, because a proxy forked it (RFC 3261 section 8.2.2.2).
+        case offeredBefore
+        /// The number of INVITEs to users has reached `limits.calls`.
+        case tooManyCalls
+        /// The held requests have no room for this request.
+        case noRoom(HeldShares.Refusal)
+    }
+
+    /// Decides whether an INVITE to a user may be held.
+    ///
+    /// - Parameters:
+    ///   - key: the key of the INVITE.
+    ///   - size: the number of bytes of the INVITE.
+    ///   - parties: its caller and its callee.
+    ///   - settings: the limits.
+    ///   - drop: gets the ended calls that were forgotten to make room.
+    /// - Returns: why the INVITE cannot be held; `nil` if it can.
+    package mutating func refusal(
+        of key: UserCallKey, size: Int, for parties: HeldShares.Parties, _ settings: LimitSettings,
+        dropping drop: (EndedCall) -> Void
+    ) -> Refusal? {
+        if isOffered(key) { return .offeredBefore }
+        if offered >= settings.calls { return .tooManyCalls }
+        return refusal(of: size, isInvite: true, for: parties, settings, dropping: drop).map { .noRoom($0) }
+    }
+
+    /// Decides whether a request may be held until its final response, by the total limits and by the shares of its
+    /// caller and callee. To make room, the oldest ended calls are forgotten.
+    package mutating func refusal(
+        of size: Int, isInvite: Bool, for parties: HeldShares.Parties, _ settings: LimitSettings,
+        dropping drop: (EndedCall) -> Void
+    ) -> HeldShares.Refusal? {
+        while bytes + size > settings.heldBytes, let oldest = ended.dropOldest() { drop(oldest) }
+        return shares.refusal(of: size, isInvite: isInvite, for: parties, limits)
+    }
+
     // MARK: Beginning and end
 
     /// Continues a call of an earlier run with its state and its id; calls that begin later get higher ids.
@@ -325,7 +366,6 @@ package struct Calls: ~Copyable {
         lastID &+= 1
         let place = vacant.popLast() ?? UInt32(truncatingIfNeeded: calls.count)
         let call = ProxiedRequest(ForkID(lastID), at: place, incoming, server, fork, purpose: purpose)
-        call.claim = shares.take(call.share, for: parties)
         if Int(place) == calls.count { calls.append(call) } else { calls[Int(place)] = call }
         if let server { byServer[server] = call }
         if let userCall = call.userCall {
@@ -334,6 +374,7 @@ package struct Calls: ~Copyable {
         } else {
             call.request.compact()
         }
+        call.claim = shares.take(call.share, for: parties)
         return call
     }
 
@@ -341,7 +382,7 @@ package struct Calls: ~Copyable {
         call.recent = request
         recent.append((call.place, call.id))
         guard recent.count > Self.recentLimit, let oldest = recent.popFirst() else { return }
-        // Another call may use the slot of the oldest call by now.
+        // The oldest call may have ended, and another call may use its slot now.
         guard let call = calls[Int(oldest.place)], call.id == oldest.id else { return }
         call.recent = nil
         packer.pack(&call.request)
@@ -376,6 +417,48 @@ package struct Calls: ~Copyable {
         calls[Int(call.place)] = nil
         vacant.append(call.place)
     }
+
+    // MARK: Ended calls
+
+    /// Keeps an ended call for phones that got a push for it and have not registered yet.
+    package mutating func keeps(_ call: EndedCall) { ended.append(call) }
+
+    package mutating func dropOldestEnded() -> EndedCall? { ended.dropOldest() }
+
+    // MARK: Callers of an earlier run
+
+    /// Notes that the connection of the caller ended with the earlier run.
+    package mutating func isAway(callerOf call: ProxiedRequest) { away.add(call) }
+
+    /// Removes and returns the calls of a peer that has connected again.
+    package mutating func returned(_ peer: IPAddress) -> [ProxiedRequest] { away.take(of: peer) }
+
+    /// Ends the wait for callers of the earlier run.
+    package mutating func callersGivenUp() { away = AwayCallers() }
+
+    // MARK: Answered calls, which the journal keeps
+
+    /// Notes a 2xx of a phone, see ``AnsweredCalls/note(_:in:now:)``.
+    package mutating func answered(_ call: ProxiedRequest, in dialog: Int, now: Instant) {
+        answered.note(call, in: dialog, now: now)
+    }
+
+    /// Notes that the ACK of a 2xx has passed.
+    package mutating func acknowledged(_ dialog: Int, now: Instant) { answered.acknowledged(dialog, now: now) }
+
+    /// Adds a call that was answered in an earlier run.
+    package mutating func resumeAnswered(_ call: ProxiedRequest, now: Instant) { answered.resume(call, now: now) }
+
+    /// The time for which the caller of this method must set a timer; `nil` if no timer is needed.
+    package mutating func journalTimerWanted() -> Instant? { answered.timerWanted() }
+
+    /// Handles a timer of the journal.
+    ///
+    /// - Returns: whether the timer is the one that was wanted last.
+    package mutating func journalTimerFired(now: Instant) -> Bool { answered.timerFired(now: now) }
+
+    /// Removes and returns a call that the journal need not keep any longer; `nil` if there is none now.
+    package mutating func popAnswered(now: Instant) -> ProxiedRequest? { answered.popDue(now: now) }
 
     // MARK: For operators
 

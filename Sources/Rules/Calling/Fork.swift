@@ -54,8 +54,8 @@ package struct Fork: Sendable {
         case relayChallenge(SIPResponse, others: [SIPResponse])
         /// Send the caller a response that this proxy itself creates.
         case respond(Status)
-        /// Send the caller a final response of this proxy instead of this response of a next hop, which concerns only
-        /// that next hop.
+        /// Send the caller a final response of this proxy instead of this response, because the response concerns only
+        /// the next hop that sent it.
         case respondInstead(of: SIPResponse, Status)
         /// Forward the request to the destination in the settings, because no phone was found.
         case forward
@@ -85,7 +85,7 @@ package struct Fork: Sendable {
     package private(set) var branches: [ForkBranch]
     private var best = BestResponse()
     /// Whether the request may be forwarded to one further destination, once, if no phone is found.
-    package var mayForward = false
+    private var mayForward = false
     /// Whether the destination of the forward rings or has answered.
     private var forwardStands = false
     /// The index of the branch to the forward's destination; negative while no forward has begun.
@@ -378,7 +378,7 @@ package struct Fork: Sendable {
         branches[branch].formerEnded(client)
     }
 
-    /// Handles a 482 of a branch, which waits for its device again unless the 482 is final.
+    /// Handles a 482 of a branch; unless the 482 is final, the branch waits for its device again.
     package mutating func loopReported(on branch: Int) -> ForkBranch.Loop {
         phase == .proceeding ? branches[branch].loopReported() : .isFinal
     }
@@ -456,6 +456,9 @@ extension Fork {
     /// Whether the request is forwarded as soon as the wait for all phones ends.
     package var forwardsNow: Bool { forwardsAfter(nil) }
 
+    /// Decides whether the request may be forwarded if no phone is found.
+    package mutating func allowsForward(_ isAllowed: Bool) { mayForward = isAllowed }
+
     /// Whether the request is forwarded as soon as the wait of this branch ends; `nil` stands for the waits of all
     /// branches.
     package func forwardsAfter(_ branch: Int?) -> Bool {
@@ -518,7 +521,7 @@ extension Fork {
         return waits + [.relay(response)] + endOthers(.declinedElsewhere(.temporarilyUnavailable)) + closeIfDone()
     }
 
-    /// Handles a refusal by the forward's destination, which is not sent to the caller, because the caller called
+    /// Handles a refusal by the forward's destination. The refusal is not sent to the caller, because the caller called
     /// somebody else.
     private mutating func forwardFailed(_ branch: Int, _ end: ForkBranch.End) -> [Order] {
         branches[branch].ended(end)

@@ -116,8 +116,8 @@ package struct ForkBranch: Sendable {
 
     // MARK: Questions
 
-    /// The registered contact that got the request in place of the branch's device, which an app reported over HTTP and
-    /// which has not registered.
+    /// The registered contact that got the request in place of the branch's device, because the device was only
+    /// reported over HTTP and has not registered.
     package var contact: DeviceID? { course.value?.contact }
 
     /// A hash of the flow and Path with which the device was registered when the request was last sent; another hash

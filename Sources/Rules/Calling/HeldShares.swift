@@ -177,6 +177,12 @@ extension Caller {
         self.init(hash: hash.value, isTrusted: false)
     }
 
+    /// Creates the caller to whom a request without a password counts: the caller that a trusted peer names, or else
+    /// the sender's address.
+    package init(of request: SIPRequest, on flow: Flow, isTrusted: Bool) {
+        self = isTrusted ? Caller(namedIn: request, by: flow.remote.address) : Caller(flow.remote.address)
+    }
+
     /// Creates the caller that a trusted peer names in P-Asserted-Identity, or else in From; an anonymous caller counts
     /// as the peer itself.
     package init(namedIn request: SIPRequest, by peer: IPAddress) {
@@ -199,7 +205,7 @@ extension Caller {
 }
 
 extension AddressOfRecord {
-    /// A 64-bit hash of the user, which is the key in ``HeldShares``.
+    /// A 64-bit hash of the user, used as the key in ``HeldShares``.
     package var shareNumber: UInt64 {
         var hash = FNV1a()
         hash.mix(3)

@@ -19,7 +19,7 @@ package struct KeptRequest {
 
     package static let empty = KeptRequest(.empty)
 
-    /// Keeps bytes that are part of a larger buffer, which stays in memory until ``compact()`` is called.
+    /// Keeps bytes that are part of a larger buffer; the whole buffer stays in memory until ``compact()`` is called.
     package init(_ bytes: ByteString) {
         self.bytes = bytes
         sample = nil
@@ -51,7 +51,7 @@ private final class RequestSample: Sendable {
     init(_ bytes: ByteString) { self.bytes = bytes }
 }
 
-/// Packs each request as its difference from a sample, which is a request that came a little earlier.
+/// Packs each request as its difference from a sample: a request that came a little earlier.
 package struct RequestPacker {
     private let packing: RequestPacking
     private var sample: RequestSample?

@@ -58,7 +58,7 @@ package struct StoredCall: Hashable, Sendable {
         package let deviceKnows, hasMoved: Bool
         /// The branch's record in the timeline of this run; `nil` if the branch was read from the journal.
         package let record: RecordID?
-        /// The code of the branch's push, which a stored branch keeps after the push has ended.
+        /// The code of the branch's push; a stored branch keeps the code after the push has ended.
         package let code: PushCode?
         package let end: ForkBranch.End?
         /// The last INVITE that the branch sent; in a change, `nil` means that the stored INVITE stays.

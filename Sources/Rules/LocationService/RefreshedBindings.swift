@@ -16,10 +16,7 @@ package struct RefreshedBindings {
 
     package var isEmpty: Bool { places.isEmpty }
 
-    package mutating func insert(_ devices: some Collection<DeviceID>, saying agent: ByteString) {
-        let place = place(of: agent)
-        for device in devices { places[device] = place }
-    }
+    package mutating func insert(_ device: DeviceID, saying agent: ByteString) { places[device] = place(of: agent) }
 
     private mutating func place(of agent: ByteString) -> UInt8 {
         if let found = agents.firstIndex(of: agent) { return UInt8(truncatingIfNeeded: found) }

@@ -6,8 +6,8 @@ package import Routing
 package import SIPGrammar
 package import Timekeeping
 
-/// The users and bindings, and the work that changes them, which is done one piece at a time for each AOR (RFC 3261
-/// section 10.3).
+/// The users and bindings, and the work that changes them: for each AOR, one piece of work at a time (RFC 3261 section
+/// 10.3).
 ///
 /// A REGISTER is authenticated (`ProxyEngine+Login`), planned (``RegisterProcessor``), committed to the store, and
 /// completed: the 200 is sent, and waiting calls are released. The registrar keeps no state for a REGISTER before its
@@ -96,6 +96,7 @@ package struct Registrar: ~Copyable {
     private mutating func plan(_ work: RegistrarWork, for aor: AddressOfRecord, now: Moment) -> RegistrarStep {
         switch decision(on: work, for: aor, now: now) {
         case .rejected(let status, let fields, let problem): return .rejected(status, fields, problem)
+        case .challenged: return .challenged
         case .refreshed(let refresh): return .refreshed(refresh)
         case .accepted(let plan) where plan.persist.isEmpty: return .planned(plan)
         case .accepted(let plan):
@@ -112,7 +113,8 @@ package struct Registrar: ~Copyable {
     private func decision(on work: RegistrarWork, for aor: AddressOfRecord, now: Moment) -> RegisterDecision {
         switch work {
         case .register(let incoming):
-            processor.plan(incoming.request, for: aor, on: incoming.flow, in: bindings, now: now)
+            processor.plan(
+                incoming.request, for: aor, on: incoming.flow, using: incoming.nonce, in: bindings, now: now)
         case .report(let device, _): processor.plan(device, for: aor, in: bindings, now: now)
         case .removal(let selection, _): .accepted(processor.plan(removing: selection, of: aor, in: bindings, now: now))
         }
@@ -137,7 +139,7 @@ package struct Registrar: ~Copyable {
 
     package mutating func complete(_ refresh: ContactRefresh) { bindings.apply(refresh) }
 
-    /// Appends the header fields of the 200 to a REGISTER, which list the user's bindings.
+    /// Appends the header fields with which the 200 to a REGISTER lists the user's bindings.
     package mutating func appendOKFields(
         for plan: RegisterPlan, now: Moment, to out: inout ByteSink, seal: (SealedName, inout ByteSink) -> Void
     ) {
@@ -157,14 +159,21 @@ package struct Registrar: ~Copyable {
             number: answers, now: now, to: &out, seal: seal)
     }
 
+    // MARK: Callers
+
+    /// The binding of the phone that sent the request: the phone is registered on the request's flow, as the user that
+    /// the request names as its caller. If the phone moves during the call, its new flow is found by this binding.
+    package func device(calling incoming: IncomingRequest, _ identity: LocalIdentity) -> DeviceID? {
+        identity.callingUser(of: incoming).flatMap { aor in bindings.device(of: aor) { $0 == incoming.flow } }
+    }
+
     // MARK: Bookkeeping
 
-    /// Notes that a phone has refreshed these bindings, and returns whether no other refreshed bindings wait to be
+    /// Notes that a phone has refreshed this binding, and returns whether no other refreshed bindings wait to be
     /// written.
-    package mutating func noteRefreshed(_ devices: some Collection<DeviceID>, saying agent: ByteString) -> Bool {
-        guard !devices.isEmpty else { return false }
+    package mutating func noteRefreshed(_ device: DeviceID, saying agent: ByteString) -> Bool {
         let isFirst = refreshedLately.isEmpty
-        refreshedLately.insert(devices, saying: agent)
+        refreshedLately.insert(device, saying: agent)
         return isFirst
     }
 
@@ -209,6 +218,8 @@ package enum RegistrarStep {
     /// Too much work already waits for this AOR.
     case busy
     case rejected(Status, [AddedField], TokenProblem?)
+    /// The REGISTER used a nonce that its binding does not keep.
+    case challenged
     /// The REGISTER only refreshes a push contact, so that nothing must be stored first.
     case refreshed(ContactRefresh)
     /// The plan may be applied now, because nothing must be stored first.

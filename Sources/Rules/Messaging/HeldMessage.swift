@@ -41,7 +41,7 @@ package struct StoredMessage: Hashable, Sendable {
 /// A change of the stored messages.
 package enum MessageChange: Hashable, Sendable {
     case insert(StoredMessage)
-    /// Only these devices have not got the message with this id yet.
+    /// The message with this id still waits for only these devices.
     case left(UInt64, [DeviceID])
     case delete(UInt64)
 }
@@ -111,6 +111,10 @@ package final class HeldMessage {
     package let wakes: Bool
     /// Whether the message may be written to the store.
     package let mayBeStored: Bool
+    /// The event package of a NOTIFY; `nil` for other requests. Only the latest NOTIFY of each event waits.
+    package let event: ByteString?
+    /// Whether the request is a NOTIFY of a PBX without a subscription.
+    package var isNotice: Bool { event != nil && mayBeStored }
 
     package internal(set) var request: ByteString
     package internal(set) var keeping: Keeping
@@ -140,6 +144,7 @@ package final class HeldMessage {
         self.mayBeStored = mayBeStored
         self.expiresAt = expiresAt
         self.holdUntil = holdUntil
+        event = MessageWords.event(of: request)
         key = MessageKey(request, from: sender)
         self.request = request.frame.bytes.compacted()
         receivedAt = now
@@ -154,7 +159,8 @@ package final class HeldMessage {
         self.caller = caller
         source = row.source
         server = nil
-        wakes = MessageWords.wakesPhones(request)
+        event = MessageWords.event(of: request)
+        wakes = event == nil ? MessageWords.wakesPhones(request) : MessageWords.isUrgent(request)
         mayBeStored = true
         expiresAt = row.expiresAt
         holdUntil = now.instant

@@ -9,8 +9,8 @@ import Timekeeping
 
 /// All messages that wait for phones, with their recipients, order and limits.
 ///
-/// The table sends no messages and knows no flows. The engine reports events to the table, and asks the table for the
-/// next message.
+/// The type only keeps the messages: it sends no messages, and knows no flows. The engine reports events to the table,
+/// and asks the table for the next message.
 package struct HeldMessages: ~Copyable {
     /// The messages for each user, oldest first.
     private var queues: [AddressOfRecord: [HeldMessage]] = [:]

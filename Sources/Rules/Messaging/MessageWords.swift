@@ -1,4 +1,4 @@
-import Bytes
+package import Bytes
 package import ProxyPolicy
 package import PushDelivery
 import Registration
@@ -22,13 +22,32 @@ package enum MessageWords {
     }
 
     private static func isNonUrgent(_ frame: MessageFrame) -> Bool {
-        frame.fields.contains { field in
-            guard field.name == .other else { return false }
+        priority(of: frame)?.equalsIgnoringCase("non-urgent") ?? false
+    }
+
+    /// Whether the Priority header field says that the request is urgent (RFC 3261 section 20.26).
+    package static func isUrgent(_ request: SIPRequest) -> Bool {
+        guard let priority = priority(of: request.frame) else { return false }
+        return priority.equalsIgnoringCase("urgent") || priority.equalsIgnoringCase("emergency")
+    }
+
+    private static func priority(of frame: MessageFrame) -> ByteString? {
+        for field in frame.fields where field.name == .other {
             let row = frame.bytes[field.row]
-            guard let colon = row.firstIndex(of: UInt8(ascii: ":")) else { return false }
-            return row[0..<colon].trimmed().equalsIgnoringCase("priority")
-                && frame.bytes[field.value].trimmed().equalsIgnoringCase("non-urgent")
+            guard let colon = row.firstIndex(of: UInt8(ascii: ":")),
+                row[0..<colon].trimmed().equalsIgnoringCase("priority")
+            else { continue }
+            return frame.bytes[field.value].trimmed()
         }
+        return nil
+    }
+
+    /// The event package of a NOTIFY, in lower case; `nil` for other requests.
+    package static func event(of request: SIPRequest) -> ByteString? {
+        guard request.method == .notify else { return nil }
+        let value = request.frame.firstValue(of: .event) ?? .empty
+        let end = value.firstIndex(of: UInt8(ascii: ";")) ?? value.count
+        return value[0..<end].trimmed().lowercased()
     }
 
     package static func notification(

@@ -20,7 +20,7 @@ package enum ProxyAction: Sendable {
     case flowProved(Flow, account: Int?)
     /// Use this connection, which the peer has opened, also for requests to the endpoint (RFC 5923).
     case reuse(Flow, as: Endpoint, ServerNumber)
-    /// Close the connection if the peer, which was asked for keep-alives, sends nothing for longer than this.
+    /// Close the connection if the peer, which was asked for keep-alives, sends nothing for longer than the given time.
     case expectLife(Flow, every: Duration)
     /// Commit these changes in one transaction, then call ``ProxyEngine/committed(_:succeeded:now:)`` with the ticket.
     case commit([EngineChange], CommitTicket)
@@ -33,6 +33,8 @@ package enum ProxyAction: Sendable {
     case refresh([StoredBinding])
     /// Write these records into the timeline, unless too many records already wait to be written.
     case trace([TimelineChange])
+    /// Write this ceiling of the CSeq of our REGISTERs, then call ``ProxyEngine/registerCeilingStored(_:now:)``.
+    case storeRegisterCeiling(UInt32)
     /// Send the result to the HTTP client that reported a device, or asked to remove devices.
     case reported(ReportTicket, ReportResult)
     /// Send a push to its provider, and report the result to ``ProxyEngine/pushHappened(_:now:)``.
@@ -43,9 +45,12 @@ package enum ProxyAction: Sendable {
     case dryRunEnded(DryRunTicket, canBePushed: Bool)
     /// Report the result of a test push to the operator who ordered it.
     indirect case testPushEnded(TestPushTicket, TimelineRecord)
-    /// Ask a source for a user. Report the answer to ``ProxyEngine/userAnswered(_:_:now:)``.
+    /// Ask a source for a user, and report the answer to ``ProxyEngine/userAnswered(_:_:now:)``.
     indirect case askUser(UserQuestion)
-    /// The login that waits for a user may be judged now.
+    /// Read the keys of the issuer of tokens at this place in ``BearerRules/issuers``. Report them to
+    /// ``ProxyEngine/keysRead(_:of:now:)``.
+    case readKeys(issuer: Int)
+    /// The login no longer waits for a source of users, and can be decided now.
     case userSettled(LoginTicket)
     /// Look up the addresses of a host name, and report them to ``ProxyEngine/resolved(_:to:now:)``.
     case resolve(NextHop, ResolutionTicket)
@@ -56,7 +61,7 @@ package enum EngineChange: Sendable {
     case binding(BindingChange)
     case bucket(StoredBucketChange)
     indirect case message(MessageChange)
-    /// Store a dead push token for the application servers; the daemon itself never reads it back.
+    /// Store a dead push token for the application servers; the daemon itself never reads the stored token.
     case deadToken(DeadToken)
     /// Store the new expiry of a dialog that a request has extended; the number is a hash of the dialog token.
     case dialogRenewed(UInt64, until: UnixTime)

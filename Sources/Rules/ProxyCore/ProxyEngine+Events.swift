@@ -14,6 +14,7 @@ package import SIPGrammar
 import SIPTransactions
 import Telemetry
 package import Timekeeping
+import UpstreamRegistration
 import Waking
 
 /// The entry points by which the rest of the daemon reports events to the engine, and the order in which an event is
@@ -34,7 +35,9 @@ extension ProxyEngine {
         restoreMessages(now: now)
         armRefreshPushes(now: now)
         watchUpstream(since: now.instant)
+        findUpstreamUsers(now: now)
         noteUnfitContacts()
+        readKeys(now: now)
         settle(now: now)
     }
 
@@ -45,12 +48,16 @@ extension ProxyEngine {
             noteReuse(incoming)
             if !calls.away.isEmpty { peerReturned(incoming) }
         }
-        switch sip.requestReceived(request, now: now.instant) {
+        // A request of a trusted peer gets its transaction immediately. A request of any other sender gets a transaction
+        // only when it will be served, so that a challenge or another refusal needs no state (T4.2).
+        let isUnderPressure = access.admission.isUnderPressure
+        let (match, server) = sip.requestReceived(
+            request, beginningOn: incoming.isTrusted && !isUnderPressure ? incoming.responseFlow : nil,
+            now: now.instant)
+        switch match {
         case .new(let key):
-            let incoming = incoming.unmatched(key)
-            if !access.admission.isUnderPressure || !isRefusedForLoad(incoming, now: now) {
-                dispatch(incoming, now: now)
-            }
+            let incoming = incoming.unmatched(key, server)
+            if !isUnderPressure || !isRefusedForLoad(incoming, now: now) { dispatch(incoming, now: now) }
         case .cancel(let key, let invite): cancelReceived(incoming.unmatched(key), of: invite, now: now)
         case .endToEndACK: ackReceived(incoming, now: now)
         case .unanswered(let server):
@@ -101,7 +108,7 @@ extension ProxyEngine {
             case .endedCallDue: endedCallDue(now: now)
             case .journalDue: journalDue(now: now)
             case .awayCallersDue:
-                calls.away = AwayCallers()
+                calls.callersGivenUp()
                 wakes.callersGivenUp()
             case .messageDue(let id): messageDue(id, now: now)
             case .refreshWalkDue: refreshWalkDue(now: now)
@@ -109,6 +116,7 @@ extension ProxyEngine {
             case .flowTimersDue: flowTimersDue(now: now)
             case .refusalsDue: refusalsDue(now: now)
             case .usersDue: usersDue(now: now)
+            case .keysDue: readKeys(now: now)
             case .silence(let place, let id):
                 if let call = calls.call(at: place), call.id == id { silenceDue(of: call, now: now) }
             case .wakeBound(let place, let id):
@@ -117,6 +125,7 @@ extension ProxyEngine {
             settle(now: now)
         }
         upstreamDue(now: now)
+        upstreamUsersDue(now: now)
         settle(now: now)
         ledger.timePassed(now: now, into: &output.actions)
         settlePushes(now: now)
@@ -133,13 +142,19 @@ extension ProxyEngine {
     func settle(now: Moment) {
         repeat {
             while let output = sip.unsettled.takeOutput() { carryOut(output, now: now) }
-        } while settleDeliveries(now: now)
+        } while settleDeliveries(now: now) || settleForwards(now: now)
     }
 
     private func settleDeliveries(now: Moment) -> Bool {
         let ended = sip.unsettled.takeDeliveries()
         for delivery in ended { deliveryEnded(delivery, now: now) }
         return !ended.isEmpty
+    }
+
+    private func settleForwards(now: Moment) -> Bool {
+        let wanted = sip.unsettled.takeForwards()
+        for call in wanted { forwardWanted(call, now: now) }
+        return !wanted.isEmpty
     }
 
     /// Handles the results of ended pushes, including pushes that end while this method runs.
@@ -172,7 +187,8 @@ extension ProxyEngine {
     /// A trusted peer's request gets a server transaction immediately. Any other request gets a server transaction only
     /// when it is served, so that a challenge or refusal needs no state (T4.2).
     func dispatch(_ incoming: IncomingRequest, now: Moment) {
-        guard let incoming = incoming.isTrusted ? startTransaction(incoming, now: now) : incoming else { return }
+        let needsTransaction = incoming.isTrusted && incoming.server == nil
+        guard let incoming = needsTransaction ? startTransaction(incoming, now: now) : incoming else { return }
         let request = incoming.request
         let isRegister = request.method == .register && identity.home(of: request.uri) != nil
         let isQuestion = isQuestionToUs(request)
@@ -194,6 +210,13 @@ extension ProxyEngine {
         }
     }
 
+    /// Whether an OPTIONS is for this daemon: the OPTIONS names this daemon, or its Max-Forwards is 0 (RFC 3261
+    /// sections 11 and 16.3 item 3).
+    private func isQuestionToUs(_ request: SIPRequest) -> Bool {
+        guard request.method == .options else { return false }
+        return request.maxForwards == 0 || request.uri.user == nil && identity.isUs(request.uri)
+    }
+
     // MARK: The network
 
     /// Handles the result of a DNS look-up: `hops` has the best address first, and is empty if the look-up failed.
@@ -209,6 +232,7 @@ extension ProxyEngine {
         case .caller(let call)?: callerFound(call, at: hops)
         case .upstream?: upstreamFound(hops, now: now)
         case .ownName?: ownNameFound(hops, now: now)
+        case .pbx(let number)?: pbxFound(hops, number, now: now)
         case nil: break
         }
         settle(now: now)
@@ -232,10 +256,16 @@ extension ProxyEngine {
 
     // MARK: Sources of users
 
-    /// A source has answered the question for a user, or failed to.
+    /// Handles the answer of a source to the question for a user, or the source's failure.
     package func userAnswered(_ ticket: UserTicket, _ answer: UserAnswer, now: Moment) {
         access.users.cache.answered(ticket, answer, now: now.instant)
         resumeWaiting(now: now)
+    }
+
+    /// The keys of an issuer of tokens were read, or could not be read.
+    package func keysRead(_ keys: Result<[BearerKey], UserFault>, of issuer: Int, now: Moment) {
+        keysArrived(keys, of: issuer, now: now)
+        settle(now: now)
     }
 
     private func usersDue(now: Moment) {
@@ -267,6 +297,22 @@ extension ProxyEngine {
         case .messages: messageCommitted(ticket, succeeded: succeeded, now: now)
         }
         settle(now: now)
+    }
+
+    /// The store has the ceiling of ``ProxyAction/storeRegisterCeiling(_:)``.
+    package func registerCeilingStored(_ ceiling: UInt32, now: Moment) {
+        changeUpstreamUsers(now: now) { $0.ceilingStored(ceiling, now: $1, into: &$2) }
+        settle(now: now)
+    }
+
+    /// An operator orders another try for the users of a domain, or for one of them.
+    ///
+    /// - Returns: false if the domain is not registered at a PBX.
+    package func upstreamRetryOrdered(_ domain: ByteString, user: ByteString?, now: Moment) -> Bool {
+        guard let upstream = upstreamUsers.agent.upstream(of: domain) else { return false }
+        changeUpstreamUsers(now: now) { $0.retryOrdered(upstream, user: user, now: $1, into: &$2) }
+        settle(now: now)
+        return true
     }
 
     // MARK: Providers
@@ -329,6 +375,7 @@ extension ProxyEngine {
     package func providerSwitched(_ provider: PushProvider, to state: ProviderState, now: Moment) {
         switchProvider(provider, to: state, now: now)
         settlePushes(now: now)
+        if state == .on { findUpstreamUsers(now: now) }
         settle(now: now)
     }
 

@@ -41,12 +41,16 @@ package final class ProxyEngine {
     var sip: TransactionLayer
 
     var calls: Calls
+    /// Users who are kept registered at a PBX.
+    package internal(set) var upstreamUsers: UpstreamUsers
     /// The calls, messages and lists of missed calls that wait for devices to register.
     var wakes = WakeDesk()
     /// The MESSAGE and similar requests that wait for phones.
     var messages: HeldMessages
     package internal(set) var ledger: PushLedger
     package internal(set) var dialogs: Dialogs
+    /// The time of the last timer for ``EngineTimer/keysDue``.
+    var keysTimer: Instant?
 
     var output = EngineOutput()
 
@@ -64,6 +68,7 @@ package final class ProxyEngine {
             enabled: settings.configuredProviders.subtracting(stored.disabledProviders), startedAt: date)
         access = AccessControl(settings, functions.digest)
         network = Network(settings)
+        upstreamUsers = UpstreamUsers(settings, functions, ceiling: stored.registerCeiling)
         let branchKey = BranchKey(functions.random(), functions.random())
         ledger = PushLedger(
             settings, restoring: stored.bucketEntries, random: functions.random, deviceCode: functions.deviceCode,
@@ -81,7 +86,7 @@ package final class ProxyEngine {
 
     package var counters: CounterSet { output.counters }
 
-    package var upstreamWatch: UpstreamWatch { network.upstream }
+    package var upstreamState: UpstreamState { _read { yield network.upstream } }
 
     /// The part of the engine that refuses requests while the daemon is overloaded.
     package var admission: Admission { access.admission }
@@ -103,7 +108,7 @@ package final class ProxyEngine {
     package var nextDeadline: Instant? {
         earlier(
             earlier(earlier(sip.transactions.nextDeadline, output.timers.nextDeadline), network.upstream.nextDeadline),
-            earlier(registrar.bindings.nextExpiry, ledger.nextDeadline))
+            earlier(earlier(registrar.bindings.nextExpiry, ledger.nextDeadline), upstreamUsers.nextDeadline))
     }
 
     // MARK: Inside
@@ -144,8 +149,10 @@ enum EngineTimer: Sendable {
     case reliefDue
     /// The engine reports calls as refused if their senders have not answered a challenge in time.
     case refusalsDue
-    /// A source of users may not have answered in time.
+    /// The engine checks whether the sources of users have answered in time.
     case usersDue
+    /// The keys of issuers of tokens must be read again.
+    case keysDue
     /// The engine checks whether a call's request has got a response. The ``ForkID`` shows whether the slot in
     /// ``Calls`` still has the same call.
     case silence(place: UInt32, ForkID)

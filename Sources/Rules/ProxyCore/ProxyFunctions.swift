@@ -18,11 +18,15 @@ package struct ProxyFunctions {
     package let digest: DigestFunctions
     /// The code that stands for a device in the daemon's pushes, and in the app's reports to the daemon.
     package let deviceCode: (DeviceID) -> ByteString?
+    /// A code that depends on a secret of the store, so that it is the same in every run. Users get their tokens at a
+    /// PBX from it.
+    package let upstreamCode: ([UInt8]) -> [UInt8]
 
     package init(
         seal: DialogSeal, random: @escaping () -> UInt64,
         reread: @escaping (ByteString) -> SIPRequest?, packing: RequestPacking, digest: DigestFunctions,
-        deviceCode: @escaping (DeviceID) -> ByteString? = { _ in nil }
+        deviceCode: @escaping (DeviceID) -> ByteString? = { _ in nil },
+        upstreamCode: (([UInt8]) -> [UInt8])? = nil
     ) {
         self.seal = seal
         self.random = random
@@ -30,6 +34,7 @@ package struct ProxyFunctions {
         self.packing = packing
         self.digest = digest
         self.deviceCode = deviceCode
+        self.upstreamCode = upstreamCode ?? digest.code
     }
 }
 
@@ -40,16 +45,19 @@ package struct StoredState: Sendable {
     package var disabledProviders: Set<PushProvider>
     package var pausedProviders: Set<PushProvider>
     package var messages: [StoredMessage]
+    /// No REGISTER of an earlier run has a higher CSeq.
+    package var registerCeiling: UInt32
 
     package init(
         users: UserDirectory = UserDirectory(), bucketEntries: [StoredBucketEntry] = [],
         disabledProviders: Set<PushProvider> = [], pausedProviders: Set<PushProvider> = [],
-        messages: [StoredMessage] = []
+        messages: [StoredMessage] = [], registerCeiling: UInt32 = 0
     ) {
         self.users = users
         self.bucketEntries = bucketEntries
         self.disabledProviders = disabledProviders
         self.pausedProviders = pausedProviders
         self.messages = messages
+        self.registerCeiling = registerCeiling
     }
 }

@@ -34,26 +34,27 @@ package struct CallSettings: SettingsGroup {
         ),
         .duration(
             "ring-limit", in: .seconds(181) ... .seconds(3600), \.ringLimit,
-            "How long a phone may ring without an answer (Timer C, more than three minutes)."),
+            "How long a phone may ring before the daemon ends the call (Timer C of RFC 3261, which must be longer than three minutes)."
+        ),
         .duration(
             "skip-push-within", in: .zero ... .seconds(3600), \.skipPushWithin,
-            "A phone that registered within this time gets the INVITE immediately, without a push. 0s: the daemon always sends a push, because the app may sleep although it has just registered."
+            "A phone that registered at most this long before a call gets the INVITE immediately, without a push. 0s: the daemon always sends a push, because the app may sleep although it has just registered."
         ),
         .duration(
             "ring-live-flow-within", in: .zero ... .seconds(3600), \.ringLiveFlowWithin,
-            "A phone that sent anything on its flow within this time, even a keep-alive, gets the INVITE immediately, and the push in parallel. If the phone does not answer the INVITE for three seconds, the call is held as for a sleeping phone. 0s: the daemon always sends a push, and holds the INVITE until the phone registers or sends something on its flow."
+            "A phone that sent anything on its flow at most this long before a call, even a keep-alive, gets the INVITE immediately, and a push at the same time. If the phone does not answer the INVITE for three seconds, the daemon holds the call as for a sleeping phone. 0s: the daemon always sends a push, and holds the INVITE until the phone registers or sends something on its flow."
         ),
         .bool(
             "ask-connections", \.asksConnections,
-            "Send an OPTIONS with the push to a phone whose TCP, TLS or WebSocket connection is open. A phone that answers the OPTIONS is awake and gets the INVITE immediately. If the phone does not answer, the INVITE is held. The daemon sends no such OPTIONS on connections of trusted peers and edges."
+            "Send an OPTIONS with the push to a phone whose TCP, TLS or WebSocket connection is open. A phone that answers the OPTIONS is awake and gets the INVITE immediately. If the phone does not answer the OPTIONS, the daemon holds the INVITE. Phones whose connections come through trusted peers or edges get no OPTIONS."
         ),
         .bool(
             "ask-udp", \.asksDatagrams,
-            "Send the OPTIONS of ask-connections also to phones on UDP. The setting ask-connections must be true. With ask-udp, a sleeping phone gets up to eleven datagrams for each call, and each datagram may wake the phone's radio."
+            "Send the OPTIONS of ask-connections also to phones on UDP. The setting ask-udp has an effect only if ask-connections is true. With ask-udp, a sleeping phone gets up to eleven datagrams for each call, and each datagram may wake the phone's radio."
         ),
         .duration(
             "dialog-lifetime", in: .seconds(1) ... .seconds(2_592_000), \.dialogLifetime,
-            "How long after the start of a call the daemon accepts requests inside the call. A request in the second half of dialog-lifetime restarts the period. Set dialog-lifetime to more than twice the session timer of your phones."
+            "How long after the start of a call the daemon accepts requests inside the call. A request inside the call restarts this time if more than half of it is over. Set dialog-lifetime to more than twice the session timer of your phones."
         ),
         .bool(
             "wake-in-dialogs", \.wakesInDialogs,
@@ -61,7 +62,7 @@ package struct CallSettings: SettingsGroup {
         ),
         .choice(
             "caller-id-format", \.callerIDFormat,
-            "The form of the caller in pushes. ecss10: the URI in pushes for calls, and the user part in missed calls. uri: always the URI. user: always the user part."
+            "How pushes name the caller. ecss10: the URI in pushes for calls, and the user part in missed calls. uri: always the URI. user: always the user part."
         ),
         .integer(
             "pushes-per-device", in: 0...10_000, \.pushesPerDevice,
@@ -69,7 +70,7 @@ package struct CallSettings: SettingsGroup {
         ),
         .integer(
             "pushes-per-caller", in: 0...1_000_000, \.pushesPerCaller,
-            "The maximum number of pushes in a minute for the calls of one caller, such as a phone. The limit does not apply to trusted peers such as the PBX. 0: no limit."
+            "The maximum number of pushes in a minute for the calls of one caller, such as a phone. Trusted peers, such as the PBX, are not limited. 0: no limit."
         ),
         .group("no-wake", \.noWake, "How the daemon treats calls for which no phone wakes (docs/pbx/Nobody-wakes.md)."),
     ]

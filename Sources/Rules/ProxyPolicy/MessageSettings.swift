@@ -20,7 +20,7 @@ package struct MessageSettings: SettingsGroup {
     package static let schema: [Setting<MessageSettings>] = [
         .list(
             "methods", of: .waitingMethod, \.methods,
-            "Methods besides INVITE that wake a sleeping phone by a push outside dialogs, and are held until the phone registers. Outside dialogs, requests of other methods wake no phone."
+            "The methods besides INVITE whose requests outside dialogs wake a sleeping phone by a push. The daemon holds a request with one of these methods until the phone registers. Outside dialogs, requests of all other methods wake no phone."
         ),
         .duration(
             "wait", in: .seconds(1) ... .seconds(25), \.wait,
@@ -28,7 +28,7 @@ package struct MessageSettings: SettingsGroup {
         ),
         .bool(
             "store", \.store,
-            "Store a MESSAGE for a sleeping phone. The sender gets 202 when the message is persisted, and the phone gets the message when it registers, even days later. If false, the sender gets the phone's response, or 480 after wait."
+            "Store a MESSAGE for a sleeping phone. The sender gets 202 when the message is persisted, and the phone gets the message when it registers, even days later. If false, the sender gets the phone's response, or 480 after the time in messages.wait."
         ),
         .integer(
             "max-count", in: 1...10_000, \.maximumCount,

@@ -52,7 +52,7 @@ package struct NextHop: Hashable, Sendable {
         }
     }
 
-    /// Parses a hop in the settings, which has the form `sip:host[:port][;transport=udp|tcp|tls]`.
+    /// Parses a hop of the form `sip:host[:port][;transport=udp|tcp|tls]` in the settings.
     package init?(_ text: String) {
         var rest = Substring(text)
         var isSecure = false

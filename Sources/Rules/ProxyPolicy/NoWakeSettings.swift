@@ -30,15 +30,15 @@ package struct NoWakeSettings: SettingsGroup, Equatable {
     package static let schema: [Setting<NoWakeSettings>] = [
         .choice(
             "action", \.action,
-            "The treatment of a call for which no phone wakes, or whose user has no contact at all. answer: the caller gets the final response in status. redirect: a caller of a trusted peer gets 302 with the URI in to, and other callers get status. forward: the daemon sends the INVITE through upstream to the URI in to, and still waits for phones until that destination rings or answers."
+            "The treatment of a call for which no phone wakes, or whose user has no contact at all. answer: the caller gets the final response in the setting status. redirect: a caller of a trusted peer gets 302 with the URI in the setting to, and other callers get the response in the setting status. forward: the daemon sends the INVITE through upstream to the URI in the setting to, and waits for phones until that URI rings or answers."
         ),
         .value(
             "status", \.status, .noWakeStatus,
-            "The final response to the caller for action answer, and if a redirect or forward is not possible or fails: 404, 408, 410, 480, 486, 500, 503, 600, 603 or 604."
+            "The final response to the caller if action is answer, or if a redirect or forward is impossible or fails: 404, 408, 410, 480, 486, 500, 503, 600, 603 or 604."
         ),
         .value(
             "to", \.target, NoWakeTarget.settingType, example: "\"sip:vm-{{user}}@pbx.example.net\"",
-            "The SIP URI for redirect and forward, such as a voicemail box. {{user}} is replaced by the called user. The host after @ is never replaced."
+            "The SIP URI for redirect and forward, such as a voicemail box. {{user}} is replaced by the called user. {{user}} is not allowed after the @."
         ),
         .bool(
             "ring-after-push", \.ringsAfterPush,
@@ -46,7 +46,7 @@ package struct NoWakeSettings: SettingsGroup, Equatable {
         ),
         .bool(
             "learn", \.usesRecord,
-            "Wait for a phone only as long as the slowest of its last wakes took (the 99th percentile, at least five seconds, after ten wakes). A phone whose last ten accepted pushes woke nobody is pushed but not waited for, until it registers again. The daemon forgets the measured wake times when it stops."
+            "After ten wakes of a phone, wait for that phone only as long as its slowest wakes took (the 99th percentile, at least five seconds). If the last ten accepted pushes did not wake a phone, the daemon still sends pushes, but calls do not wait for the phone until the phone registers again. When the daemon stops, it forgets the measured wake times."
         ),
         .variants(
             "for", \.exceptions, atMost: 10_000, exampleName: "bob@example.net", exampleKeys: ["action", "to"],
@@ -107,7 +107,7 @@ package struct NoWakeTarget: Hashable, Sendable {
 
     private static let placeholder = "{{user}}"
 
-    /// Parses a URI from the settings, which must be a `sip:` or `sips:` URI without a header part.
+    /// Parses a URI from the settings; only a `sip:` or `sips:` URI without a header part is valid.
     ///
     /// A placeholder for the called user is allowed only in the user part.
     package init?(_ text: String) {

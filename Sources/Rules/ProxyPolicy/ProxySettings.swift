@@ -91,11 +91,17 @@ package struct ProxySettings: Sendable {
     package var upstreamHosts = UpstreamHosts.ofUpstream
     /// The settings for the checks whether the upstream answers.
     package var upstreamCheck = UpstreamCheckSettings.off
+    /// The domains, in lower case, whose users the daemon keeps registered at a PBX.
+    package var upstreamRegistrations: [ByteString: UpstreamRegistrationSettings] = [:]
     /// Whether phones must authenticate by digest.
     package var authenticates = true
     package var digest = DigestSettings()
     /// Where users are looked for outside the store.
     package var users = UserRules()
+    /// Which bearer tokens prove users.
+    package var bearer = BearerRules()
+    /// Whether phones may show bearer tokens.
+    package var takesTokens: Bool { !bearer.issuers.isEmpty }
     package var registrar = RegistrarSettings()
     package var call = CallSettings()
     package var callLogging = CallLogging.failed
@@ -105,7 +111,7 @@ package struct ProxySettings: Sendable {
     package var messages = MessageSettings()
     /// The push providers for which the settings have credentials and an endpoint.
     package var configuredProviders: Set<PushProvider> = []
-    /// The apps, with the settings and limits of their push requests, which do not change while the program runs.
+    /// The apps with the settings and limits of their push requests, read once at the start of the program.
     package var dispatch = DispatchSetup(PushDirectory(PushSettings()))
     /// The maximum number of notifications per minute to one device; zero for no limit.
     package var notificationsPerDevice = 10
@@ -121,7 +127,9 @@ package struct ProxySettings: Sendable {
     package var unreadAge: Duration = .seconds(604_800)
 
     package init() {}
+}
 
+extension [TrustedPeer] {
     /// Whether only a single port of an address is trusted, because phones have the other ports.
-    package func hasOnePort(_ address: IPAddress) -> Bool { trusted.contains { $0.isOnePort(of: address) } }
+    package func haveOnePort(of address: IPAddress) -> Bool { contains { $0.isOnePort(of: address) } }
 }

@@ -21,7 +21,7 @@ package struct UpstreamCheckSettings: SettingsGroup, Equatable {
         ),
         .duration(
             "patience", in: .seconds(1) ... .seconds(20), \.patience,
-            "The time limit for the upstream's answer to OPTIONS. After patience without an answer, the daemon treats the upstream as down until the upstream answers any request."
+            "The time limit for the upstream's answer to OPTIONS. If the upstream does not answer within this time, the daemon treats the upstream as down until the upstream answers any request."
         ),
     ]
 }

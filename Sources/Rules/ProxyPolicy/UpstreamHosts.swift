@@ -4,8 +4,8 @@ package import SIPGrammar
 
 /// The hosts that stand for the upstream in a Request-URI (T9.19).
 ///
-/// A phone that calls back from its list of calls uses the From of the PBX, which often has the PBX's own address as
-/// host.
+/// A phone that calls back from its list of calls uses the From that the PBX wrote, and this From often has the PBX's
+/// own address as host.
 package enum UpstreamHosts: Hashable, Sendable {
     /// The host in the setting `upstream`, and the addresses of that host.
     case ofUpstream

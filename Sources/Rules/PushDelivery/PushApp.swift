@@ -27,7 +27,7 @@ package final class PushApp: Sendable {
     /// Builds the request for one try of a push.
     ///
     /// - Parameters:
-    ///   - push: the push with its device. Its token belongs to this app.
+    ///   - push: the push and its device, whose token belongs to this app.
     ///   - deviceCode: the code that stands for the device in the app's reports, if ``asksForDeviceCode`` is true.
     ///   - now: the time of this try, from which lifetimes are counted.
     /// - Returns: the request, or the outcome of the push if no request can be built.
@@ -35,7 +35,7 @@ package final class PushApp: Sendable {
         rules.request(PayloadContext(push: push, deviceCode: deviceCode, settings: payload, now: now))
     }
 
-    /// Whether payloads contain a code for the device, which the app sends when it reports about a push.
+    /// Whether payloads contain a code for the device, so that the app can send the code when it reports about a push.
     package var asksForDeviceCode: Bool { rules.asksForDeviceCode }
 
     /// Converts the provider's answer to a push into an outcome.

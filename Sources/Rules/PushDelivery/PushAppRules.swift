@@ -2,8 +2,8 @@ package import Settings
 
 /// The rules of one app at its push provider: how requests are built, and what answers mean.
 ///
-/// Implementations are classes, which ``PushApp`` calls through this protocol. Each push needs only a few calls, which
-/// cost little compared with its HTTP request.
+/// Each provider implements the protocol by a class, which ``PushApp`` calls. A push needs only a few such calls, and
+/// they cost little compared with the HTTP request of the push.
 package protocol PushAppRules: AnyObject, Sendable {
     /// Builds the request for one try of a push.
     func request(_ context: PayloadContext) -> PushRendering
@@ -22,7 +22,7 @@ package protocol PushAppRules: AnyObject, Sendable {
     var connection: PushConnectionSettings { get }
     var limits: ProviderLimits { get }
 
-    /// Whether payloads contain a code for the device, which the app sends when it reports about a push.
+    /// Whether payloads contain a code for the device, so that the app can send the code when it reports about a push.
     var asksForDeviceCode: Bool { get }
     /// How a phone that did not register before the end of a call is told about the end: by the app's setting, or by
     /// the default for such an app.

@@ -113,7 +113,7 @@ extension Setting {
     static func proxy(_ path: SettingPath<Group, PushProxy?>) -> Setting {
         value(
             "proxy", path, PushProxy.settingType, example: "\"http://proxy.example.net:3128\"",
-            "The HTTP proxy for this provider, see push.proxy; none: no proxy, even if push.proxy is set."
+            "The HTTP proxy for this provider, in the form of push.proxy. none: the daemon uses no proxy for this provider, even if push.proxy is set."
         ).taken(.atOnce)
     }
 }

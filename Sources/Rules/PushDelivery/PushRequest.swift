@@ -9,7 +9,8 @@ package struct PushID: SerialID, Absentable, Sendable {
     package static var absent: PushID { PushID(rawValue: 0) }
     package init(rawValue: UInt64) { self.rawValue = rawValue }
 
-    /// Compares two ids. A version from the compiler would use a witness table in other modules, which is slow.
+    /// Compares two ids. The compiler's own version would be slow in other modules, because it would use a witness
+    /// table there.
     @inlinable
     package static func == (left: PushID, right: PushID) -> Bool { left.rawValue == right.rawValue }
 }
@@ -112,10 +113,12 @@ package struct PushRequest: Sendable {
     /// The time at which the push becomes useless: the end of the ring time for a call, or the expiry of a list or
     /// notification.
     package let deadline: UnixTime
+    /// The nonce with which the woken phone may register without a challenge; `nil` if the push has none.
+    package let nonce: ByteString?
 
     package init(
         id: PushID, code: PushCode, device: DeviceID, token: PushToken, message: PushMessage,
-        badge: Int, deadline: UnixTime
+        badge: Int, deadline: UnixTime, nonce: ByteString? = nil
     ) {
         self.id = id
         self.code = code
@@ -124,6 +127,7 @@ package struct PushRequest: Sendable {
         self.message = message
         self.badge = badge
         self.deadline = deadline
+        self.nonce = nonce
     }
 }
 
@@ -137,8 +141,8 @@ extension PushRequest {
 
     /// The collapse key, by which a push replaces an earlier push that the provider has not delivered yet.
     ///
-    /// The key of a list of missed calls contains its oldest call, which stays the same while the list grows. A push
-    /// for a call has no key, because the call is over before its push could be repeated.
+    /// The key of a list of missed calls contains the oldest call, because the oldest call stays the same while the
+    /// list grows. A push for a call has no key, because the call is over before its push could be repeated.
     var collapseKey: String? {
         switch message {
         case .incomingCall, .silent: nil

@@ -67,7 +67,7 @@ extension TokenAcceptance {
 
 /// A file whose path is in the settings of a push service.
 package enum PushFile: Hashable, Sendable {
-    /// The file of a private key on the curve P-256, which signs tokens. `key` is the name of the setting.
+    /// The file of a private key that signs tokens, on the curve P-256. `key` is the name of the setting.
     case signingKey(String, key: String)
     /// The file of a client certificate, and the file of its private key if the key has its own file.
     case certificate(String, privateKey: String?)

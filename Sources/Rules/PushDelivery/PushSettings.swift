@@ -25,10 +25,10 @@ package struct PushSettings: SettingsGroup, Equatable {
         .group("http", \.http, "Your own servers, which get pushes as requests in a form that you define."),
         .duration(
             "invite-ttl-margin", in: .zero ... .seconds(60), \.payload.inviteMargin,
-            "How long before the end of call.ring-timeout the push for a call expires (time_to_live)."),
+            "The push for a call expires this long before the end of call.ring-timeout (time_to_live)."),
         .duration(
             "missed-calls-ttl", in: .zero ... .seconds(2_419_200), \.payload.missedCallsTTL,
-            "How long the provider keeps a push with missed calls for a device that is offline (time_to_live)."),
+            "How long the provider keeps a push about missed calls for a device that is offline (time_to_live)."),
         .duration(
             "request-timeout", in: .milliseconds(100) ... .seconds(60), \.requestTimeout,
             "The time limit for a provider's answer to one request."),
@@ -38,7 +38,7 @@ package struct PushSettings: SettingsGroup, Equatable {
         ),
         .value(
             "proxy", \.proxy, PushProxy.settingType, example: "\"http://proxy.example.net:3128\"",
-            "The HTTP proxy for all providers, token services included. The proxy must allow CONNECT to the providers, and resolves their host names. The URL may contain user and password: http://user:password@host:port, with special characters as %XX. The setting proxy of a provider takes precedence. Webhooks use no proxy. Default: no proxy; the daemon ignores environment variables."
+            "The HTTP proxy for requests to all providers and their token services. The proxy must allow CONNECT to the providers, and resolves their host names. The URL may contain user and password: http://user:password@host:port, with special characters as %XX. The setting proxy of one provider takes precedence over push.proxy. Webhooks use no proxy. Default: no proxy; the daemon ignores environment variables."
         ).taken(.atOnce),
         .bool(
             "try-credentials", \.triesCredentials,

@@ -10,7 +10,8 @@ package enum PushProvider: String, Hashable, Sendable, CaseIterable {
     case webPush = "webpush"
     /// Acrobits' mediator, which sends pushes to Apple and Google for Acrobits' apps.
     case acrobits
-    /// A push server of the operator, which the daemon reaches over HTTP. `pn-param` is the app's name in the settings.
+    /// The operator's own push server, to which the daemon sends HTTP requests. `pn-param` is the app's name in the
+    /// settings.
     case http
 
     /// Parses a value of `pn-provider`, in upper or lower case, or an alias that real clients send. The result is `nil`

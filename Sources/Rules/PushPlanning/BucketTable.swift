@@ -22,7 +22,7 @@ package struct BucketTable: Sendable {
     /// The user's missed calls, oldest first.
     package func entries(of aor: AddressOfRecord) -> [BucketEntry] { buckets[aor]?.entries ?? [] }
 
-    /// Whether the device has missed calls that it was not notified about, which is rare.
+    /// Whether the device has missed calls that it was not notified about; few devices have such calls.
     package func hasMissedCalls(_ device: DeviceID, of aor: AddressOfRecord) -> Bool {
         buckets.place(of: aor).map { buckets[$0].hasMissedCalls(device) } == true
     }
@@ -72,7 +72,8 @@ package struct BucketTable: Sendable {
         return changes
     }
 
-    /// Applies an event to a list of missed calls, which is `inout` because each separate read from a table copies it.
+    /// Applies an event to a list of missed calls; the list is `inout`, because each separate read from a table would
+    /// copy it.
     private static func tell(
         _ bucket: inout MissedCallBucket, _ event: (inout MissedCallBucket, BucketSettings) -> [BucketChange],
         _ settings: BucketSettings

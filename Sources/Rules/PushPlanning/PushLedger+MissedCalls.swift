@@ -8,6 +8,11 @@ package import Timekeeping
 
 /// Keeps the users' lists of missed calls, and sends each device its list when the device registers again (R19 to R27).
 extension PushLedger {
+    /// Whether the device has missed calls that it was not notified about.
+    package func hasMissedCalls(_ device: DeviceID, of aor: AddressOfRecord) -> Bool {
+        buckets.hasMissedCalls(device, of: aor)
+    }
+
     /// Applies an event to a user's list of missed calls, and orders the journal and the store to keep the changes.
     package mutating func tellBucket(
         of aor: AddressOfRecord, into actions: inout some PushOrders,
@@ -93,7 +98,7 @@ extension PushLedger {
         }
         guard !missed.calls.isEmpty else { return }
         log.info(
-            "missed calls sent to their phone in one push",
+            "the daemon sends a phone its missed calls in one push",
             [.aor: .described(aor), .count: .number(missed.calls.count)])
         let code = newCode()
         let record = began(missed.refs, code, for: target.id, of: aor, now: now)
@@ -146,7 +151,7 @@ extension PushLedger {
         switch outcome {
         case .accepted, .acceptedWithNewToken: forgetFailedReport(to: device)
         case .retry, .renewCredential, .credentialsRefused, .noConnection: retryReport(to: device, of: aor, now: now)
-        // The missed calls wait for the device's next REGISTER, because a retry would have the same result.
+        // The missed calls wait for the device's next REGISTER, because a second push would fail in the same way.
         case .tokenDead, .foreignToken, .payloadRefused, .noSuitableToken: forgetFailedReport(to: device)
         }
         tellBucket(of: aor, into: &actions) { bucket, _ in

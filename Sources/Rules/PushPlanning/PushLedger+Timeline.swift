@@ -140,7 +140,7 @@ extension PushLedger {
         if let id = branch.record { timeline.registered(id, now: now.instant) }
     }
 
-    /// Notes in the branch's record that the device has shown life on its registered flow, which releases the call
+    /// Notes in the branch's record that the device has shown life on its registered flow, and so has released the call
     /// without a REGISTER.
     package mutating func showedLife(_ branch: ForkBranch, by sign: TimelineRecord.SignOfLife) {
         if let id = branch.record { timeline.showedLife(id, by: sign) }

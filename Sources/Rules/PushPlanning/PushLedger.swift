@@ -1,4 +1,4 @@
-package import AccessLimits
+import AccessLimits
 package import Addressing
 package import Bytes
 package import Calling
@@ -19,11 +19,11 @@ package struct PushLedger: ~Copyable {
     /// A buffer for the dispatcher's orders while they are carried out, kept in a property to reuse its memory.
     private var orders: [PushDispatcher.Action] = []
     package internal(set) var timeline: PushTimeline
-    package var unread: UnreadPushes
-    package var buckets: BucketTable
-    package var limits: PushRates
+    package internal(set) var unread: UnreadPushes
+    package internal(set) var buckets: BucketTable
+    private var limits: PushRates
     /// Limits the number of log lines about callers whose pushes are refused.
-    package var lines = CallerLines()
+    private var lines = CallerLines()
     /// Limits the number of timeline records that each caller may cause (T32.5).
     var recordShares: RecordShares
     /// The devices whose list of missed calls waits for a retry.
@@ -46,6 +46,48 @@ package struct PushLedger: ~Copyable {
         recordShares = RecordShares(settings)
         self.random = random
         self.log = log
+    }
+
+    /// Applies changed settings to the limits.
+    package mutating func settingsChanged(_ settings: ProxySettings) {
+        limits.changed(settings)
+        buckets.settings = settings.sharedBucket
+    }
+
+    // MARK: Limits
+
+    /// Whether this caller may cause one more push, to any device. An admitted push is counted.
+    package mutating func admits(_ caller: Caller, now: Instant) -> Bool { limits.admits(caller, now: now) }
+
+    /// Whether a log line may report that this caller wakes no phone any more.
+    ///
+    /// - Returns: the number of lines that were suppressed since the last one; `nil` if this line is suppressed too.
+    package mutating func tellsOfRefused(_ caller: Caller, now: Instant) -> Int? { lines.admit(caller, now: now) }
+
+    /// Whether the token may get one more test push. An admitted push is counted.
+    package mutating func admitsTest(of token: PushToken, now: Instant) -> Bool {
+        limits.admitsTest(of: token, now: now)
+    }
+
+    /// Whether the device may be woken for anything but a call, see ``PushRates``.
+    package func mayNotify(_ device: DeviceID, for caller: Caller?, now: Instant) -> Bool {
+        limits.mayNotify(device, for: caller, now: now)
+    }
+
+    /// Counts a push to the device for anything but a call.
+    package mutating func notified(_ device: DeviceID, for caller: Caller?, now: Instant) {
+        limits.notified(device, for: caller, now: now)
+    }
+
+    // MARK: Unread pushes
+
+    /// Counts an unread push of the device.
+    ///
+    /// - Returns: the number of the device's unread pushes, for the badge.
+    package mutating func becameUnread(
+        _ code: PushCode, _ matter: UnreadPushes.Matter, by device: DeviceID, at date: UnixTime
+    ) -> Int {
+        unread.asked(code, matter, by: device, at: date)
     }
 
     // MARK: Names
@@ -181,10 +223,11 @@ package struct PushLedger: ~Copyable {
     // MARK: Waking a phone
 
     /// Sends the push about a call for a branch that waits (R11). The parameter `old` is the code of the push if an
-    /// earlier run has already ordered it.
+    /// earlier run has already ordered it. The push contains the `nonce`.
     package mutating func wake(
         _ target: ForkTarget, _ token: PushToken, for branch: Int, of call: ProxiedRequest, _ userCall: UserCall,
-        _ caller: CallerIdentity, again old: PushCode? = nil, now: Moment, into actions: inout some PushOrders
+        _ caller: CallerIdentity, again old: PushCode? = nil, nonce: ByteString? = nil, now: Moment,
+        into actions: inout some PushOrders
     ) {
         guard !isPaused(token.provider) else {
             call.saw(.pushPaused)
@@ -196,7 +239,7 @@ package struct PushLedger: ~Copyable {
             if let suppressed = lines.admit(userCall.caller, now: now.instant) {
                 log.warning(
                     isOwn
-                        ? "a caller used up its share of a phone's pushes, so the daemon does not wake the phone"
+                        ? "a caller used up its share of the pushes to a phone, so the daemon does not wake the phone for this call"
                         : "a phone gets too many pushes, so the daemon does not wake it",
                     [
                         .aor: .described(userCall.aor), .device: .described(target.id),
@@ -225,7 +268,8 @@ package struct PushLedger: ~Copyable {
             PushRequest(
                 id: push, code: code, device: target.id, token: token,
                 message: .incomingCall(IncomingCall(userCall, from: caller)), badge: badge,
-                deadline: max(userCall.pushDeadline, now.date + Self.shortestCallPush)), now: now, into: &actions)
+                deadline: max(userCall.pushDeadline, now.date + Self.shortestCallPush), nonce: nonce), now: now,
+            into: &actions)
     }
 
     /// The shortest lifetime of a call's push, for a phone that was lost while it rang.
@@ -331,23 +375,23 @@ package struct PushRates {
         testedToken.limit = settings.notificationsPerDevice
     }
 
-    /// Whether the device may get a push for one more call of this caller, which is then counted (T11.1, T32.1).
+    /// Whether the device may get a push for one more call of this caller; if so, the method counts the push (T11.1,
+    /// T32.1).
     package mutating func admits(_ device: DeviceID, for caller: Caller, now: Instant) -> Bool {
         self.device.admit(
             device, by: caller.number(at: device.rawValue), isTrusted: caller.isTrusted, now: now)
     }
 
-    /// Whether this caller may cause one more push to any device, which is then counted.
+    /// Whether this caller may cause one more push to any device; if so, the method counts the push.
     package mutating func admits(_ caller: Caller, now: Instant) -> Bool { self.caller.admit(caller, now: now) }
 
-    /// Whether the push token may get one more test push, which is then counted.
+    /// Whether the push token may get one more test push; if so, the method counts the test push.
     package mutating func admitsTest(of token: PushToken, now: Instant) -> Bool { testedToken.admit(token, now: now) }
 
     /// Whether the device may get a push for anything but a call.
     ///
     /// Notifications have their own limit, and are also refused while calls have used up the limit for calls.
-    /// Therefore, notifications never use up the limit for calls, and a phone is not woken more often than both limits
-    /// allow.
+    /// Notifications never use up the limit for calls, and a phone is not woken more often than both limits allow.
     package func mayNotify(_ device: DeviceID, for caller: Caller?, now: Instant) -> Bool {
         notification.hasRoom(
             for: device, by: caller?.number(at: device.rawValue), isTrusted: caller?.isTrusted ?? true, now: now)

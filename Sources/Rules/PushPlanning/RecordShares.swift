@@ -5,8 +5,8 @@ package import Timekeeping
 
 /// Limits the number of timeline records that each caller may cause within the time for which records are kept (T32.5).
 ///
-/// Further records of a caller above the limit are omitted. Requests that are refused immediately have a limit of their
-/// own (``Refusals``).
+/// If a caller has reached the limit, the daemon writes no further records of the caller's calls. Requests that are
+/// refused immediately have a limit of their own (``Refusals``).
 package struct RecordShares {
     /// Counts the records of calls from phones; one phone may cause a sixteenth of all records.
     private var phones: SharedRate<Bool>
@@ -20,7 +20,7 @@ package struct RecordShares {
         peers = SharedRate(settings.share(of: whole), in: age, limitsWhole: false)
     }
 
-    /// Whether one more record of the caller may be written, which is then counted.
+    /// Whether one more timeline record may be written for the caller's calls; if so, the function counts the record.
     package mutating func admits(from caller: Caller, now: Instant) -> Bool {
         let (number, isTrusted) = (caller.rawValue, caller.isTrusted)
         return isTrusted
@@ -32,7 +32,7 @@ package struct RecordShares {
     package mutating func tell(_ log: Log, now: Instant) {
         guard let suppressed = logLimit.admit(now: now) else { return }
         log.warning(
-            "a caller used up its share of the records for explain, so further calls get no record",
+            "a caller used up its share of the timeline, so sippushd explain cannot show further calls of this caller",
             [.suppressed: .number(suppressed), .setting: .text("push.timeline.max-records")])
     }
 }

@@ -25,7 +25,7 @@ package final class TestPush {
 }
 
 extension AskedPush {
-    /// The complete record of a test push, which contains only the outcome if no timeline is kept.
+    /// The complete record of a test push; if no timeline is kept, the record contains only the outcome.
     package func testRecord(_ test: TestPush, _ outcome: PushOutcome, now: Moment) -> TimelineRecord {
         if let record = test.record { return record }
         var record = TimelineRecord(

@@ -36,7 +36,7 @@ final class AskedContact {
     /// - Returns: `nil` if the contact cannot be stored, so that the REGISTER gets 400.
     init?(
         _ address: NameAddress, in request: SIPRequest, _ outbound: OutboundSupport, settings: RegistrarSettings,
-        limits: ExpiryLimits
+        lifetime: ContactLifetime
     ) {
         guard let text = ContactText.canonical(address) else { return nil }
         let flow = RegistrationFlow(address)
@@ -47,7 +47,7 @@ final class AskedContact {
         // Without outbound flows, `reg-id` has no meaning and is not stored.
         self.text = flow != nil && !counts ? ContactText.withoutFlowNumber(text) : text
         self.triple = triple
-        expires = address.expires ?? request.expires ?? limits.standard
+        expires = lifetime.asked(byContact: address.expires, byRequest: request.expires)
         push = PushParameters(triple, settings: settings)
         label = DeviceLabel(contact: address, sources: settings.labelSources)
     }

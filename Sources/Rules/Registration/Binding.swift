@@ -8,11 +8,11 @@ package import Timekeeping
 /// All texts of the binding are in one block of memory.
 package struct Binding: Sendable {
     package let id: DeviceID
-    /// The end of the time that the last REGISTER was granted. A push contact is kept after this time (rule R7, reading
-    /// A8).
+    /// The end of the time that the last REGISTER was granted. A push contact is kept even after its granted time (rule
+    /// R7, reading A8).
     package let freshUntil: Instant
-    /// The time at which the device last registered its token. A provider may report that the token was dead before
-    /// this time. The daemon ignores such a report.
+    /// The time at which the device last registered its token. If a provider reports that the token died before this
+    /// registration, the daemon ignores the report.
     package let registeredAt: UnixTime
     /// The flow of the last REGISTER. Requests to the device are sent on this flow.
     package let flow: Flow
@@ -24,6 +24,8 @@ package struct Binding: Sendable {
     package let cseq: UInt32
     /// The expiry in seconds that the last REGISTER was granted.
     package let granted: UInt32
+    /// The nonce that the device may use again.
+    let nonce: KeptNonce
     private let block: ByteString
     private let userLength: UInt16
     private let pathLength: UInt16
@@ -46,6 +48,7 @@ package struct Binding: Sendable {
         marks = record.marks
         cseq = record.cseq
         granted = record.granted
+        nonce = record.nonce
         block = text
         userLength = record.userLength
         pathLength = record.pathLength
@@ -118,13 +121,15 @@ extension Binding {
         var q: UInt16
         var provider: UInt8
         var marks: Marks
+        var nonce = KeptNonce.none
     }
 
     /// The values of this binding, with its contact replaced by `contact`.
     func content(with contact: ByteString) -> Content {
         Content(
             aor: aor, contact: contact, callID: callID, path: path, flow: flow, cseq: cseq, granted: granted,
-            freshUntil: freshUntil, registeredAt: registeredAt, q: q, provider: provider, marks: marks)
+            freshUntil: freshUntil, registeredAt: registeredAt, q: q, provider: provider, marks: marks,
+            nonce: nonce)
     }
 
     /// Joins Path values to one text with ``pathSeparator``. Folds in the values are replaced by spaces.

@@ -2,7 +2,7 @@ import Addressing
 import Bytes
 import Timekeeping
 
-/// A binding in the compact form of ``BindingTable``, which may store a million bindings.
+/// A binding in the compact form in which ``BindingTable`` may store a million bindings.
 ///
 /// One memory block has the texts, in this order: flow, user, Call-ID, Path, and the parts of the contact that only
 /// this phone has. The other parts of the contact are in a ``ContactFrames/Frame``, which many bindings share.
@@ -23,6 +23,46 @@ struct BindingRecord: Sendable {
     var flowLength: UInt8
     let provider: UInt8
     var marks: Binding.Marks
+    /// The difference between the nonce count in the store and ``nonceCount``.
+    private var nonceAhead: UInt8 = 0
+    private var nonceCount: UInt32 = 0
+    private var nonceName: UInt64 = 0
+
+    init(
+        id: DeviceID, freshUntil: Instant, registeredAt: UnixTime, cseq: UInt32, granted: UInt32,
+        next: UInt32 = BindingTable.noSlot, block: ByteSlabs.Place, frame: UInt16, userLength: UInt16,
+        callIDLength: UInt16, pathLength: UInt16, q: UInt16, flowLength: UInt8, provider: UInt8,
+        marks: Binding.Marks, nonce: KeptNonce = .none
+    ) {
+        self.id = id
+        self.freshUntil = freshUntil
+        self.registeredAt = registeredAt
+        self.cseq = cseq
+        self.granted = granted
+        self.next = next
+        self.block = block
+        self.frame = frame
+        self.userLength = userLength
+        self.callIDLength = callIDLength
+        self.pathLength = pathLength
+        self.q = q
+        self.flowLength = flowLength
+        self.provider = provider
+        self.marks = marks
+        self.nonce = nonce
+    }
+
+    /// The nonce that the device may use again.
+    var nonce: KeptNonce {
+        get {
+            KeptNonce(name: nonceName, count: nonceCount, stored: nonceCount &+ UInt32(nonceAhead))
+        }
+        set {
+            nonceName = newValue.name
+            nonceCount = newValue.count
+            nonceAhead = UInt8(truncatingIfNeeded: newValue.stored &- newValue.count)
+        }
+    }
 
     var isVacant: Bool { id.rawValue == 0 }
 
@@ -70,7 +110,8 @@ extension BindingTable {
             userLength: UInt16(truncatingIfNeeded: content.aor.user.count),
             callIDLength: UInt16(truncatingIfNeeded: content.callID.count),
             pathLength: UInt16(truncatingIfNeeded: path.count), q: content.q,
-            flowLength: UInt8(truncatingIfNeeded: flowLength), provider: content.provider, marks: marks)
+            flowLength: UInt8(truncatingIfNeeded: flowLength), provider: content.provider, marks: marks,
+            nonce: content.nonce)
     }
 }
 

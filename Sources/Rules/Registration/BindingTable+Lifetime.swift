@@ -53,9 +53,9 @@ extension BindingTable {
 
     /// Switches a provider off, and ends its push contacts (rules R8c, R9).
     ///
-    /// A contact whose granted time is over is removed immediately. Other contacts stay without pushes, because their
-    /// devices may be online. The method examines every binding of the table. In the store, only the rows of removed
-    /// bindings change.
+    /// A contact whose granted time is over is removed immediately. Contacts that have not expired stay, but without
+    /// pushes, because their devices may be online. The method examines every binding of the table. In the store, only
+    /// the rows of removed bindings change.
     package mutating func providerDisabled(_ provider: PushProvider, now: Instant) -> [Ended] {
         guard enabled.contains(provider) else { return [] }
         enabled.set(provider, on: false)
@@ -102,11 +102,13 @@ extension BindingTable {
             // All connections end when the daemon stops, and the next run uses their numbers for other connections.
             flow: row.flow.closed, cseq: row.cseq, granted: row.granted, freshUntil: now.instant + remaining,
             registeredAt: row.registeredAt,
-            q: contact.q, provider: contact.provider, marks: contact.marks)
+            q: contact.q, provider: contact.provider, marks: contact.marks,
+            nonce: KeptNonce(name: row.nonce.name, count: row.nonce.stored, stored: row.nonce.stored))
         guard enabled.contains(number: content.provider) || now.instant < content.freshUntil,
             let record = makeRecord(row.id, content)
         else {
-            // The id must never be used again, because a list of missed calls may still contain it.
+            // The id of a refused row must never be used again, because a list of missed calls may still contain the
+            // id.
             if row.id >= nextID { nextID = DeviceID(rawValue: row.id.rawValue &+ 1) }
             noteDeparted(row.aor)
             return .dropped
@@ -122,7 +124,7 @@ private struct RestoredContact {
     var provider: UInt8 = 0
     var marks: Binding.Marks = []
     /// The reason why the settings do not accept the token of a push contact. The contact stays a push contact, because
-    /// the settings may be wrong. The next REGISTER of the contact is examined completely.
+    /// the settings may be wrong. When the contact's phone registers again, the REGISTER is examined completely.
     var problem: TokenProblem?
 
     /// Reads the contact in a row of the store.

@@ -3,8 +3,8 @@ package import Timekeeping
 
 extension BindingTable {
     /// Finds the push contacts whose granted time is nearly over, so that a refresh push wakes their phones to register
-    /// again (RFC 8599 section 5.5). Each contact is found once until it registers. The method visits a part of the
-    /// table.
+    /// again (RFC 8599 section 5.5). A found contact is not found again until its phone registers. The method visits a
+    /// part of the table.
     ///
     /// - Parameters:
     ///   - cursor: the slot at which the visit begins. It is moved behind the visited slots, and restarts at the end of

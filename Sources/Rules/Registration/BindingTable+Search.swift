@@ -54,7 +54,7 @@ extension BindingTable {
             cursor.slot += 1
             cost += 1
             let provider = self[slot].provider
-            // A vacant slot has the provider 0, which is in no set.
+            // A vacant slot has the provider number 0, which no set contains.
             guard providers.contains(number: provider), enabled.contains(number: provider) else { continue }
             if !words.isEmpty {
                 cost += 10 * words.count
@@ -86,5 +86,17 @@ extension Span<UInt8> {
             }
         }
         return false
+    }
+}
+
+extension BindingTable {
+    /// When a device of the user that can be woken has last registered; `nil` if the user has no such device.
+    package func lastSign(ofWakeable aor: AddressOfRecord) -> UnixTime? {
+        var last: UnixTime?
+        forEachSlot(of: aor) { slot in
+            guard enabled.contains(number: self[slot].provider) else { return }
+            last = max(last ?? self[slot].registeredAt, self[slot].registeredAt)
+        }
+        return last
     }
 }

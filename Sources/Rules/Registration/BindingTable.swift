@@ -40,8 +40,8 @@ package struct BindingTable: ~Copyable, Sendable {
 
     /// Creates an empty table.
     ///
-    /// With the date of the start, new ids are higher than all ids of earlier runs, even of deleted rows. A list of
-    /// missed calls may still contain the id of a removed device, so its id must not be used again. Without the date,
+    /// With the date of the start, new ids are higher than all ids of earlier runs, even of deleted rows. The id of a
+    /// removed device must not be used again, because a list of missed calls may still contain it. Without the date,
     /// ids count from 1.
     package init(enabled: ProviderSet, startedAt date: UnixTime? = nil) {
         self.enabled = enabled
@@ -128,7 +128,7 @@ package struct BindingTable: ~Copyable, Sendable {
                 id: id, aor: binding.aor, contact: binding.contact, callID: binding.callID, cseq: binding.cseq,
                 path: binding.path, flow: binding.flow, granted: binding.granted,
                 freshUntil: now.date + (binding.freshUntil - now.instant), registeredAt: binding.registeredAt,
-                isPush: binding.provider != 0, userAgent: userAgent)
+                isPush: binding.provider != 0, userAgent: userAgent, nonce: binding.nonce)
         }
     }
 

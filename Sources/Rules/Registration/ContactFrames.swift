@@ -34,7 +34,7 @@ struct ContactFrames: Sendable {
     private var frames = [Frame(host: [], text: [], places: [0])]
     /// The numbers of the frames, by the hashes of the frames.
     private var index = SlotIndex()
-    /// The number of the frame that was used last, because it probably fits the next contact, too.
+    /// The number of the frame that fitted the latest contact; it probably fits the next contact, too.
     private var last = ContactFrames.whole
 
     subscript(number: UInt16) -> Frame { frames[Int(number)] }

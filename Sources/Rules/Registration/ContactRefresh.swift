@@ -23,6 +23,8 @@ package struct ContactRefresh: Sendable {
     let refreshesItself: Bool
     package let isOutbound: Bool
     let wantsGRUU: Bool
+    /// The nonce that the binding keeps from now on; `nil` if it does not change.
+    var nonce: KeptNonce?
 }
 
 extension BindingTable {
@@ -42,6 +44,7 @@ extension BindingTable {
         self[slot].freshUntil = refresh.freshUntil
         self[slot].registeredAt = refresh.registeredAt
         self[slot].marks.subtract([.isBusy, .hasFailed, .wasAskedToRefresh])
+        if let nonce = refresh.nonce { self[slot].nonce = nonce }
         if !isLater { scheduleExpiry(of: slot) }
     }
 }

@@ -15,7 +15,7 @@ struct ContactRegistration {
     let stored: [StoredContact]
     let enabled: ProviderSet
     let settings: RegistrarSettings
-    let limits: ExpiryLimits
+    let lifetime: ContactLifetime
     let featureCaps: FeatureCaps
     let now: Moment
 
@@ -30,14 +30,14 @@ struct ContactRegistration {
 
     init(
         request: SIPRequest, flow: Flow, stored: [StoredContact], enabled: ProviderSet, settings: RegistrarSettings,
-        limits: ExpiryLimits, featureCaps: FeatureCaps, now: Moment
+        lifetime: ContactLifetime, featureCaps: FeatureCaps, now: Moment
     ) {
         self.request = request
         self.flow = flow
         self.stored = stored
         self.enabled = enabled
         self.settings = settings
-        self.limits = limits
+        self.lifetime = lifetime
         self.featureCaps = featureCaps
         self.now = now
         taken = Array(repeating: false, count: stored.count)
@@ -79,8 +79,8 @@ struct ContactRegistration {
         return .accepted(plan)
     }
 
-    /// Collects the values for the response to a retransmitted REGISTER, which may have been sent before a restart. No
-    /// contact changes.
+    /// Collects the values for the response to a retransmitted REGISTER, even if a run before a restart sent the first
+    /// response. No contact changes.
     mutating func announceAgain(_ plan: RegisterPlan) {
         guard readContacts(for: plan.aor) == nil else { return }
         dropRepeated()
@@ -102,7 +102,8 @@ struct ContactRegistration {
             request.frame.values(of: .path).reduce(0, { $0 + $1.count }) <= Self.longestField
         else { return .rejected(.badRequest, []) }
         for address in request.contacts {
-            guard let contact = AskedContact(address, in: request, outbound, settings: settings, limits: limits) else {
+            guard let contact = AskedContact(address, in: request, outbound, settings: settings, lifetime: lifetime)
+            else {
                 return .rejected(.badRequest, [])
             }
             asked.append(contact)
@@ -114,8 +115,8 @@ struct ContactRegistration {
             return .rejected(.forbidden, [.warning(380, by: aor.host, "SIPS Not Allowed")])
         }
         for contact in asked where !contact.isSignOut {
-            let isPush = contact.token != nil && limits.leastForPush > limits.least && reasonNotToPush(contact) == nil
-            let least = isPush ? limits.leastForPush : limits.least
+            let isPush = contact.token != nil && lifetime.isLongerForPush && reasonNotToPush(contact) == nil
+            let least = lifetime.minimum(isPush: isPush)
             guard contact.expires >= least else {
                 let minimum = AddedField("Min-Expires", ByteString("\(least)"))
                 return .rejected(.intervalTooBrief, [minimum] + (contact.push == .none ? [] : offer(to: nil)))
@@ -212,7 +213,7 @@ struct ContactRegistration {
     // MARK: Changes
 
     private func install(_ contact: AskedContact, as id: DeviceID, in plan: RegisterPlan) {
-        let granted = min(contact.expires, limits.most)
+        let granted = lifetime.granted(contact.expires)
         // A contact keeps the number of its provider even if the provider is switched off, so that it becomes a push
         // contact when the provider is switched on.
         var provider: UInt8 = 0
@@ -229,7 +230,8 @@ struct ContactRegistration {
             registeredAt: now.date, q: contact.address.q, provider: provider,
             marks: contact.address.marks(
                 needsReview: contact.notUsed != nil || contact.push != .none && provider == 0,
-                isFlow: contact.flow != nil))
+                isFlow: contact.flow != nil),
+            nonce: contact.match.map { stored[$0].binding.nonce } ?? .none)
         plan.installs.append(RegisterPlan.Install(id: id, content: content))
         plan.refreshed.append(id)
         plan.announcement.echoed.append(id)
@@ -315,8 +317,8 @@ struct ContactRegistration {
         if !sameURI.isEmpty { return sameURI }
         let labelled = labelled(as: contact, among: free)
         if !labelled.isEmpty { return labelled }
-        // The client's address may have changed. The contact with the Call-ID of this REGISTER is then the client's old
-        // contact. A REGISTER that only removes an old address has a different address in its Via.
+        // The client's address may have changed. If it has, the contact with the Call-ID of this REGISTER is the
+        // client's old contact. A REGISTER that only removes an old address has a different address in its Via.
         let via = request.via
         guard SIPURI.isSameHost(via.host, uri.host), (via.port ?? 5060) == (uri.port ?? 5060) else { return [] }
         return free.filter { stored[$0].callID == request.callID }

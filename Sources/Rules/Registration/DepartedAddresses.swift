@@ -1,5 +1,6 @@
-/// The users whose last contact was removed lately. A call to such a user gets 480, and a call to an unknown user gets
-/// 404. If users have no passwords, only this list tells whether such a user exists.
+/// The users whose last contact was removed lately. A call to a user whose contact expired lately gets 480, and a call
+/// to an unknown user gets 404. If users have no passwords, only this list shows whether a user without a contact
+/// exists.
 ///
 /// The list has a maximum size. If it is full, the older half of the list is dropped.
 struct DepartedAddresses: Sendable {

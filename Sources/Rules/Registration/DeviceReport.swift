@@ -102,8 +102,8 @@ extension RegisterProcessor {
         } else {
             plan.facts.append(.added(id, isPush: true))
         }
-        // Other contacts with the same token or installation belong to the same device and are removed. Further flows
-        // of the device are kept, and get the token, too.
+        // If another contact has the same token or installation, it belongs to the same device and is removed. If the
+        // device has further flows, they are kept and get the token, too.
         for other in stored where other.id != id {
             if let known, known.isFlow(besides: other) {
                 guard other.token != token, let content = self.content(of: token, label, on: other, now: now) else {

@@ -27,8 +27,8 @@ package struct ForkTarget: Sendable {
     package let path: [ByteString]
     /// The parameter `q` of the contact in thousandths.
     package let q: UInt16
-    /// The time at which the device last registered. A provider may report that the token was dead before this time.
-    /// The daemon ignores such a report.
+    /// The time at which the device last registered. If a provider reports that the token died before this
+    /// registration, the daemon ignores the report.
     package let registeredAt: UnixTime
     /// Whether the granted time of the contact has not ended yet.
     package let isFresh: Bool

@@ -70,8 +70,8 @@ package enum GRUU {
 }
 
 /// The names that a 200 to a REGISTER contains in sealed form. Each name contains the number of the 200, so each 200
-/// has different texts. Only the daemon can see that they belong to one user (RFC 5627 section 3.1.2, RFC 8599 section
-/// 6.2.1).
+/// has different texts. Only the daemon can see that two sealed names belong to one user (RFC 5627 section 3.1.2, RFC
+/// 8599 section 6.2.1).
 package enum SealedName {
     /// The content of a temporary GRUU: the device, and a hash of the Call-ID of its REGISTER.
     case temporaryGRUU(DeviceID, callID: UInt32, answer: UInt32)

@@ -21,6 +21,8 @@ package struct RegisterAnnouncement: Sendable {
     private(set) var purr: DeviceID?
     /// Whether the client supports GRUUs, so that the 200 contains the GRUUs of its contacts (RFC 5627).
     var wantsGRUU = false
+    /// The nonce for the phone's next REGISTER; `nil` if the phone goes on with its nonce.
+    var nextNonce: ByteString?
 
     /// Notes that a flow was registered. Behind an edge, the 200 contains no interval, because the keep-alives reach
     /// only the edge.
@@ -91,6 +93,11 @@ extension BindingTable {
             out.append(value)
             out.append(";+sip.pnspurr=\"")
             seal(.purr(device, answer: number), &out)
+            out.append("\"\r\n")
+        }
+        if let nonce = announcement.nextNonce {
+            out.append("Authentication-Info: nextnonce=\"")
+            out.append(nonce)
             out.append("\"\r\n")
         }
         out.append(date)

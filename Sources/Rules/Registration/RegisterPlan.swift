@@ -33,6 +33,8 @@ package final class RegisterPlan {
     /// The refresh of a contact without push token, if the REGISTER makes no other change.
     var refresh: ContactRefresh?
     var installs: [Install] = []
+    /// Whether the plan changes the nonce that a binding keeps.
+    var changesNonce = false
 
     /// A binding that the plan creates or replaces.
     struct Install: Sendable {
@@ -93,6 +95,8 @@ package enum RegisterDecision {
     /// The REGISTER is refused with this status and these header fields, and no binding changes. If a push token was
     /// refused, `because` is the reason.
     case rejected(Status, [AddedField], because: TokenProblem? = nil)
+    /// The REGISTER used a nonce that its binding does not keep. It must be answered with a new challenge.
+    case challenged
 }
 
 extension BindingTable {
@@ -113,8 +117,10 @@ extension BindingTable {
             if let slot = slot(of: id) { remove(slot: slot) }
         }
         for install in plan.installs {
-            guard let record = makeRecord(install.id, install.content) else { continue }
+            guard var record = makeRecord(install.id, install.content) else { continue }
             if let slot = slot(of: install.id) {
+                // The binding may have forgotten its nonce since the plan was made.
+                if !plan.changesNonce { record.nonce = self[slot].nonce }
                 replace(slot: slot, with: record)
             } else {
                 insert(record, for: plan.aor)

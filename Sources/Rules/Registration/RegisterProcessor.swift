@@ -12,18 +12,27 @@ package import Timekeeping
 /// the To header field.
 package struct RegisterProcessor: Sendable {
     package let settings: RegistrarSettings
-    private let limits: ExpiryLimits
+    private let lifetime: ContactLifetime
     private let featureCaps: FeatureCaps
 
     package init(settings: RegistrarSettings) {
         self.settings = settings
-        limits = ExpiryLimits(settings)
+        lifetime = ContactLifetime(settings)
         featureCaps = FeatureCaps(settings)
     }
 
     /// Decides about a REGISTER, and changes nothing. Later requests to the contacts in the REGISTER are sent on
-    /// `flow`.
+    /// `flow`. The binding that the REGISTER refreshes keeps its nonce `use`.
     package func plan(
+        _ request: SIPRequest, for aor: AddressOfRecord, on flow: Flow, using use: NonceUse? = nil,
+        in table: borrowing BindingTable, now: Moment
+    ) -> RegisterDecision {
+        let decision = plan(request, for: aor, on: flow, in: table, now: now)
+        guard let use else { return decision }
+        return keep(use, of: request, for: aor, on: flow, after: decision, in: table, now: now)
+    }
+
+    private func plan(
         _ request: SIPRequest, for aor: AddressOfRecord, on flow: Flow, in table: borrowing BindingTable, now: Moment
     ) -> RegisterDecision {
         if let decision = refresh(request, for: aor, on: flow, in: table, now: now) { return decision }
@@ -41,7 +50,7 @@ package struct RegisterProcessor: Sendable {
             plan.announcement.echoed = ShortList(stored.lazy.filter { $0.callID == request.callID }.map(\.id))
             var registration = ContactRegistration(
                 request: request, flow: flow, stored: stored, enabled: table.enabled, settings: settings,
-                limits: limits, featureCaps: featureCaps, now: now)
+                lifetime: lifetime, featureCaps: featureCaps, now: now)
             registration.announceAgain(plan)
             plan.facts = [.retransmission]
             return .accepted(plan)
@@ -50,7 +59,8 @@ package struct RegisterProcessor: Sendable {
         if request.contactIsStar { return removeAll(stored, request, plan) }
         if request.contacts.isEmpty { return .accepted(plan) }
         var registration = ContactRegistration(
-            request: request, flow: flow, stored: stored, enabled: table.enabled, settings: settings, limits: limits,
+            request: request, flow: flow, stored: stored, enabled: table.enabled, settings: settings,
+            lifetime: lifetime,
             featureCaps: featureCaps, now: now)
         return registration.decide(plan, firstNewID: table.nextID)
     }
@@ -65,9 +75,9 @@ package struct RegisterProcessor: Sendable {
     private func refresh(
         _ request: SIPRequest, for aor: AddressOfRecord, on flow: Flow, in table: borrowing BindingTable, now: Moment
     ) -> RegisterDecision? {
-        let expires = request.expires ?? limits.standard
+        let expires = lifetime.asked(byContact: nil, byRequest: request.expires)
         guard request.contacts.count == 1, !request.contactIsStar, request.path.isEmpty,
-            expires >= limits.leastForPush, let contact = request.frame.firstValue(of: .contact),
+            expires >= lifetime.minimum(isPush: true), let contact = request.frame.firstValue(of: .contact),
             let first = table.firstSlot(of: aor), !request.frame.contains(.featureCaps)
         else { return nil }
 
@@ -87,7 +97,7 @@ package struct RegisterProcessor: Sendable {
             isPush || binding.provider == 0, table.isInForce(binding, now: now.instant)
         else { return nil }
 
-        let granted = min(expires, limits.most)
+        let granted = lifetime.granted(expires)
         let refresh = ContactRefresh(
             id: binding.id, slot: refreshed, first: first, cseq: request.cseq.number, granted: granted,
             freshUntil: now.instant.adding(seconds: granted), registeredAt: now.date, provider: binding.provider,
@@ -95,18 +105,28 @@ package struct RegisterProcessor: Sendable {
             wantsGRUU: request.supports("gruu"))
         if isPush { return .refreshed(refresh) }
 
+        return .accepted(plan(refresh, binding.nonce, of: request, contact, for: aor, on: flow, now: now))
+    }
+
+    /// The plan of a refresh that the store must write before the 200 is sent.
+    func plan(
+        _ refresh: ContactRefresh, _ nonce: KeptNonce, of request: SIPRequest, _ contact: ByteString,
+        for aor: AddressOfRecord, on flow: Flow, now: Moment
+    ) -> RegisterPlan {
         let plan = RegisterPlan(aor: aor)
-        plan.refreshed = ShortList(binding.id)
+        plan.refreshed = ShortList(refresh.id)
         plan.announcement = announcement(of: refresh)
         plan.refresh = refresh
         plan.persist = [
             .upsert(
                 StoredBinding(
-                    id: binding.id, aor: aor, contact: contact, callID: request.callID, cseq: request.cseq.number,
-                    path: [], flow: flow, granted: granted, freshUntil: now.date + .seconds(Int64(granted)),
-                    registeredAt: now.date, isPush: false, userAgent: UserAgent.said(in: request)))
+                    id: refresh.id, aor: aor, contact: contact, callID: request.callID, cseq: request.cseq.number,
+                    path: [], flow: flow, granted: refresh.granted,
+                    freshUntil: now.date + .seconds(Int64(refresh.granted)), registeredAt: now.date,
+                    isPush: refresh.provider != 0, userAgent: UserAgent.said(in: request),
+                    nonce: nonce))
         ]
-        return .accepted(plan)
+        return plan
     }
 
     /// The values in the 200 to a refresh, apart from the contacts.
@@ -131,8 +151,8 @@ package struct RegisterProcessor: Sendable {
     /// Compares the CSeq of a REGISTER with all bindings that have its Call-ID, even if the REGISTER does not name
     /// them. A REGISTER that was overtaken must not restore a contact that the device has left.
     ///
-    /// Only bindings whose granted time has not ended count. Push contacts stay after that time. Without this rule,
-    /// they would exclude a client that starts again with a low CSeq and the old Call-ID.
+    /// Only bindings whose granted time has not ended count, because a push contact stays after that time, and would
+    /// exclude a client that starts again with a low CSeq and the old Call-ID.
     private func order(of request: SIPRequest, among stored: [StoredContact], now: Instant) -> Order {
         var order = Order.new
         let flow = request.contacts.first.flatMap(RegistrationFlow.init)

@@ -63,7 +63,8 @@ package struct RegistrarSettings: SettingsGroup, Equatable {
         .list(
             "label", of: .choice, \.labelSources,
             "How a phone with a new push token is recognised: by the Contact parameter label, or by its instance "
-                + "(+sip.instance). The new contact replaces the contact with the same label or instance. If the Contact has both, the first entry of the list decides."
+                + "(+sip.instance). The new contact replaces the contact with the same label or instance. If the "
+                + "Contact has a label and an instance, the first entry of this list decides."
         ),
         .choice(
             "unsupported-push", \.unsupportedPush,
@@ -71,20 +72,21 @@ package struct RegistrarSettings: SettingsGroup, Equatable {
         ),
         .duration(
             "announce-refresh", in: .zero...maxDuration, \.announcedRefresh,
-            "Ask phones that can wake up by themselves (+sip.pnsreg) to register again at least this long before their contact "
-                + "expires; more than 120 s (RFC 8599). 0s: do not ask phones. Whether or not phones are asked, the daemon keeps expired contacts with push parameters."
+            "Ask phones that can wake up by themselves (+sip.pnsreg) to register again at least this long before "
+                + "their contact expires. The value must be more than 120 s (RFC 8599). 0s: do not ask phones. "
+                + "Whether or not phones are asked, the daemon keeps expired contacts with push parameters."
         ),
         .duration(
             "refresh-push", in: .zero...maxDuration, \.refreshPushLead,
-            "Wake a phone by a silent push if its registration expires within this time and the phone has not refreshed it. refresh-push must be at least 180s (RFC 8599 section 5.5), and less than default-expires. A REGISTER with push parameters and an Expires below refresh-push gets 423. 0s: the daemon sends no pushes for refreshing. Without refresh-push, calls still wake a phone whose registration has expired."
+            "Wake a phone by a silent push if its registration would expire within this time. refresh-push must be at least 180s (RFC 8599 section 5.5), and less than default-expires. A REGISTER with push parameters and an Expires below refresh-push gets 423. 0s: the daemon sends no pushes for refreshing. Even if refresh-push is 0s, calls wake a phone whose registration has expired."
         ),
         .bool(
             "announce-purr", \.announcesPURR,
-            "Give phones with push parameters a reference for their Contacts (+sip.pnspurr, pn-purr; RFC 8599). With this reference, a request from outside a call reaches the phone that is in the call. Requests inside a call wake the phone even without the reference. The reference makes each REGISTER slower."
+            "Give phones with push parameters a PURR, which phones write into their Contacts (+sip.pnspurr, pn-purr; RFC 8599). With a PURR, a request from outside a call reaches the phone that is in the call. Requests inside a call wake the phone even without a PURR. The PURR makes each REGISTER slower."
         ),
         .duration(
             "flow-timer", in: .zero...(.seconds(86_400)), \.flowTimer,
-            "How often a phone with several flows (RFC 5626) must send something on each flow. The daemon writes this time into the header field Flow-Timer of the 200 to the phone's REGISTER. The daemon closes a connection that is silent for ten seconds longer than flow-timer. The daemon tries a silent UDP flow after the phone's other flows. A phone without another flow is woken by a push. 0s: the daemon sends no Flow-Timer, and keeps silent connections."
+            "How often a phone with several flows (RFC 5626) must send something on each flow. The daemon writes this time into the header field Flow-Timer of the 200 to the phone's REGISTER. The daemon closes a connection that is silent for ten seconds longer than flow-timer. The daemon tries a silent UDP flow after the phone's other flows. If the silent flow is the phone's only flow, the daemon wakes the phone by a push. 0s: the daemon sends no Flow-Timer, and keeps silent connections."
         ),
     ]
 
@@ -109,41 +111,8 @@ package struct RegistrarSettings: SettingsGroup, Equatable {
 
 extension RegistrarSettings {
     /// The value of the header field Flow-Timer in seconds; `nil` if the daemon does not send it.
-    var flowTimerSeconds: UInt32? { flowTimer == .zero ? nil : ExpiryLimits.seconds(flowTimer) }
+    var flowTimerSeconds: UInt32? { flowTimer == .zero ? nil : ContactLifetime.seconds(flowTimer) }
 
     /// The value of `+sip.pnsreg` in seconds; `nil` if the daemon does not announce it.
-    var refreshSeconds: UInt32? { announcedRefresh == .zero ? nil : ExpiryLimits.seconds(announcedRefresh) }
-}
-
-/// The limits for the expiry of contacts, in whole seconds, the unit of SIP.
-struct ExpiryLimits: Sendable {
-    let standard, least, most: UInt32
-    /// The minimum expiry of a contact with push parameters, so that it does not end before its refresh push (RFC 8599
-    /// section 5.6.1.1). The minimum is at most one hour, because RFC 3261 section 10.3 step 7 does not allow a
-    /// registrar to refuse longer expiries.
-    let leastForPush: UInt32
-
-    init(_ settings: RegistrarSettings) {
-        standard = Self.seconds(settings.defaultExpiry)
-        least = max(1, Self.seconds(settings.minExpiry))
-        most = Self.seconds(settings.maxExpiry)
-        leastForPush = max(least, min(Self.seconds(settings.refreshPushLead), 3600))
-    }
-
-    static func seconds(_ duration: Duration) -> UInt32 { UInt32(clamping: duration.components.seconds) }
-}
-
-extension Instant {
-    /// Adds seconds without the 128-bit arithmetic of `Duration`, because this method runs for every
-    /// REGISTER.
-    func adding(seconds: UInt32) -> Instant {
-        let (sum, overflow) = nanoseconds.addingReportingOverflow(Int64(seconds) * 1_000_000_000)
-        return overflow ? .distantFuture : Instant(nanoseconds: sum)
-    }
-
-    /// The number of whole seconds until a later instant, rounded up.
-    func seconds(until later: Instant) -> Int64 {
-        let difference = later.nanoseconds.subtractingReportingOverflow(nanoseconds).partialValue
-        return difference <= 0 ? 0 : (difference - 1) / 1_000_000_000 + 1
-    }
+    var refreshSeconds: UInt32? { announcedRefresh == .zero ? nil : ContactLifetime.seconds(announcedRefresh) }
 }

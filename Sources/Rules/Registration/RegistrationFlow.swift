@@ -74,7 +74,7 @@ extension Span<UInt8> {
 }
 
 extension ContactText {
-    /// The stored contact without `reg-id`, which has no meaning if the REGISTER uses no outbound flows.
+    /// The stored contact without `reg-id`, because `reg-id` has no meaning if the REGISTER uses no outbound flows.
     static func withoutFlowNumber(_ text: ByteString) -> ByteString {
         guard let uri = uri(of: text) else { return text }
         let end = uri.text.count + 2

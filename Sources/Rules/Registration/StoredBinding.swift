@@ -24,11 +24,13 @@ package struct StoredBinding: Hashable, Sendable {
     /// The phone's User-Agent, as ``UserAgent`` reads it; empty if the phone sent none. If the value is `nil`, the
     /// stored User-Agent stays.
     package let userAgent: ByteString?
+    /// The nonce that the device may use again. A refresh does not write it.
+    package internal(set) var nonce: KeptNonce
 
     package init(
         id: DeviceID, aor: AddressOfRecord, contact: ByteString, callID: ByteString, cseq: UInt32,
         path: [ByteString], flow: Flow, granted: UInt32, freshUntil: UnixTime, registeredAt: UnixTime, isPush: Bool,
-        userAgent: ByteString? = nil
+        userAgent: ByteString? = nil, nonce: KeptNonce = .none
     ) {
         self.id = id
         self.aor = aor
@@ -42,6 +44,7 @@ package struct StoredBinding: Hashable, Sendable {
         self.registeredAt = registeredAt
         self.isPush = isPush
         self.userAgent = userAgent
+        self.nonce = nonce
     }
 }
 
@@ -58,6 +61,6 @@ extension StoredBinding {
             id: id, aor: content.aor, contact: content.contact, callID: content.callID, cseq: content.cseq,
             path: content.path, flow: content.flow, granted: content.granted,
             freshUntil: now.date + (content.freshUntil - now.instant), registeredAt: content.registeredAt,
-            isPush: content.provider != 0, userAgent: userAgent)
+            isPush: content.provider != 0, userAgent: userAgent, nonce: content.nonce)
     }
 }

@@ -139,7 +139,8 @@ extension ParameterPlace {
         return word == ("app-id" as StaticString).word && name.count <= 8
     }
 
-    /// Whether the parameter must be in both URIs: RFC 3261 lists it, or it is one of the push parameters of RFC 8599.
+    /// Whether the parameter must be in both URIs, because RFC 3261 demands it or because it is a push parameter of RFC
+    /// 8599.
     fileprivate func mustBeInBoth(in bytes: Span<UInt8>) -> Bool {
         for known: StaticString in [
             "transport", "user", "ttl", "method", "maddr", "pn-provider", "pn-prid", "pn-param", "pn-params",

@@ -3,12 +3,12 @@ package import SIPGrammar
 
 /// Limits the number of parallel branches of a request (RFC 5393 section 5).
 package enum Breadth {
-    /// The Max-Breadth of a request without such a field, and the maximum Max-Breadth of any request.
+    /// The Max-Breadth of a request without a Max-Breadth field, and the maximum Max-Breadth of any request.
     package static let most: UInt32 = 60
 
     package static func allowed(to request: SIPRequest, targets: Int) -> UInt32 {
         guard let value = request.frame.firstValue(of: .maxBreadth) else {
-            // All contacts of a user are called, even if there are more than this limit.
+            // If a user has more contacts than the limit, all of them are called nevertheless.
             return max(most, UInt32(clamping: targets))
         }
         return min(value.decimal(as: UInt32.self) ?? most, most)

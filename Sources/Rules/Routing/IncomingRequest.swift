@@ -19,6 +19,8 @@ package struct IncomingRequest {
     package private(set) var key: TransactionKey?
     /// The user whose right password came with the request; `nil` if no right password came.
     package private(set) var sender: AddressOfRecord?
+    /// The nonce with which a REGISTER has proved its user; `nil` if it proved no user.
+    package private(set) var nonce: NonceUse?
     /// Whether the request has waited for the answer of a source of users.
     package private(set) var hasWaited = false
     /// The request's server transaction; `nil` if the request has none, so that responses are sent without state.
@@ -37,9 +39,11 @@ package struct IncomingRequest {
                 remote: request.responseEndpoint(source: flow.remote))
     }
 
-    package func unmatched(_ key: TransactionKey) -> IncomingRequest {
+    /// A copy of a new request, with the key of its transaction, and with the transaction if it has begun.
+    package func unmatched(_ key: TransactionKey, _ server: ServerTransactionID? = nil) -> IncomingRequest {
         var unmatched = self
         unmatched.key = key
+        unmatched.server = server
         return unmatched
     }
 
@@ -57,14 +61,29 @@ package struct IncomingRequest {
         return proved
     }
 
+    /// A copy of the REGISTER with the nonce by which it has proved its user.
+    package func proved(with nonce: NonceUse?) -> IncomingRequest {
+        var proved = self
+        proved.nonce = nonce
+        return proved
+    }
+
+    /// A copy of the request with the same transaction, but other bytes.
+    package func with(_ request: SIPRequest) -> IncomingRequest {
+        var changed = IncomingRequest(request, on: flow, isTrusted: isTrusted)
+        (changed.key, changed.sender, changed.hasWaited, changed.server) = (key, sender, hasWaited, server)
+        changed.nonce = nonce
+        return changed
+    }
+
     package func matched(_ server: ServerTransactionID) -> IncomingRequest {
         var matched = self
         matched.server = server
         return matched
     }
 
-    /// The maximum length in bytes of a response to this request, which is limited for senders that have not
-    /// authenticated (T4.1).
+    /// The maximum length in bytes of a response to this request; only responses to unauthenticated senders have a
+    /// limit (T4.1).
     package var answerLimit: Int { isTrusted ? .max : flow.answerLimit(to: request.frame) }
 
     package func response(_ status: Status, toTag: ToTag?, fields: [AddedField]) -> [UInt8] {

@@ -1,7 +1,6 @@
 package import Addressing
 package import Bytes
 package import Registration
-package import ProxyPolicy
 package import SIPGrammar
 
 /// One of the daemon's SIP listeners, with the host and port by which other hosts reach the listener.
@@ -139,13 +138,6 @@ package struct LocalIdentity: Sendable {
         let host = uri.host.lowercased()
         if domains.contains(host) { return host }
         return hosts.contains(host) ? domains.first : nil
-    }
-
-    /// The domain of the user that a Request-URI names, where the upstream's host counts as the daemon's first domain
-    /// too (T9.19).
-    package func home(of uri: SIPURI, _ settings: ProxySettings, upstreamAt places: [Endpoint]) -> ByteString? {
-        if let home = home(of: uri) { return home }
-        return settings.upstreamHosts.name(uri, of: settings.upstream, at: places) ? domains.first : nil
     }
 
     /// The listener from which a request to `remote` is sent, with the same transport and address family.

@@ -8,12 +8,15 @@ package enum Question {
     case phone
     /// The OPTIONS asks the upstream's server at this address whether it is up.
     case upstream(Endpoint)
+    /// Whether the server at this endpoint answers, of the PBX with this number in the list of
+    /// `ProxySettings.upstreamRegistrations`.
+    case pbx(Int, Endpoint)
     /// The OPTIONS is sent to an address of the daemon's advertised host name, to see whether the address leads to this
     /// daemon.
     case ourselves(Endpoint)
 }
 
-/// The content of an OPTIONS that this daemon itself sends, which names only the receiver and this daemon.
+/// The content of an OPTIONS that this daemon itself sends; the OPTIONS names only the receiver and this daemon.
 package struct QuestionRequest {
     /// The receiver's URI in its original, escaped form, because a decoded user part could contain line ends.
     package let target: ByteString
@@ -23,7 +26,7 @@ package struct QuestionRequest {
     package let contact: ByteString?
     /// The value of the OPTIONS request's topmost Via.
     package let via: ByteString
-    /// A random number for the Call-ID and the From tag, which is unique for each OPTIONS.
+    /// A random number for the Call-ID and the From tag, different for each OPTIONS.
     package let number: UInt64
 
     package init(target: ByteString, host: ByteString, contact: ByteString?, via: ByteString, number: UInt64) {

@@ -22,7 +22,7 @@ package enum RequestRules {
         package static let command = Breach(
             refusal: .command, status: .forbidden, warning: "Only a trusted peer may send a NOTIFY of this event")
         package static let otherName = Breach(
-            refusal: .otherName, status: .forbidden, warning: "From is not the one that began this dialog")
+            refusal: .otherName, status: .forbidden, warning: "From differs from the request that began this dialog")
     }
 
     /// The rule that a request without a To tag breaks, by its method and sender (T9.11, T9.12); `nil` if the request

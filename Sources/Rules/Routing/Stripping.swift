@@ -1,13 +1,22 @@
 package import Bytes
-package import ProxyPolicy
 package import SIPGrammar
 
 extension RequestEdits {
     /// Removes header fields that must not leave this daemon: identity fields of an untrusted sender (T9.7), and
-    /// credentials for our own realms (T9.8).
-    package mutating func strip(_ incoming: IncomingRequest, _ settings: ProxySettings, realms: [ByteString]) {
-        if !incoming.isTrusted { filter = settings.stripped }
+    /// credentials for our own realms (T9.8). Bearer tokens name no realm, so all of them are removed if this daemon
+    /// takes tokens (T40.7).
+    ///
+    /// - Parameters:
+    ///   - incoming: the request.
+    ///   - stripped: the setting `stripped`, which counts for untrusted senders.
+    ///   - realms: our own realms.
+    ///   - takesTokens: whether this daemon takes bearer tokens.
+    package mutating func strip(
+        _ incoming: IncomingRequest, _ stripped: HeaderFilter, realms: [ByteString], takesTokens: Bool
+    ) {
+        if !incoming.isTrusted { filter = stripped }
         ownRealms = realms
+        dropsTokens = takesTokens
     }
 }
 

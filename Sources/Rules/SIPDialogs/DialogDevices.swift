@@ -39,7 +39,7 @@ package struct DialogDevices {
         return tag.flatMap { devices[Self.key(value[0..<end].trimmed(), $0)] }
     }
 
-    /// The key of a dialog, which is a hash with a random seed, so that a peer cannot make two dialogs collide.
+    /// The key of a dialog: a hash with a random seed, so that a peer cannot make two dialogs collide.
     private static func key(_ callID: ByteString, _ tag: ByteString) -> Int {
         var hasher = Hasher()
         hasher.combine(callID)

@@ -86,7 +86,7 @@ package struct DialogNames: Hashable, Sendable {
 
     // MARK: Hashes
 
-    /// A hash of user and host, which is equal for all spellings of one user.
+    /// A hash of user and host; all spellings of one user have the same hash.
     ///
     /// The hash of a URI other than sip, sips and tel is made from the URI without its parameters.
     private static func hash(_ uri: SIPURI, _ key: UInt32) -> UInt32 {

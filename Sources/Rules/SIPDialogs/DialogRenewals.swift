@@ -17,7 +17,8 @@ package struct DialogRenewals {
 
     package var count: Int { ends.count }
 
-    /// The numbers of the keys that sealed the tokens of renewed dialogs, which are needed as long as the dialogs live.
+    /// The numbers of the keys that sealed the tokens of renewed dialogs; the keys are needed as long as the dialogs
+    /// live.
     package func keys(at date: UnixTime) -> Set<UInt8> {
         Set(ends.lazy.filter { $0.value >= date }.map { UInt8(truncatingIfNeeded: $0.key >> 56) })
     }
@@ -40,8 +41,8 @@ package struct DialogRenewals {
 
 /// The flows on which phones have shown a password inside a dialog, if the dialog's token has another flow.
 ///
-/// Later requests of the phone pass on such a flow without a password, because an ACK cannot be challenged (RFC 3261
-/// section 22.1).
+/// On a flow that has shown the password, later requests of the phone pass without a password, because an ACK cannot be
+/// challenged (RFC 3261 section 22.1).
 package struct ProvedPlaces {
     private struct Key: Hashable {
         let digest: UInt64

@@ -2,9 +2,9 @@ package import Addressing
 package import Bytes
 package import Registration
 
-/// Seals and opens temporary GRUUs (RFC 5627) and `pn-purr` values (RFC 8599), which fit into one block.
+/// Seals and opens temporary GRUUs (RFC 5627) and `pn-purr` values (RFC 8599), each in one block.
 extension DialogSeal {
-    /// The last bytes of a sealed block of sixteen bytes, which show the purpose of the block.
+    /// The purpose of a sealed block, in the last of the block's sixteen bytes.
     private enum Purpose {
         /// The last two bytes of a block for a GRUU, after three bytes of the Call-ID's hash and three bytes of the
         /// answer's number.

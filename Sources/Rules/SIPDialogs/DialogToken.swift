@@ -274,7 +274,7 @@ package struct DialogPass {
         self.digest = digest
     }
 
-    /// The side that sent the request, which is known by the tag that opened the token.
+    /// The side that sent the request, as the tag shows that opened the token.
     package var sender: DialogSide { isFromCaller ? token.caller : token.callee }
     package var isFromPeer: Bool {
         switch sender.party {

@@ -10,7 +10,7 @@ package struct ClientPlaces: Sendable {
     /// The sender of a response that arrived on an unexpected flow, as far as the core knows it.
     package enum Sender: Hashable, Sendable {
         case unknown
-        /// The sender is a phone of the called user, which has registered on the flow of the response.
+        /// The sender is a phone of the called user, and has registered on the flow of the response.
         case callee
         case peer(Peer)
     }

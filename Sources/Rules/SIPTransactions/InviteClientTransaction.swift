@@ -9,19 +9,19 @@ package import Timekeeping
 package struct InviteClientTransaction: Sendable {
     package enum State: Equatable, Sendable {
         /// No response has arrived yet. If `cancelWanted` is true, the CANCEL is sent after the first provisional
-        /// response, because it may not be sent earlier. The next state is `proceeding`, `completed`, `accepted` or
-        /// `ended` (timer B, transport).
+        /// response, because it may not be sent earlier. The state `calling` is followed by `proceeding`, `completed`,
+        /// `accepted` or `ended` (timer B, transport).
         case calling(cancelWanted: Bool)
-        /// A provisional response has arrived, and timer C runs. The next state is `cancelling`, `completed`,
-        /// `accepted` or `ended` (transport).
+        /// A provisional response has arrived, and timer C runs. The state `proceeding` is followed by `cancelling`,
+        /// `completed`, `accepted` or `ended` (transport).
         case proceeding
-        /// The CANCEL was sent. The next state is `completed`, `accepted` or `ended` (no final response within 64*T1,
-        /// transport).
+        /// The CANCEL was sent. The state `cancelling` is followed by `completed`, `accepted` or `ended` (no final
+        /// response within 64*T1, transport).
         case cancelling
-        /// A 3xx to 6xx has arrived and was acknowledged. The next state is `ended` (timer D).
+        /// A 3xx to 6xx has arrived and was acknowledged. The state `completed` is followed by `ended` (timer D).
         case completed
-        /// A 2xx has arrived, and more 2xx may follow from forks behind the next hop. The next state is `ended` (timer
-        /// M).
+        /// A 2xx has arrived, and more 2xx may follow from forks behind the next hop. The state `accepted` is followed
+        /// by `ended` (timer M).
         case accepted
         case ended
     }
@@ -50,7 +50,7 @@ package struct InviteClientTransaction: Sendable {
         case acknowledgeTellAndEnd
         /// Send the ACK again, because the final response was retransmitted.
         case acknowledgeAgain
-        /// Keep the Reason values for the CANCEL, which is sent after the first provisional response.
+        /// Keep the Reason values until the CANCEL is sent, after the first provisional response.
         case holdCancel
         /// Send the CANCEL, and give up if no final response arrives by `until`.
         case sendCancel(until: Instant)

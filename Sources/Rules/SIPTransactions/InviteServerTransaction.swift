@@ -7,14 +7,16 @@ package import Timekeeping
 /// that this type returns.
 package struct InviteServerTransaction: Sendable {
     package enum State: Equatable, Sendable {
-        /// No final response was sent yet. The core decides how long this state lasts, and no timer ends it. The next
-        /// state is `completed` or `accepted`.
+        /// No final response was sent yet. The core decides how long the state `proceeding` lasts, and no timer ends
+        /// the state. The next state is `completed` or `accepted`.
         case proceeding
-        /// A 3xx to 6xx was sent, and its ACK has not arrived yet. The next state is `confirmed` or `ended` (timer H).
+        /// A 3xx to 6xx was sent, and its ACK has not arrived yet. The state `completed` is followed by `confirmed` or
+        /// `ended` (timer H).
         case completed
-        /// A 2xx was sent. The core handles the ACK for the 2xx. The next state is `ended` (timer L).
+        /// A 2xx was sent. The core handles the ACK for the 2xx. The state `accepted` is followed by `ended` (timer L).
         case accepted
-        /// The ACK has arrived, and retransmitted ACKs are ignored. The next state is `ended` (timer I).
+        /// The ACK has arrived, and retransmitted ACKs are ignored. The state `confirmed` is followed by `ended` (timer
+        /// I).
         case confirmed
         case ended
     }
@@ -30,8 +32,8 @@ package struct InviteServerTransaction: Sendable {
         case sendSuccess
         /// Send the first 2xx, and wait for further 2xx until timer L. The stored provisional response is dropped.
         case sendFirstSuccess(until: Instant)
-        /// Send a 3xx to 6xx and store it. On unreliable transports, send it again at timer G (`again`). Give up at
-        /// timer H (`until`).
+        /// Send a response from 300 to 699, and store the response. On unreliable transports, send the response again
+        /// at timer G (`again`). Give up at timer H (`until`).
         case sendFailure(again: Instant?, until: Instant)
         /// Send the stored response again, if there is one.
         case repeatResponse

@@ -7,11 +7,14 @@ package import Timekeeping
 /// that this type returns.
 package struct NonInviteClientTransaction: Sendable {
     package enum State: Equatable, Sendable {
-        /// No response has arrived yet. The next state is `proceeding`, `completed` or `ended` (timer F, transport).
+        /// No response has arrived yet. The state `trying` is followed by `proceeding`, `completed` or `ended` (timer
+        /// F, transport).
         case trying
-        /// A provisional response has arrived. The next state is `completed` or `ended` (timer F, transport).
+        /// A provisional response has arrived. The state `proceeding` is followed by `completed` or `ended` (timer F,
+        /// transport).
         case proceeding
-        /// The final response has arrived, and its retransmissions are ignored. The next state is `ended` (timer K).
+        /// The final response has arrived, and its retransmissions are ignored. The state `completed` is followed by
+        /// `ended` (timer K).
         case completed
         case ended
     }

@@ -8,9 +8,10 @@ package import Timekeeping
 /// that this type returns.
 package struct NonInviteServerTransaction: Sendable {
     package enum State: Equatable, Sendable {
-        /// No response was sent yet. The next state is `proceeding`, `completed`, `unanswered` or `ended`.
+        /// No response was sent yet. The state `trying` is followed by `proceeding`, `completed`, `unanswered` or
+        /// `ended`.
         case trying
-        /// A 100 was sent. The next state is `completed`, `unanswered` or `ended`.
+        /// A 100 was sent. The state `proceeding` is followed by `completed`, `unanswered` or `ended`.
         case proceeding
         /// The final response was sent, and is sent again for each retransmission of the request. The next state is
         /// `ended` (timer J).

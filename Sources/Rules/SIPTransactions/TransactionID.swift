@@ -15,21 +15,23 @@ package struct ServerTransactionID: TransactionID, Absentable, Sendable {
 
     package init(rawValue: UInt64) { self.rawValue = rawValue }
 
-    /// Compares two ids. A version from the compiler would use a witness table in other modules, which is slow.
+    /// Compares two ids. The compiler's own version would be slow in other modules, because it would use a witness
+    /// table there.
     @inlinable
     package static func == (left: ServerTransactionID, right: ServerTransactionID) -> Bool {
         left.rawValue == right.rawValue
     }
 }
 
-/// The id of a client transaction, which is part of its Via branch. A transaction table uses no id twice.
+/// The id of a client transaction; the transaction's Via branch contains the id. A transaction table uses no id twice.
 package struct ClientTransactionID: TransactionID, Absentable, Sendable {
     package let rawValue: UInt64
     package static var absent: ClientTransactionID { ClientTransactionID(rawValue: 0) }
 
     package init(rawValue: UInt64) { self.rawValue = rawValue }
 
-    /// Compares two ids. A version from the compiler would use a witness table in other modules, which is slow.
+    /// Compares two ids. The compiler's own version would be slow in other modules, because it would use a witness
+    /// table there.
     @inlinable
     package static func == (left: ClientTransactionID, right: ClientTransactionID) -> Bool {
         left.rawValue == right.rawValue

@@ -5,9 +5,10 @@ package import SIPGrammar
 /// them.
 ///
 /// The last output about a server transaction is ``serverEnded(_:)``, and the last output about a started client
-/// transaction is ``clientEnded(_:)``. Each of these two outputs is sent exactly once.
+/// transaction is ``clientEnded(_:)``. The outputs ``serverEnded(_:)`` and ``clientEnded(_:)`` are each sent exactly
+/// once.
 package enum TransactionOutput: Sendable {
-    /// The core must send these bytes on the flow.
+    /// The core must send the bytes on the flow.
     case send([UInt8], on: Flow)
     /// A response has arrived. The core gets every provisional response, the first final response, and each 2xx to an
     /// INVITE (RFC 6026).
@@ -27,7 +28,7 @@ package enum TransactionOutput: Sendable {
     case provisionalDue(ServerTransactionID)
     /// Timer H has fired, because no ACK for the final response to an INVITE arrived. ``serverEnded(_:)`` follows.
     case serverTimedOut(ServerTransactionID)
-    /// The server transaction has ended. Further responses of the core in this transaction are dropped.
+    /// The server transaction has ended. If the core sends further responses in this transaction, the table drops them.
     case serverEnded(ServerTransactionID)
     /// A response belongs to no client transaction and was dropped (RFC 6026 section 7.3).
     case strayResponse
@@ -49,6 +50,6 @@ package enum RequestMatch: Hashable, Sendable {
     /// The request is the ACK for a final response other than 2xx. The core does not forward the ACK for a final
     /// response other than 2xx.
     case acknowledged(ServerTransactionID)
-    /// The request is an ACK for a 2xx, or for an unknown transaction. The core forwards such an ACK.
+    /// The request is an ACK for a 2xx, or for an unknown transaction. The core forwards an end-to-end ACK.
     case endToEndACK
 }

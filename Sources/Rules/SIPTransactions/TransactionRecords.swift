@@ -39,7 +39,7 @@ struct ClientRecord: SlabRecord, Sendable {
     /// The flows on which a response may arrive; `nil` before the request was sent.
     var places: ClientPlaces?
     var machine = Machine.reserved
-    /// The method of the request, which the CSeq of its responses must contain.
+    /// The method of the request; the CSeq of each response must contain the same method.
     var method = Method.invite
     /// The bytes to send again: the request or, after a 3xx to 6xx to an INVITE, its ACK.
     var bytes: [UInt8] = []

@@ -22,7 +22,7 @@ extension TransactionTable {
     /// Sends a request. The topmost Via of the request must have the branch that
     /// ``BranchKey/appendBranch(for:loopHash:to:)`` writes for the id.
     ///
-    /// If the id was already started or given back, the method does nothing.
+    /// If a transaction with this id was already started or discarded, the method does nothing.
     ///
     /// - Precondition: the request is not an ACK, because an ACK has no transaction.
     package mutating func start(

@@ -32,7 +32,7 @@ package struct TransactionTable: ~Copyable, Sendable {
     var servers = Slab<ServerRecord>()
     var serverIndex = SlotIndex()
     /// The completed server transactions, other than INVITE, in the order of their final responses. The timers J fire
-    /// in this order, so a queue is enough for them.
+    /// in the order in which the transactions were completed, so a queue is enough for them.
     var completed = Queue<(id: ServerTransactionID, until: Instant)>()
 
     var clients = Slab<ClientRecord>()

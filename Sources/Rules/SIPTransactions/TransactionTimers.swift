@@ -44,7 +44,7 @@ package struct TransactionTimers: Sendable {
     func quiet(from now: Instant) -> Instant { now.later(by: linger) }
 
     /// Rounds the end of a transaction that only waits for retransmissions (timers D, I, J, K, L and M) up to a tenth
-    /// of a second. Many transactions end together at such a time, and none needs its exact end.
+    /// of a second. Many transactions then end together, and no transaction needs its exact end.
     static func shared(_ end: Instant) -> Instant {
         let tenth: Int64 = 100_000_000
         let late = end.nanoseconds % tenth

@@ -15,14 +15,37 @@ extension RouteDescription {
     static let putUser = RouteDescription(
         "putUser", "Add a user, or change the password",
         detail: "Takes a password, or the HA1 hashes of RFC 7616 for the realm in the name."
-    ).body(UserRequest.self).done("It is stored.").notStored()
+    ).body(UserRequest.self).done("The user is stored.").notStored()
 
     static let user = RouteDescription("getUser", "Whether a user exists").user()
         .answer(200, "The user exists", UserReport.self).problem(404, noUser)
 
     static let removeUser = RouteDescription(
-        "removeUser", "Remove a user", detail: "Registered devices stay until they are removed."
-    ).user().done("It is stored.").problem(404, noUser).notStored()
+        "removeUser", "Remove a user", detail: "The user's registered devices stay registered until you remove them."
+    ).user().done("The user is removed.").problem(404, noUser).notStored()
+
+    // MARK: Users at a PBX
+
+    static let upstreamDomains = RouteDescription(
+        "listUpstreamDomains", "Domains whose users are kept registered at a PBX, and the state of each PBX"
+    ).answer(200, "All of them", [UpstreamDomainReport].self)
+
+    static let upstreamUsers = RouteDescription(
+        "listUpstreamUsers", "Users who are kept registered at a PBX",
+        detail: "A page may be short or empty although another one follows. Continue while the answer has a `next`."
+    ).page(.number(0...Int64.max)).query("domain", "Only users of this domain.", .text(1...255))
+        .answer(200, "A page of users", UpstreamUserPage.self)
+
+    static let upstreamUser = RouteDescription("getUpstreamUser", "Whether the PBX knows a user, and why not").user()
+        .answer(200, "The user's state", UpstreamUserReport.self).problem(404, noUpstreamUser)
+
+    static let upstreamRetry = RouteDescription(
+        "retryUpstream", "Register a user, or all users of a domain, at the PBX again",
+        detail: "Also tries users whose password the PBX has refused."
+    ).path("name", "`user@domain`, or a domain.").done("The users are registered one after the other.")
+        .problem(404, noUpstreamUser)
+
+    private static let noUpstreamUser = "No such user or domain is kept registered at a PBX."
 
     // MARK: Devices and missed calls
 
@@ -32,8 +55,8 @@ extension RouteDescription {
 
     static let removeDevice = RouteDescription(
         "removeUserDevice", "Remove a device, as if it had signed out",
-        detail: "The device is known again when it registers again."
-    ).user().path("id", "The device's id or name from the list.").done("It is stored.")
+        detail: "The daemon knows the device again after its next REGISTER."
+    ).user().path("id", "The device's id or name from the list.").done("The device is removed.")
         .problem(404, "The user has no such device.").problem(409, "Several devices of the user have that name.")
         .notStored()
 
@@ -51,7 +74,7 @@ extension RouteDescription {
 
     static let removeMessage = RouteDescription(
         "removeMessage", "Remove a message that waits",
-        detail: "No phone gets the message any more. Its sender is not notified."
+        detail: "No phone gets the removed message. Its sender is not notified."
     ).path("id", "The message's id from the list.").done("The message is removed.").problem(
         404, "No message has that id."
     )
@@ -128,7 +151,7 @@ extension RouteDescription {
     // MARK: Keys
 
     static let keys = RouteDescription("listKeys", "API keys, without the keys themselves")
-        .answer(200, "All of them", [APIKeyReport].self)
+        .answer(200, "All API keys", [APIKeyReport].self)
 
     static let addKey = RouteDescription(
         "addKey", "Add an API key",
@@ -142,7 +165,7 @@ extension RouteDescription {
     // MARK: Apps
 
     static let apps = RouteDescription("listApps", "Mobile apps whose servers may register devices")
-        .answer(200, "All of them", [AppReport].self)
+        .answer(200, "All mobile apps", [AppReport].self)
 
     static let addApp = RouteDescription("addApp", "Add a mobile app")
         .body(AppRequest.self).done("The app is stored and may register devices.")

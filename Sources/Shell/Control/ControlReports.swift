@@ -42,9 +42,9 @@ package struct BucketEntryReport: Codable, Sendable, DescribedBody {
 package struct MessageReport: Codable, Sendable, DescribedBody {
     package static let schemaName: String? = "WaitingMessage"
     package static let notes: [String: JSONSchema] = [
-        "id": .words("Later messages have higher ids."),
+        "id": .words("The id of the message. Later messages have higher ids."),
         "devices": .words(
-            "Names of the devices that have not received it. Empty if all devices are gone; then the next device that registers gets it."
+            "Names of the devices that have not received the message. Empty if all devices are gone; then the next device that registers gets the message."
         ),
     ]
 
@@ -79,7 +79,7 @@ package struct BindingReport: Codable, Sendable, DescribedBody {
             "The app in the settings that sends the device's pushes; missing for a device without push token."),
         "lastPushAt": .words(
             "When the device's last push was requested, in Unix seconds; missing if no push is on record."),
-        "lastPush": .words("The result of that push."),
+        "lastPush": .words("The result of the device's last push."),
     ]
 
     /// The device's number as text, because the number can exceed 2^53, which some JSON readers read inexactly.
@@ -93,7 +93,7 @@ package struct BindingReport: Codable, Sendable, DescribedBody {
     /// The time of the device's last REGISTER or report, in Unix seconds.
     package var registeredAt: Int64
     package var state: String
-    /// The User-Agent of the device's last REGISTER, which nobody verifies.
+    /// The User-Agent of the device's last REGISTER, as the phone wrote it; nobody verifies this value.
     package var userAgent: String?
     package var app: String?
     package var lastPushAt: Int64?
@@ -163,8 +163,8 @@ package struct UserPage: Codable, Sendable {
     package var next: String?
 }
 
-/// One page of the list of calls that wait or ring, oldest first. A page may be short or empty although another page
-/// follows.
+/// One page of the list of calls that wait or ring, oldest first. A page may have fewer calls than its limit, or none,
+/// although another page follows.
 package struct HeldCallPage: Codable, Sendable {
     package var calls: [HeldCallReport]
     /// The query parameter `after` for the next page; `nil` on the last page.

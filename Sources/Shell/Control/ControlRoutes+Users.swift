@@ -79,7 +79,7 @@ extension ControlRoutes {
             throw ServiceProblem(400, "the name must be user@domain, without slashes, and the hashes hexadecimal")
         }
         try await write([.addUser(added)])
-        await door.ask(.everything) { engine, _ in engine.userAdded(added) }
+        await door.ask(.everything) { engine, now in engine.userAdded(added, now: now) }
         call.answerDone()
     }
 
@@ -87,7 +87,7 @@ extension ControlRoutes {
         call.changes(call.parameter())
         let (name, realm) = try await known(call)
         try await write([.removeUser(name: name, realm: realm)])
-        await door.ask(.everything) { engine, _ in engine.userRemoved(name: name, realm: realm) }
+        await door.ask(.everything) { engine, now in engine.userRemoved(name: name, realm: realm, now: now) }
         call.answerDone()
     }
 

@@ -20,7 +20,7 @@ import Timekeeping
 struct ControlRoutes {
     let door: ShardDoor
     let store: any ProxyStore
-    /// The domains of users and the realm of their passwords, which never change while the daemon runs.
+    /// The domains of users, and the realm of the passwords; both stay the same while the daemon runs.
     let realms: UserRealms
     /// Returns the state of each app's credentials; called on the loop.
     let credentials: @Sendable () -> [String: CredentialStanding]
@@ -42,6 +42,7 @@ struct ControlRoutes {
             try await endCall(call)
         }
         registerProviders(in: &router)
+        registerUpstreamUsers(in: &router)
     }
 
     // MARK: Calls

@@ -12,8 +12,8 @@ package struct CredentialReport: Codable, Sendable, DescribedBody {
         ),
         "since": .words("The time since which the state is unchanged, in Unix seconds."),
         "triedAt": .words("The time of the last trial, in Unix seconds."),
-        "reason": .words("Why the state is not works."),
-        "cure": .words("What to do."),
+        "reason": .words("Why the state is not `works`."),
+        "cure": .words("The cure of the problem, for the operator."),
     ]
 
     package enum State: String, Sendable {

@@ -9,6 +9,7 @@ import Timekeeping
 package struct ExplainReport: Codable, Sendable, DescribedBody {
     package static let notes: [String: JSONSchema] = [
         "date": .words("The time of the report, in Unix seconds."),
+        "pbx": .words("The user's state at the PBX. Only with `register-upstream`."),
         "storeFailure": .words(
             "Why the store accepts no changes now. New records are missing until it accepts changes again."),
         "maximumAge": .words("How long records are kept, in seconds."),
@@ -22,6 +23,8 @@ package struct ExplainReport: Codable, Sendable, DescribedBody {
     package var isKnown: Bool
     /// The time at which the report was made.
     package var date: Seconds
+    /// The user's state at the PBX; `nil` if the daemon does not keep the user registered there.
+    package var pbx: UpstreamUserReport?
     package var contacts: [ContactReport] = []
     package var providers: [ProviderReport] = []
     package var held: [HeldCallReport] = []

@@ -10,6 +10,7 @@ import PushPlanning
 import Registration
 import Routing
 import Timekeeping
+import UpstreamRegistration
 
 /// Explains why a phone was woken or not, from the engine's current state and the store's records.
 ///
@@ -59,7 +60,7 @@ final class Explainer: Sendable {
     /// Reads an address such as `192.0.2.7` or `[2001:db8::7]`, with or without a port.
     private static func address(_ name: String) -> IPAddress? { IPAddress(name) ?? Endpoint(name)?.address }
 
-    /// Returns the user with that name in the daemon's first domain; `nil` if no such user is known.
+    /// Returns the user with the given name in the daemon's first domain; `nil` if the user is unknown.
     private static func userOfFirstDomain(_ name: String, _ engine: ProxyEngine) -> AddressOfRecord? {
         guard let domain = engine.identity.domains.first, !name.contains("@") else { return nil }
         let aor = AddressOfRecord(user: ByteString(name), host: domain)
@@ -88,6 +89,8 @@ final class Explainer: Sendable {
             report.missedCalls = engine.buckets.entries(of: aor).count(where: \.isOver)
             report.messages = engine.waitingMessages(of: aor).count
             report.contacts = contacts(of: aor, engine, now: now)
+            report.pbx = engine.upstreamUsers.user(aor).flatMap { engine.upstreamUsers.agent.status(of: $0) }
+                .map { UpstreamUserReport($0, engine.upstreamUsers, now: now) }
         }
         return report
     }

@@ -6,6 +6,7 @@ import PushDelivery
 import Routing
 import Telemetry
 import Timekeeping
+import UpstreamRegistration
 
 /// The daemon's metrics for Prometheus; docs/Metrics.md lists them.
 struct MetricsRoute {
@@ -17,17 +18,18 @@ struct MetricsRoute {
 
     func register(in router: inout ServiceRouter) {
         router.add("GET", "/metrics", scope: .metrics, described: .metrics) { call throws(ServiceProblem) in
-            var (figures, servers, reports, providers) = await door.ask(.everything) { engine, _ in
+            var (figures, servers, reports, providers, users) = await door.ask(.everything) { engine, _ in
                 (
-                    engine.figures, engine.upstreamWatch.health.servers, engine.pushReports,
-                    ProviderReport.all(of: engine)
+                    engine.figures, engine.upstreamState.health.servers + engine.pbxServers, engine.pushReports,
+                    ProviderReport.all(of: engine),
+                    engine.upstreamUsers.agent.counts
                 )
             }
             let families =
                 MetricFamily.pushes(reports) + [.paused(providers)] + [
                     .upstream(servers), .build, .certificates(certificates()),
                 ]
-                + MetricFamily.process()
+                + MetricFamily.process() + MetricFamily.upstreamUsers(users)
             figures.merge(self.figures())
             call.answer(
                 HTTPResponse(
@@ -48,6 +50,21 @@ extension MetricFamily {
             family.add(server.state == .up ? 1 : 0, [.server: "\(server.hop.endpoint)"])
         }
         return family
+    }
+
+    /// The users who are kept registered at a PBX.
+    static func upstreamUsers(_ counts: UpstreamCounts) -> [MetricFamily] {
+        var bindings = MetricFamily(
+            "sippushd_upstream_bindings", .gauge, "Users who are kept registered at a PBX, by state.")
+        for state in RegistrationState.allCases { bindings.add(counts[state], [.state: state.name]) }
+        var results = MetricFamily(
+            "sippushd_upstream_register_total", .counter, "Answers of PBXs to REGISTERs of the daemon, by result.")
+        for result in UpstreamCounts.Result.allCases { results.add(counts[result], [.result: result.name]) }
+        var lag = MetricFamily(
+            "sippushd_upstream_refresh_lag_seconds", .histogram,
+            "Time from the due time of a refresh at a PBX to the PBX's 200.")
+        lag.add(counts.refreshLag)
+        return [bindings, results, lag]
     }
 
     /// A gauge for each provider: 1 if the provider is paused, 0 if not.

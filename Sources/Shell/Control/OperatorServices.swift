@@ -71,8 +71,8 @@ package struct OperatorServices {
         }
     }
 
-    /// Returns the routes of the control socket: all routes of the admin API, and the routes for backups and for the
-    /// transfer of many users with their hashes, which remote callers may not use.
+    /// Returns the routes of the control socket: all routes of the admin API, and two kinds of routes that remote
+    /// callers may not use: backups, and the transfer of many users with their hashes.
     package func controlRouter() -> ServiceRouter {
         var router = ServiceRouter()
         register(in: &router)

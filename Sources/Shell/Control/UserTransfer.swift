@@ -24,8 +24,8 @@ struct UserTransfer {
                 throw ServiceProblem(400, error.description)
             }
             try await routes.write(changes)
-            await routes.door.ask(.everything) { engine, _ in
-                for case .addUser(let user) in changes { engine.userAdded(user) }
+            await routes.door.ask(.everything) { engine, now in
+                for case .addUser(let user) in changes { engine.userAdded(user, now: now) }
             }
             call.answerDone()
         }

@@ -76,7 +76,9 @@ package final class APIService: @unchecked Sendable {
                 .transport: .text(tls == nil ? "http" : "https"),
             ])
         if tls == nil, endpoints.contains(where: { !$0.address.isLoopback }) {
-            log.warning("API keys are sent without TLS", [.setting: .text(access.name), .listener: .text(list)])
+            log.warning(
+                "the API accepts API keys without TLS, so others can read the keys",
+                [.setting: .text(access.name), .listener: .text(list)])
         }
     }
 
@@ -97,7 +99,9 @@ package final class APIService: @unchecked Sendable {
             guard let listener, let tls = try makeTLS() else { return }
             listener.replaceTLS(tls)
         } catch {
-            log.error("certificate not reloaded, the old one stays in use", [.reason: .text(error.description)])
+            log.error(
+                "the certificate was not reloaded, so the old certificate stays in use",
+                [.reason: .text(error.description)])
         }
     }
 

@@ -32,7 +32,7 @@ package struct APISettings: SettingsGroup, Equatable {
         ),
         .integer(
             "connections-per-source", in: 1...100_000, \.http.connectionsPerSource,
-            "The maximum number of connections to the HTTP API from one IPv4 address or IPv6 /64. The daemon closes further connections. Raise this limit if the API is behind a reverse proxy."
+            "The maximum number of connections to the HTTP API from one IPv4 address or IPv6 /64. The daemon closes connections beyond this limit. Raise this limit if the API is behind a reverse proxy."
         ),
         .duration(
             "head-timeout", in: .seconds(1) ... .seconds(300), \.http.headTimeout,

@@ -34,7 +34,7 @@ package final class ApplicationServices: @unchecked Sendable {
         for app in try await StartError.wrapping(store.mobileApps) {
             if let conflict = MobileApps.conflict(of: app, with: settings.mobileApps) {
                 log.warning(
-                    "a stored app is ignored, because the settings have an app with its name or id",
+                    "an app from the store is ignored, because an app in the settings has the same name or id",
                     [.topic: .text(app.name), .reason: .text(conflict)])
             } else {
                 apps.add(app)

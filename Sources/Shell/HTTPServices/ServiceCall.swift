@@ -76,8 +76,8 @@ package actor ServiceCall {
         return reply.stream(response)
     }
 
-    /// Names the object that the request changes, such as a user, a device or a key. These names must not be secrets,
-    /// because the audit line shows them.
+    /// Names the object that the request changes, such as a user, a device or a key. The names of changed objects must
+    /// not be secrets, because the audit line shows them.
     ///
     /// - Parameters:
     ///   - names: the names of the changed objects.
@@ -108,7 +108,7 @@ package actor ServiceCall {
         answer(response)
     }
 
-    /// Answers the call with an empty object, which reports success.
+    /// Answers the call with success: an empty object.
     package nonisolated func answerDone() { answer([:] as [String: String]) }
 
     /// The path parameter with this index; empty if the pattern has fewer parameters.

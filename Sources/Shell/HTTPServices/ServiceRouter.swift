@@ -77,7 +77,7 @@ package struct ServiceRouter {
 
     package enum Match {
         case found(Route, parameters: [String])
-        /// The path exists, but only with these methods.
+        /// The path exists, but only with the methods in the associated value.
         case otherMethod([String])
         case nothing
     }

@@ -19,7 +19,7 @@ package import Timekeeping
 /// - `journal`: the next `flushJournal` writes the change. A journaled change then survives the end of the process, but
 ///   not always a power failure.
 /// - `record`: the change is persisted soon. Only the end of the process can lose a recorded change.
-/// - `refresh`: the row is written within seconds. A crash can lose a refreshed row.
+/// - `refresh`: the row is written within seconds. If the daemon crashes, a row that was only refreshed may be lost.
 /// - `trace`: the change is written soon, but is dropped if too many other changes wait.
 ///
 /// Changes take effect in the order of the calls, except for refreshed rows. Functions that write must be called on the

@@ -84,6 +84,12 @@ struct BoundSockets {
         for listener in webSocketListeners { listener.replaceTLS(web) }
     }
 
+    /// Applies changed limits to the connections that the listeners accept from now on.
+    func limitsChanged(_ limits: FlowLimits) {
+        for listener in streamListeners { listener.connectionLimits = StreamFlows.streamLimits(limits) }
+        for listener in webSocketListeners { listener.limitsChanged(limits) }
+    }
+
     /// Returns the host and port that the listener writes into Via and Record-Route.
     private static func sentBy(_ endpoint: Endpoint, _ settings: DaemonSettings) -> ByteString {
         if let name = settings.advertise {

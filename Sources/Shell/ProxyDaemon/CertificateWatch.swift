@@ -16,8 +16,8 @@ final class CertificateWatch: @unchecked Sendable {
     private let loop: EventLoop
     private var timer: LoopTimer?
     private var files: [String] = []
-    /// The time at which the first certificate of each file expires. The other certificates of a file belong to
-    /// authorities and are not watched.
+    /// The time at which the first certificate of each file expires. If a file has several certificates, the others
+    /// belong to authorities, and the daemon does not watch them.
     private(set) var ends: [(file: String, date: UnixTime)] = []
     /// The time of the next check of the certificates.
     private(set) var next = Instant.distantPast

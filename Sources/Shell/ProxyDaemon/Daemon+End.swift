@@ -15,8 +15,8 @@ extension Daemon {
         _ = await drain(within: time)
     }
 
-    /// Refuses new calls, and stops the daemon when all calls that wait or ring have ended, or after the given time. A
-    /// second call of this function can only shorten the time.
+    /// Refuses new calls, and stops the daemon when all calls that wait or ring have ended, or after the given time. If
+    /// this function is called again, it can only shorten the time.
     ///
     /// - Returns: the number of calls that wait or ring.
     func drain(within time: Duration) async -> Int {

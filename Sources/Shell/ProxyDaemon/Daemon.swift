@@ -43,6 +43,7 @@ package final class Daemon: @unchecked Sendable {
     let admin: APIService
     let services: ApplicationServices
     private let users: UserSources
+    private let keySources: KeySources
     private let dialogKeys: DialogKeys
     private var feedback: FeedbackService?
     private let bound: BoundSockets
@@ -113,21 +114,27 @@ package final class Daemon: @unchecked Sendable {
             settings: settings.api, domains: settings.domains,
             keepsTimeline: settings.push.timeline.maximumRecords > 0, store: store, loop: loop, log: log)
         dialogKeys = try await DialogKeys(store: store, log: log, now: loop.moment.date)
+        // A reload may add the first domain of `register-upstream`.
+        let upstreamCode = try await UpstreamCode.make(store: store, now: loop.moment.date)
         let engine = try await Self.makeEngine(
             settings, push, listeners: bound.listeners, store: store,
-            functions: try EngineFunctions.make(seal: dialogKeys.sealer) { [services] in services.deviceCode(of: $0) },
+            functions: try EngineFunctions.make(
+                seal: dialogKeys.sealer, deviceCode: { [services] in services.deviceCode(of: $0) },
+                upstreamCode: upstreamCode),
             log: log, now: loop.moment)
         do throws(SystemError) {
             users = try UserSources(settings.users, on: loop)
         } catch {
             throw StartError("users: \(error)")
         }
+        keySources = KeySources(settings.bearer, on: loop)
         let resolver = try HopResolver(loop: loop, spoken: Set(bound.listeners.map(\.transport)), tls: tls.setup)
         shard = ProxyShard(
             loop: loop, engine: engine, streams: streams,
             services: ShardServices(
                 store: store, push: push, resolve: { resolver.resolve($0, $1) },
-                askUser: { [users] in users.ask($0, $1) }), log: log)
+                askUser: { [users] in users.ask($0, $1) }, readKeys: { [keySources] in keySources.read($0, $1) }),
+            log: log)
         door = ShardDoor(to: shard)
         try await connect()
     }
@@ -151,6 +158,7 @@ package final class Daemon: @unchecked Sendable {
             throw StartError("cannot start a thread: \(error)")
         }
         users.close()
+        keySources.close()
         store.close()
         log.notice("the daemon has stopped")
     }
@@ -266,12 +274,14 @@ package final class Daemon: @unchecked Sendable {
             try tls.load(settings.tls)
             bound.replaceTLS(tls)
         } catch {
-            log.error("certificate not reloaded, the old one stays in use", [.reason: .text(error.description)])
+            log.error(
+                "the certificate was not reloaded, so the old certificate stays in use",
+                [.reason: .text(error.description)])
         }
     }
 
-    /// Reads the settings again after SIGHUP, and applies the settings that can change while the daemon runs. The log
-    /// reports each other changed setting, because its change needs a restart.
+    /// Reads the settings again after SIGHUP, and applies the settings that can change while the daemon runs. If a
+    /// changed setting needs a restart, the log reports the setting.
     private func reload() async {
         notices?.reloads()
         defer { notices?.reloaded() }
@@ -279,7 +289,8 @@ package final class Daemon: @unchecked Sendable {
         do {
             changed = try DaemonSettings(contentsOf: settingsPath)
         } catch {
-            log.error("settings not reloaded, the old ones stay in use", [.reason: .text(error.description)])
+            log.error(
+                "the settings were not reloaded, so the old settings stay in use", [.reason: .text(error.description)])
             return
         }
         for key in settings.reload(from: changed) {
@@ -291,7 +302,7 @@ package final class Daemon: @unchecked Sendable {
         let engineSettings = settings.engineSettings(with: push)
         let keys = push.setup.credentials
         await door.ask(.everything) { engine, now in
-            engine.settingsChanged(engineSettings)
+            engine.settingsChanged(engineSettings, now: now)
             engine.credentialsChanged(keys, now: now)
         }
         reloadTLS()
@@ -299,11 +310,13 @@ package final class Daemon: @unchecked Sendable {
         certificates?.watch(settings)
         for credential in Credential.isPassed ? certificates?.credentials ?? [] : [] {
             log.notice(
-                "SIGHUP cannot reload this certificate: systemd passes a renewed one only at a restart",
+                "SIGHUP cannot reload this certificate: systemd passes a renewed certificate to the daemon only at a restart",
                 [.path: .text(credential)])
         }
         credentials?.start(isOn: settings.push.triesCredentials)
-        streams.limitsChanged(settings.flowLimits(descriptors: descriptors))
+        let flowLimits = settings.flowLimits(descriptors: descriptors)
+        streams.limitsChanged(flowLimits)
+        bound.limitsChanged(flowLimits)
         api.reloadCertificate()
         admin.reloadCertificate()
         log.notice("settings reloaded", [.path: .text(settingsPath)])

@@ -12,15 +12,15 @@ import SIPGrammar
 import UserSources
 
 extension DaemonSettings {
-    /// Returns the engine's settings, with the contents of the credential files, which the push service has read.
+    /// Returns the engine's settings, with the contents of the credential files as the push service has read them.
     func engineSettings(with service: PushService) -> ProxySettings {
         var engine = engineSettings(with: service.settings, vapidKey: service.vapidKey)
         engine.dispatch = service.setup
         return engine
     }
 
-    /// Returns the engine's settings without the dispatcher's setup, which has the apps, their credentials, and the
-    /// limits for pushes.
+    /// Returns the engine's settings without the setup of the dispatcher: the apps, their credentials, and the limits
+    /// for pushes.
     func engineSettings(with push: PushSettings, vapidKey: String?) -> ProxySettings {
         var engine = ProxySettings()
         engine.domains = domains.map { ByteString($0) }
@@ -29,9 +29,13 @@ extension DaemonSettings {
         engine.upstream = upstream
         engine.upstreamHosts = upstreamHosts.map { .listed($0.map { ByteString($0.lowercased()) }) } ?? .ofUpstream
         engine.upstreamCheck = upstreamCheck
+        engine.upstreamRegistrations = Dictionary(
+            registerUpstream.map { (ByteString($0.key.lowercased()), $0.value) },
+            uniquingKeysWith: { first, _ in first })
         engine.authenticates = auth == .digest
         engine.digest = digest
         engine.users = users.rules
+        engine.bearer = bearer.rules
         engine.registrar = registrar
         engine.registrar.push = PushAcceptance(push)
         engine.registrar.push.vapidKey = vapidKey

@@ -61,10 +61,12 @@ package struct DaemonSettings: SettingsGroup {
     package var upstream: NextHop?
     package var upstreamHosts: [String]?
     package var upstreamCheck = UpstreamCheckSettings()
+    package var registerUpstream: [String: UpstreamRegistrationSettings] = [:]
     package var call = CallSettings()
     package var registrar = RegistrarSettings()
     package var digest = DigestSettings()
     package var users = UserSettings()
+    package var bearer = BearerSettings()
     package var messages = MessageSettings()
     package var bucket = BucketSettings()
     package var missedCalls = MissedCallSettings()
@@ -97,7 +99,7 @@ package struct DaemonSettings: SettingsGroup {
         .path("store", \.store, "The SQLite file with contacts, users, missed calls, messages and keys."),
         .path(
             "calls", \.calls, example: "/run/sippushd/calls",
-            "The folder of the call journal, which keeps calls over a restart. Default: a folder beside the store. The daemon writes to this folder during calls. Put the folder in memory (tmpfs) if the disk is slow. The folder must survive a restart of the daemon: for /run/sippushd, set RuntimeDirectoryPreserve=yes in the systemd unit."
+            "The folder of the call journal, which keeps calls over a restart. Default: a folder beside the store. The daemon writes to this folder during calls. If the disk is slow, put the folder in memory (tmpfs). The folder must survive a restart of the daemon: for /run/sippushd, set RuntimeDirectoryPreserve=yes in the systemd unit."
         ),
         .path("control", \.control, "The Unix socket over which commands reach a running daemon."),
         .choice(
@@ -111,7 +113,7 @@ package struct DaemonSettings: SettingsGroup {
         ).taken(.atOnce),
         .list(
             "strip-headers", of: .headerPattern, \.stripHeaders,
-            "Header fields to remove from requests and responses of peers that are not trusted: names, or prefixes with * at the end. The daemon always removes identity headers (docs/Trust.md, T9.7). Add each header field that controls your PBX, so that phones cannot control the PBX with it."
+            "The header fields that the daemon removes from requests and responses of peers that are not trusted: names, or prefixes with * at the end. The daemon always removes identity headers (docs/Trust.md, T9.7). Add each header field that controls your PBX, so that phones cannot control the PBX with it."
         ).taken(.atOnce),
         .value(
             "upstream", \.upstream, NextHop.settingType, example: "sip:pbx.example.net:5060",
@@ -119,15 +121,20 @@ package struct DaemonSettings: SettingsGroup {
         ).taken(.atOnce),
         .value(
             "upstream-hosts", \.upstreamHosts, .list(of: .string), example: "[pbx.example.net, 192.0.2.10]",
-            "Hosts that the daemon treats as the first domain when a phone calls them. List the hosts that the PBX writes into From, because a phone that calls back dials that host. Default: the host of upstream and its addresses. []: no hosts."
+            "If a phone calls an address at one of these hosts, the daemon treats the host as the first domain. List the hosts that the PBX writes into From, because a phone that calls back dials the host in From. Default: the host in upstream, and the addresses of that host. []: no hosts."
         ).taken(.atOnce),
         .group("upstream-check", \.upstreamCheck, "How the daemon checks whether the upstream answers.").taken(.atOnce),
+        .named(
+            "register-upstream", \.registerUpstream, exampleName: "example.net", example: .example,
+            "Domains whose users the daemon keeps registered at a PBX, also while their phones sleep. The PBX needs no change. The daemon needs each user's password, with the PBX's realm in digest.realm. The name of each group is one of domains."
+        ).taken(.atOnce),
         .group("tls", \.tls, "TLS for SIP.").taken(.atOnce),
         .group("websocket", \.webSocket, "SIP over WebSocket, for browsers."),
         .group("call", \.call, "Calls.").taken(.atOnce),
         .group("registrar", \.registrar, "Registrations."),
         .group("digest", \.digest, "Digest authentication."),
-        .group("users", \.users, "Users whose passwords are elsewhere than in the store; docs/Users.md."),
+        .group("users", \.users, "Sources of users besides the store: databases and HTTP servers. See docs/Users.md."),
+        .group("bearer", \.bearer, "Tokens of a login server instead of passwords; docs/Bearer.md."),
         .group("messages", \.messages, "Messages and other requests outside calls, for sleeping phones.").taken(
             .atOnce),
         .group("bucket", \.bucket, "The missed-call bucket, which stores missed calls until their phone registers."),
@@ -165,6 +172,29 @@ package struct DaemonSettings: SettingsGroup {
             let names = digest.algorithms.map(\.rawValue).joined(separator: ", ")
             found.append(
                 SettingComplaint("expected algorithms that digest.algorithms has as well: \(names)", key: "users"))
+        }
+        for (domain, group) in registerUpstream.sorted(by: { $0.key < $1.key }) {
+            if !domains.contains(where: { $0.lowercased() == domain.lowercased() }) {
+                found.append(
+                    SettingComplaint("expected one of domains, found \"\(domain)\"", key: "register-upstream"))
+            }
+            if let (_, place) = group.upstream?.numeric, !trusted.contains(where: { $0.matches(place) }) {
+                found.append(
+                    SettingComplaint(
+                        "expected \(place.address) under trusted, so that calls of this PBX reach the users",
+                        key: "register-upstream"))
+            }
+        }
+        if !registerUpstream.isEmpty, auth == .off {
+            found.append(
+                SettingComplaint("expected auth: digest, since the PBX asks for the users' passwords", key: "auth"))
+        }
+        for (name, issuer) in bearer.inOrder {
+            let own = domains.map { $0.lowercased() }
+            if let other = issuer.domains.first(where: { !own.contains($0.lowercased()) }) {
+                found.append(
+                    SettingComplaint("\(name) names the domain \(other), which domains has not", key: "bearer"))
+            }
         }
         if listen.isEmpty { found.append(SettingComplaint("at least one address is needed", key: "listen")) }
         if upstream == nil, call.noWake.forwards {

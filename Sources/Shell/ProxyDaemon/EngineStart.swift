@@ -22,12 +22,14 @@ extension Daemon {
     ) async throws(StartError) -> ProxyEngine {
         let engineSettings = settings.engineSettings(with: push)
         do throws(StoreError) {
+            var stored = try await store.engineState()
+            stored.registerCeiling = try await RegisterCeiling.stored(in: store)
             let engine = ProxyEngine(
                 settings: engineSettings,
                 identity: LocalIdentity(
                     listeners: listeners, domains: settings.domains.map { ByteString($0) }, machine: HostAddress.all,
                     others: settings.api.listen + settings.admin.listen),
-                functions: functions, log: log, restoring: try await store.engineState(), startedAt: now.date)
+                functions: functions, log: log, restoring: stored, startedAt: now.date)
             try await restore(engine, from: store, unreadAge: engineSettings.unreadAge, now: now)
             return engine
         } catch {

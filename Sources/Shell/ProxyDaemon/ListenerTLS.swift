@@ -15,8 +15,8 @@ final class ListenerTLS {
     private let tickets: TicketKeys
     private var timer: LoopTimer?
 
-    /// The time for which one key seals new session tickets. For another hour, the key only opens the tickets that it
-    /// sealed.
+    /// The time for which one key seals new session tickets. During the next hour, a key only opens the tickets that it
+    /// has sealed.
     private static let ticketLife: Duration = .seconds(3600)
 
     init(_ settings: TLSSettings, on loop: EventLoop) throws(StartError) {

@@ -1,7 +1,8 @@
 import Addressing
 package import Settings
 
-/// Makes a configuration file from the answers to `sippushd init`. Keys without an answer have their defaults.
+/// Makes a configuration file from the answers to `sippushd init`. If the operator gave no answer for a setting, the
+/// setting has its default.
 package struct NewSettings: Sendable {
     /// Apple's signing key, and the topic of the app that it wakes.
     package struct Apple: Sendable {
@@ -49,7 +50,8 @@ package struct NewSettings: Sendable {
 
     /// Returns the text of the configuration file.
     ///
-    /// - Throws: a complaint about a PBX that is not an address. Reading the configuration detects other wrong answers.
+    /// - Throws: a complaint about a PBX that is not an address. Wrong answers of other kinds are detected when the
+    ///   configuration is read.
     package func yaml() throws(SettingComplaint) -> String {
         var text = """
             # Settings of sippushd, made by "sippushd init". Keys that are not here have their defaults:

@@ -13,8 +13,8 @@ import Settings
 package import Timekeeping
 import UserSources
 
-/// Checks the files that the settings name: keys, certificates and service accounts. ``Daemon`` reads the same files at
-/// its start and at its first push.
+/// Checks the files that the settings name: keys, certificates and service accounts. The running daemon reads the same
+/// files at its start and at its first push.
 package enum SetupCheck {
     /// Returns one line for each problem: the position in the settings, the file, and why the file cannot be used.
     package static func problems(of settings: DaemonSettings, in file: String, on date: UnixTime) -> [String] {
@@ -46,6 +46,7 @@ package enum SetupCheck {
             check.secret(source.passwordFile, "password-file")
             check.secret(source.secretFile, "secret-file")
         }
+        for (_, issuer) in settings.bearer.inOrder { check.authority(issuer.caFile) }
         return check
     }
 
@@ -58,6 +59,12 @@ package enum SetupCheck {
         }
         if settings.auth == .off, !settings.users.order.isEmpty {
             notes.append("users: no source is asked, because auth is off")
+        }
+        if !settings.bearer.issuers.isEmpty {
+            if settings.auth == .off { notes.append("bearer: no token is read, because auth is off") }
+            if !settings.listen.contains(where: \.transport.isSecure) {
+                notes.append("bearer: tokens are accepted over TLS only, and listen has no tls or wss address")
+            }
         }
         notes += push.services.filter(\.enabled).flatMap(\.notes)
         return notes + unshownCertificates(settings) + distrustedWebSockets(settings)
@@ -107,9 +114,26 @@ package enum SetupCheck {
         ]
     }
 
-    /// Asks each source of users. One line for each source that does not answer, or whose answers cannot be used.
+    /// Asks each source of users, and reads the keys of issuers of tokens. One line for each that does not answer, or
+    /// whose answers cannot be used.
     package static func userProblems(of settings: DaemonSettings) -> [String] {
         guard settings.auth == .digest else { return [] }
+        return sourceProblems(of: settings) + keyProblems(of: settings)
+    }
+
+    /// Reads the keys of each issuer of tokens.
+    private static func keyProblems(of settings: DaemonSettings) -> [String] {
+        do {
+            return KeyFindings.findings(try KeySources.facts(of: settings.bearer), hasTLS: true).filter {
+                $0.level == .wrong
+            }
+            .map { finding in finding.words + (finding.cure.map { " => \($0)" } ?? "") }
+        } catch {
+            return ["bearer: the keys cannot be read: \(error)"]
+        }
+    }
+
+    private static func sourceProblems(of settings: DaemonSettings) -> [String] {
         do {
             let facts = try UserSources.facts(
                 of: settings.users, domain: settings.domains.first ?? "", realm: { settings.realm(of: $0) })

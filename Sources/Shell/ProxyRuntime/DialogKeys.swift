@@ -8,7 +8,7 @@ import SIPDialogs
 package import Telemetry
 package import Timekeeping
 
-/// The keys that seal dialog tokens (T20.6). The store keeps these keys, so that a call that began before a restart can
+/// The keys that seal dialog tokens (T20.6). The keys are in the store, so that a call that began before a restart can
 /// still be ended.
 ///
 /// The daemon creates a new key each month, which seals the tokens of new dialogs. An old key is kept while a dialog
@@ -63,7 +63,7 @@ package final class DialogKeys: @unchecked Sendable {
             if isDue(at: now) { keys.insert(try Key(number: nextNumber, at: now), at: 0) }
             for key in keys.reversed() { try sealer.use(key.bytes, number: key.number) }
         } catch {
-            throw StartError("cannot create a key for dialogs: \(error)")
+            throw StartError("cannot create a key for dialog tokens: \(error)")
         }
         if let newest = keys.first?.secret, newest.createdAt == now {
             try await StartError.wrapping { () async throws(StoreError) in
@@ -77,7 +77,7 @@ package final class DialogKeys: @unchecked Sendable {
         timer = try LoopTimer(on: loop) { [weak self] in
             loop.startTask { [weak self] _ in await self?.look(door, loop) }
         }
-        // The first check is made as soon as the loop runs.
+        // The daemon first checks the age of the newest key as soon as the loop runs.
         timer?.arm(at: loop.moment.instant)
     }
 
@@ -113,7 +113,8 @@ package final class DialogKeys: @unchecked Sendable {
                 if result.isStored { self?.take(key) }
             }
         } catch {
-            log.error("cannot create a new key for dialogs, the old one stays in use", [.error: .described(error)])
+            log.error(
+                "cannot create a new key for dialog tokens, so the old key stays in use", [.error: .described(error)])
         }
     }
 
@@ -122,7 +123,8 @@ package final class DialogKeys: @unchecked Sendable {
             try sealer.use(key.bytes, number: key.number)
             keys.insert(key, at: 0)
         } catch {
-            log.error("cannot create a new key for dialogs, the old one stays in use", [.error: .described(error)])
+            log.error(
+                "cannot create a new key for dialog tokens, so the old key stays in use", [.error: .described(error)])
         }
     }
 

@@ -13,7 +13,8 @@ import SIPMessage
 /// messages. The rules of the engine call C libraries only through these functions.
 package enum EngineFunctions {
     package static func make(
-        seal: TextSealer, deviceCode: @escaping (DeviceID) -> ByteString? = { _ in nil }
+        seal: TextSealer, deviceCode: @escaping (DeviceID) -> ByteString? = { _ in nil },
+        upstreamCode: (([UInt8]) -> [UInt8])? = nil
     ) throws(StartError) -> ProxyFunctions {
         let codeKey = try key()
         let reader = ReaderBox()
@@ -32,7 +33,7 @@ package enum EngineFunctions {
                     case .sha256: HashAlgorithm.sha256.digest(of: bytes)
                     case .sha512_256: HashAlgorithm.sha512_256.digest(of: bytes)
                     }
-                }, code: { codeKey.code(for: $0) }), deviceCode: deviceCode)
+                }, code: { codeKey.code(for: $0) }), deviceCode: deviceCode, upstreamCode: upstreamCode)
     }
 
     private static var packing: RequestPacking {

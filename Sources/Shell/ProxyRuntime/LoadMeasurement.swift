@@ -3,8 +3,8 @@ import Reactor
 import Registration
 import Timekeeping
 
-/// Measures how long messages and commits wait, and reports these times to the engine, which refuses requests under
-/// overload.
+/// Measures how long messages and commits wait, and reports the times to the engine, so that the engine can refuse
+/// requests under overload.
 ///
 /// Without load, the measurement costs almost no time. The waiting time of datagrams is measured only after a full
 /// batch, the waiting time of the loop only now and then, and the duration of only one commit at a time.

@@ -129,7 +129,8 @@ package actor ProxyShard: LoopActor {
         socket(of: flow.listener)?.queue(answer, to: flow.remote)
     }
 
-    /// Whether the datagram is a keep-alive: STUN or CRLF. The daemon accepts a CRLF over UDP, and does not answer it.
+    /// Whether the datagram is a keep-alive: STUN or CRLF. A phone may send a CRLF over UDP as a keep-alive; the daemon
+    /// does not answer it.
     private static func isKeepAlive(_ bytes: Span<UInt8>) -> Bool {
         guard bytes.count > 0 else { return true }
         if bytes[0] < 32, bytes[0] != UInt8(ascii: "\r"), bytes[0] != UInt8(ascii: "\n") { return true }
@@ -244,6 +245,8 @@ package actor ProxyShard: LoopActor {
         case push(PushDispatcher.Event)
         case resolved(ResolutionTicket, [ResolvedHop])
         case user(UserTicket, UserAnswer)
+        case registerCeiling(UInt32)
+        case keys(Result<[BearerKey], UserFault>, issuer: Int)
     }
 
     private func arrived(_ arrival: Arrival) {
@@ -262,7 +265,9 @@ package actor ProxyShard: LoopActor {
             }
         case .push(let event): engine.pushHappened(event, now: loop.moment)
         case .user(let ticket, let answer): engine.userAnswered(ticket, answer, now: loop.moment)
+        case .keys(let keys, let issuer): engine.keysRead(keys, of: issuer, now: loop.moment)
         case .resolved(let ticket, let hops): engine.resolved(ticket, to: hops, now: loop.moment)
+        case .registerCeiling(let ceiling): engine.registerCeilingStored(ceiling, now: loop.moment)
         }
     }
 
@@ -309,7 +314,7 @@ package actor ProxyShard: LoopActor {
 
     // MARK: Dry runs
 
-    /// The callers that wait to learn whether a token can be pushed.
+    /// The callers of ``canBePushed(_:)`` that wait for the result.
     private var dryRuns: [DryRunTicket: CheckedContinuation<Bool, Never>] = [:]
     private var lastDryRun: UInt64 = 0
 
@@ -330,7 +335,7 @@ package actor ProxyShard: LoopActor {
     private var logins: [LoginTicket: CheckedContinuation<Void, Never>] = [:]
     private var lastLogin: UInt64 = 0
 
-    /// Checks the password of a user. Only the ``ShardDoor`` calls this.
+    /// Checks the password of a user. Only the ``ShardDoor`` calls this function.
     func login(
         _ name: ByteString, in domain: ByteString?, _ password: ByteString, from source: IPAddress
     ) async -> ProxyEngine.LoginVerdict {
@@ -394,7 +399,7 @@ package actor ProxyShard: LoopActor {
     /// Runs the engine's actions. No other code turns the engine's decisions into I/O.
     ///
     /// Some actions have an immediate result, such as a look-up of a known address or a credential that is signed here.
-    /// Immediate results enter the engine after the other actions.
+    /// An immediate result enters the engine after all other actions have run.
     private func runActions() {
         // If an action causes a call of this function, the loop of the running call performs the new actions.
         guard !isRunningActions else { return }
@@ -446,7 +451,9 @@ package actor ProxyShard: LoopActor {
         case .reported(let ticket, let result): reporters.removeValue(forKey: ticket)?.resume(returning: result)
         case .resolve(let hop, let ticket): resolve(hop, ticket)
         case .askUser(let question): ask(question)
+        case .readKeys(let issuer): readKeys(issuer)
         case .userSettled(let ticket): logins.removeValue(forKey: ticket)?.resume()
+        case .storeRegisterCeiling(let ceiling): store(ceiling)
         }
     }
 
@@ -472,6 +479,19 @@ package actor ProxyShard: LoopActor {
     private func ask(_ question: UserQuestion) {
         services.askUser(question) { [weak self] answer in
             self?.onLoop { $0.arrived(.user(question.ticket, answer)) }
+        }
+    }
+
+    private func store(_ ceiling: UInt32) {
+        services.store.commit([RegisterCeiling.change(ceiling)]) { [weak self] result in
+            guard result.isStored else { return }
+            self?.onLoop { $0.arrived(.registerCeiling(ceiling)) }
+        }
+    }
+
+    private func readKeys(_ issuer: Int) {
+        services.readKeys(issuer) { [weak self] keys in
+            self?.onLoop { $0.arrived(.keys(keys, issuer: issuer)) }
         }
     }
 

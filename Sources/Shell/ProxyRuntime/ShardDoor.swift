@@ -12,7 +12,7 @@ package import Timekeeping
 /// A question enters the engine when the engine's current work is finished. The answer to a question comes after the
 /// question's actions have run. The questions of one caller are processed in their order.
 package struct ShardDoor: Sendable {
-    /// The user or device of a question, which selects the shard that can answer.
+    /// The user or device of a question; the subject selects the shard that can answer.
     package enum Subject: Sendable {
         case user(AddressOfRecord)
         case device(DeviceID)
@@ -32,8 +32,8 @@ package struct ShardDoor: Sendable {
         }
     }
 
-    /// Asks the engine a question, or gives it an order. A check and the action that depends on it belong into one
-    /// question, because the engine can process other questions between two questions.
+    /// Asks the engine a question, or gives it an order. If an action depends on a check, put both into one question,
+    /// because the engine can process other questions in between.
     package func ask<Answer: Sendable>(
         _ subject: Subject, _ question: @Sendable (ProxyEngine, Moment) -> Answer
     ) async -> Answer {
@@ -64,7 +64,8 @@ package struct ShardDoor: Sendable {
         await shard(of: .everything).sendTestPush(to: target)
     }
 
-    /// Checks the password of a user. If a source of users has to be asked, the answer comes when it has answered.
+    /// Checks the password of a user. If a source of users has to be asked, the result comes after the answer of the
+    /// source.
     package func login(
         _ name: ByteString, in domain: ByteString?, _ password: ByteString, from source: IPAddress
     ) async -> ProxyEngine.LoginVerdict {

@@ -17,15 +17,19 @@ package struct ShardServices: @unchecked Sendable {
     package let resolve: (NextHop, @escaping ([ResolvedHop]) -> Void) -> Void
     /// Asks a source for a user. The answer comes back once, on the loop.
     package let askUser: (UserQuestion, @escaping (UserAnswer) -> Void) -> Void
+    /// Reads the keys of an issuer of tokens. The answer comes back once, on the loop.
+    package let readKeys: (Int, @escaping (Result<[BearerKey], UserFault>) -> Void) -> Void
 
     package init(
         store: any ProxyStore, push: PushService,
         resolve: @escaping (NextHop, @escaping ([ResolvedHop]) -> Void) -> Void,
-        askUser: @escaping (UserQuestion, @escaping (UserAnswer) -> Void) -> Void = { $1(.unknown) }
+        askUser: @escaping (UserQuestion, @escaping (UserAnswer) -> Void) -> Void = { $1(.unknown) },
+        readKeys: @escaping (Int, @escaping (Result<[BearerKey], UserFault>) -> Void) -> Void = { _, _ in }
     ) {
         self.store = store
         self.push = push
         self.resolve = resolve
         self.askUser = askUser
+        self.readKeys = readKeys
     }
 }

@@ -26,12 +26,12 @@ enum CredentialMaker {
     }
 }
 
-/// An app whose requests carry a credential. Each type of app chooses how its credential is made.
+/// An app whose requests carry a credential. The type of an app decides how the app's credential is made.
 protocol CredentialedApp: PushAppRules {
     func credential(_ makers: inout CredentialMakers) throws(PushSetupError) -> PushCredentials.Source
 }
 
-/// The makers of all apps' credentials. Apps that use the same key share one maker.
+/// The makers of all apps' credentials. If several apps use one key, they share one credential maker.
 struct CredentialMakers {
     /// The source of each app's credential, with the app's index in the list of apps as the index.
     private(set) var sources: [PushCredentials.Source] = []

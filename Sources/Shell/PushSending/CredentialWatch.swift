@@ -13,7 +13,7 @@ package struct CredentialStanding: Hashable, Sendable {
 }
 
 /// Tries the credentials of all apps in the background: at the start, at each reload, and again after a failure of the
-/// provider. No other work waits for these trials.
+/// provider. The trials run in the background, and no other work waits for them.
 ///
 /// - The class is `@unchecked Sendable`, because it is used only on the loop.
 package final class CredentialWatch: @unchecked Sendable {
@@ -75,8 +75,8 @@ package final class CredentialWatch: @unchecked Sendable {
         }
     }
 
-    /// Schedules new trials of the providers that could not be reached. Refused credentials are tried again only after
-    /// a reload of the settings.
+    /// Schedules new trials of the providers that could not be reached. If the provider refused the credentials, the
+    /// daemon tries them again only after a reload of the settings.
     private func tryFailedLater() {
         waiting = push.setup.directory.apps.filter { app in
             if case .failed = standings[app.name]?.verdict { true } else { false }
@@ -98,16 +98,18 @@ package final class CredentialWatch: @unchecked Sendable {
         let name = LogValue.text(app.name)
         switch verdict {
         case .works:
-            log.info("push provider accepts the daemon's credentials", [.provider: name])
+            log.info("the push provider accepts the daemon's credentials", [.provider: name])
         case .reached(let words):
-            log.info("push provider answers", [.provider: name, .reason: .text(words)])
+            log.info(
+                "the push provider answers, but a trial cannot show whether it accepts the credentials",
+                [.provider: name, .reason: .text(words)])
         case .refused(let reason, let cure):
             log.error(
-                "trial without a push: the provider does not accept our credentials",
+                "a trial of an app's credentials failed: the provider does not accept our credentials",
                 [.provider: name, .reason: .text(reason), .advice: .text(Self.cure(cure, result.clockLead))])
         case .failed(let reason, let cure):
             log.warning(
-                "trial without a push: the provider was not reached",
+                "a trial of an app's credentials failed: the provider was not reached",
                 [.provider: name, .reason: .text(reason), .advice: .text(cure)])
         }
     }

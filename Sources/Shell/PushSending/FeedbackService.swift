@@ -60,7 +60,7 @@ package final class FeedbackService: @unchecked Sendable {
         init(_ sources: [FeedbackSource]) { rest = sources[...] }
     }
 
-    /// The number of contacts that one step of the search reads, which takes two or three milliseconds.
+    /// The number of contacts that one step of the search reads; the step then takes two or three milliseconds.
     private static let step = 500
     private static let pause: Duration = .milliseconds(2)
     private static let firstPull: Duration = .seconds(60)
@@ -120,7 +120,7 @@ package final class FeedbackService: @unchecked Sendable {
                 return pulled(FeedbackPull.Result(failure: error.description), from: source, in: round)
             }
             log.error(
-                "certificate not reloaded, the old one stays in use",
+                "the certificate was not reloaded, so the old certificate stays in use",
                 [.target: .described(source.endpoint), .reason: .described(error)])
             context = former
         }
@@ -135,7 +135,7 @@ package final class FeedbackService: @unchecked Sendable {
         self.round = nil
         let report = round.report
         log.notice(
-            "Apple's feedback service was read",
+            "the daemon read dead push tokens from Apple's feedback service",
             [
                 .count: .number(report.records),
                 .outcome: .text(
@@ -149,7 +149,8 @@ package final class FeedbackService: @unchecked Sendable {
         if let failure = result.failure {
             round.report.failures.append("\(source.endpoint): \(failure)")
             log.warning(
-                "cannot read Apple's feedback service", [.target: .described(source.endpoint), .reason: .text(failure)])
+                "cannot read dead push tokens from Apple's feedback service",
+                [.target: .described(source.endpoint), .reason: .text(failure)])
         }
         if result.partialBytes > 0 {
             log.warning(
@@ -221,8 +222,8 @@ struct FeedbackSource: Hashable {
         return found
     }
 
-    /// Creates the TLS context of one round. Each round reads the certificate and its key again, because they may have
-    /// been renewed.
+    /// Creates the TLS context of one round. The certificate and its key are read again in each round, because they may
+    /// have been renewed.
     func makeContext() throws(TLSError) -> TLSContext {
         try TLSContext.client(
             authority: caFile.map { .file($0) }, certificate: .file(certFile), key: .file(keyFile))
@@ -251,7 +252,8 @@ private final class FeedbackPull {
     private var isConnected = false
     private var isOver = false
 
-    /// The maximum number of records in one round. Any other dead token is detected when the next push to it fails.
+    /// The maximum number of records in one round. The daemon detects a dead token beyond this limit when the next push
+    /// to the token fails.
     private static let limit = 500_000
     private static let patience: Duration = .seconds(30)
 
@@ -301,7 +303,8 @@ private final class FeedbackPull {
                 to: endpoint, from: address, on: loop, through: tunnel, tls: session,
                 handlers: StreamConnection.Handlers(
                     connected: { [weak self] connection in
-                        // The server deletes its list once it is connected, so the daemon tries no other address.
+                        // A feedback server deletes its list when a client connects, so the daemon tries no other
+                        // address.
                         self?.candidates = []
                         self?.isConnected = true
                         connection.setIdleTimeout(Self.patience)

@@ -52,8 +52,8 @@ struct ProviderConnection {
     /// The header fields of the last request, which are kept because the next request often has the same fields.
     private var last: (own: [ProviderRequest.Header], credential: String?, headers: [HTTPField]) = ([], nil, [])
 
-    /// Prepares requests to an app's provider. Only apps of the same group share connections, so that each connection
-    /// to Apple serves only one team, as Apple requires.
+    /// Prepares requests to an app's provider. Apps share connections only within one group, because Apple requires
+    /// that each connection serves only one team.
     init(_ means: AppConnection, group: String) {
         secrets = means.secrets
         var model = HTTPClientRequest(url: "")

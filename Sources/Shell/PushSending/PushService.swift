@@ -12,8 +12,8 @@ import Timekeeping
 ///
 /// The push service runs on its shard's loop and never blocks the loop.
 ///
-/// - The class is `@unchecked Sendable`, because it is used only on the loop's thread. Work on other threads posts its
-///   results back to the loop.
+/// - The class is `@unchecked Sendable`, because it is used only on the loop's thread. If other threads do some work for
+///   the service, they post the results back to the loop.
 package final class PushService: @unchecked Sendable {
     /// Receives each outcome of a push or of an order for a credential, on the loop. The closure can be called before
     /// the function that gave the order returns.
@@ -102,7 +102,8 @@ package final class PushService: @unchecked Sendable {
         func report(_ problem: String, of provider: String) {
             guard problems.insert(problem).inserted else { return }
             log.error(
-                "key not reloaded, the old one stays in use", [.provider: .text(provider), .reason: .text(problem)])
+                "the key was not reloaded, so the old key stays in use",
+                [.provider: .text(provider), .reason: .text(problem)])
         }
         let accounts = ServiceAccount.all(of: &changed, after: (settings, makers.accounts)) { problem in
             report(problem, of: "fcm")
@@ -114,7 +115,7 @@ package final class PushService: @unchecked Sendable {
             AppConnection(app.rules.connection, proxy: changed.proxy, after: former) { error in
                 guard problems.insert("\(error)").inserted else { return }
                 log.error(
-                    "certificate not reloaded, the old one stays in use",
+                    "the certificate was not reloaded, so the old certificate stays in use",
                     [.provider: .text(app.name), .reason: .described(error)])
             }
         }

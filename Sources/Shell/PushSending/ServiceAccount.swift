@@ -6,8 +6,8 @@ import PushDelivery
 import Settings
 import Timekeeping
 
-/// A service account of Google, read from its file, which signs requests for access tokens (RFC 7523, JWT bearer
-/// grant).
+/// A service account of Google, read from its file; the account's key signs requests for access tokens (RFC 7523, JWT
+/// bearer grant).
 package struct ServiceAccount {
     /// The token service's answer to a request for an access token.
     struct Grant {
@@ -25,8 +25,8 @@ package struct ServiceAccount {
 
     private static let scope = "https://www.googleapis.com/auth/firebase.messaging"
     private static let fileLimit = 64 << 10
-    /// The longest lifetime of an access token that Google allows, in seconds. The daemon also assumes this lifetime if
-    /// an answer has none.
+    /// The longest lifetime of an access token that Google allows, in seconds. If Google's answer has no lifetime, the
+    /// daemon assumes this one.
     private static let longestLife: Int64 = 3600
 
     package init(file path: String) throws(PushSetupError) {

@@ -2,17 +2,16 @@ import Reactor
 import Registration
 import Telemetry
 
-/// Asks a database on threads of its own, because the libraries of databases wait for their servers. Each thread has one
-/// connection, which it opens for its first question.
+/// Asks a database for users on threads of its own, because the client libraries block until the server answers.
 ///
-/// The engine asks a limited number of questions at a time. If a server hangs, its threads hang with it, and further
-/// questions fail at once.
+/// Each thread opens one connection for its first question. While all threads wait for a hanging server, further
+/// questions fail immediately.
 final class DatabaseSource: Sendable {
     typealias Open = @Sendable () throws(UserDatabaseError) -> any UserDatabase
 
-    /// A thread with its connection.
+    /// A thread with its connection to the database.
     ///
-    /// - `@unchecked Sendable` because the connection is used on the thread alone.
+    /// - `@unchecked Sendable` because only this thread uses the connection.
     private final class Worker: @unchecked Sendable {
         let thread: EventLoop
         var database: (any UserDatabase)?
@@ -30,7 +29,7 @@ final class DatabaseSource: Sendable {
     /// - Parameters:
     ///   - name: the name of the threads.
     ///   - parallel: the number of threads.
-    ///   - open: opens a connection.
+    ///   - open: opens a connection to the database.
     /// - Throws: if the system has no more threads.
     init(name: String, parallel: Int, open: @escaping Open) throws(SystemError) {
         self.open = open
@@ -39,7 +38,7 @@ final class DatabaseSource: Sendable {
         self.workers = workers
     }
 
-    /// Asks for a user. The answer comes once, on a thread of this source or before this returns.
+    /// Asks the database for a user, and calls `done` once: on a thread of this object, or before `ask` returns.
     func ask(_ values: [[UInt8]], _ done: @escaping @Sendable (UserAnswer) -> Void) {
         let free = workers.first { worker in
             worker.isBusy.withLock { isBusy in
@@ -56,7 +55,7 @@ final class DatabaseSource: Sendable {
         }
     }
 
-    /// Ends the threads. A thread whose server hangs ends when its question does.
+    /// Stops the threads; a thread that waits for a hanging server stops only when its query has failed.
     func stop() {
         for worker in workers {
             worker.thread.post { worker.database = nil }
@@ -64,8 +63,7 @@ final class DatabaseSource: Sendable {
         }
     }
 
-    /// Asks on the connection of this thread. A server may have closed a connection that was idle, so the question is
-    /// asked again on a new one.
+    /// Asks on the thread's connection, and asks once more on a new connection if the server has closed the idle one.
     private static func answer(_ values: [[UInt8]], _ worker: Worker, _ open: Open) -> UserAnswer {
         let isNew = worker.database == nil
         do throws(UserDatabaseError) {

@@ -1,12 +1,12 @@
 import MariaDBClient
 package import Settings
 
-/// The database of a source, as the settings name it.
+/// The location of a database with users, read from the setting `users.sources.NAME.database`.
 package enum DatabaseURL: Hashable, Sendable {
-    /// A connection URI of libpq.
+    /// A PostgreSQL database, as a connection URI of libpq.
     case postgreSQL(String)
     case mariaDB(host: String, port: UInt16, user: String, database: String, socket: String?)
-    /// The path of a file.
+    /// An SQLite database, as the path of its file.
     case sqlite(String)
 
     package init(_ text: String) throws(SettingComplaint) {
@@ -35,13 +35,14 @@ package enum DatabaseURL: Hashable, Sendable {
         }
     }
 
-    /// The part of a URL between the scheme and the path.
+    /// The part of a URL between `://` and the path, such as `user@host:port`.
     private static func authority(of text: String) -> Substring {
         guard let start = text.firstRange(of: "://")?.upperBound else { return "" }
         return text[start...].prefix { $0 != "/" && $0 != "?" }
     }
 
-    /// The file of settings may be readable for many. The complaint does not quote the password.
+    /// Refuses a URL with a password, because the settings file may be readable for many. The complaint does not quote
+    /// the password.
     private static func refusePassword(in text: String) throws(SettingComplaint) {
         let login = authority(of: text).split(separator: "@", maxSplits: 1, omittingEmptySubsequences: false)
         let options = text.split(separator: "?", maxSplits: 1).dropFirst().joined()
@@ -50,7 +51,7 @@ package enum DatabaseURL: Hashable, Sendable {
         }
     }
 
-    /// Reads `mysql://user@host:port/database?socket=/path`.
+    /// Reads a URL such as `mysql://user@host:port/database?socket=/path`.
     private static func mariaDB(_ text: String) throws(SettingComplaint) -> DatabaseURL {
         let login = authority(of: text).split(separator: "@", maxSplits: 1, omittingEmptySubsequences: false)
         var place = login.last ?? ""
@@ -82,7 +83,8 @@ package enum DatabaseURL: Hashable, Sendable {
     private static let expected =
         "expected postgresql://USER@HOST/DATABASE, mysql://USER@HOST:PORT/DATABASE or sqlite:/PATH"
 
-    /// The complaints do not quote the URL, which may contain a password.
+    /// The type of the setting `database`, whose complaints do not quote the URL, because the URL may contain a
+    /// password.
     static let settingType = SettingType<DatabaseURL>(name: "database URL") { node throws(SettingMismatch) in
         guard let text = node.text else { throw SettingMismatch(expected, at: node.position) }
         do throws(SettingComplaint) {

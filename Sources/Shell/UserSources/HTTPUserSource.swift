@@ -10,7 +10,7 @@ import Timekeeping
 
 /// Asks an HTTP server for users.
 ///
-/// - `@unchecked Sendable` because it is used only on its loop.
+/// - `@unchecked Sendable` because the object is used only on its loop.
 final class HTTPUserSource: @unchecked Sendable {
     private let loop: EventLoop
     private let http: HTTPSession
@@ -19,7 +19,7 @@ final class HTTPUserSource: @unchecked Sendable {
     private let secret: [UInt8]?
     private let authority: PEM?
 
-    /// The time limit of a question. A request waits less, but a late answer still counts.
+    /// The time limit of one HTTP request. A SIP request waits only 2 s, but the daemon remembers a later answer.
     private static let timeout: Duration = .seconds(8)
     private static let longestAnswer = 16 << 10
 
@@ -93,8 +93,9 @@ final class HTTPUserSource: @unchecked Sendable {
 
     // MARK: The answer
 
-    /// Strangers choose the names that are asked for. So a failure that may be due to the name does not make the source
-    /// away for others.
+    /// The answer that a failed HTTP request means.
+    ///
+    /// An error that the name may have caused is `unusable`, so that strangers cannot block other users by odd names.
     static func answer(_ error: HTTPClientError) -> UserAnswer {
         switch error.code {
         case .bodyTooLarge: .unusable(.tooLong)
@@ -117,7 +118,7 @@ final class HTTPUserSource: @unchecked Sendable {
             return .unusable(
                 UserFault(
                     "the server answers 200 without a JSON object",
-                    cure: "Check url: something else than your service may answer there."))
+                    cure: "Check whether url is the address of your service."))
         }
         var secrets = UserSecrets()
         for member in values {
@@ -137,5 +138,5 @@ final class HTTPUserSource: @unchecked Sendable {
         return .found(secrets)
     }
 
-    private static let cure = "Check whether the server of url runs, its certificate, and its log."
+    private static let cure = "Check whether the server at url runs, and look at its certificate and log."
 }

@@ -4,16 +4,16 @@ import Registration
 import Settings
 import Storage
 
-/// A connection to a database with users. Only the thread that opened it uses it.
+/// A connection to a database with users, which only the thread that opened the connection uses.
 protocol UserDatabase: AnyObject {
-    /// Runs the query for one user. The values are in the order of the query's fields.
+    /// Runs the query for one user, with the values in the order of the query's fields (``UserQuery/Field``).
     func rows(for values: [[UInt8]]) throws(UserDatabaseError) -> UserRows
 }
 
-/// Why a database gave no answer.
+/// The failure of a connection or query, and the answer that the failure means for the user.
 struct UserDatabaseError: Error {
     let answer: UserAnswer
-    /// Whether the connection must be opened again.
+    /// Whether the connection must be closed, and a new one opened for the next question.
     let isConnectionLost: Bool
 
     init(_ answer: UserAnswer, isConnectionLost: Bool) {
@@ -21,12 +21,12 @@ struct UserDatabaseError: Error {
         self.isConnectionLost = isConnectionLost
     }
 
-    /// The server cannot be asked.
+    /// An error that makes the source away: there is no connection, or the query cannot work for any user.
     static func away(_ words: String, _ cure: String, isConnectionLost: Bool = true) -> UserDatabaseError {
         UserDatabaseError(.away(UserFault(words, cure: cure)), isConnectionLost: isConnectionLost)
     }
 
-    /// The query failed for this user. Strangers choose names, so this does not make the source away.
+    /// An error for one user only, which does not make the source away for others, because strangers choose the names.
     static func user(_ words: String) -> UserDatabaseError {
         UserDatabaseError(.unusable(UserFault(words, cure: queryCure)), isConnectionLost: false)
     }
@@ -34,11 +34,11 @@ struct UserDatabaseError: Error {
     static let several = UserDatabaseError(.unusable(.severalRows), isConnectionLost: true)
     static let long = UserDatabaseError(.unusable(.tooLong), isConnectionLost: true)
 
-    static let connectionCure = "Check whether the database runs, and the setting database and password-file."
+    static let connectionCure = "Check whether the database runs, and the settings database and password-file."
     static let queryCure = "Correct the setting query, or grant SELECT on its tables to the database user."
 }
 
-/// The time limits of databases. A request waits less, but a late answer still counts.
+/// The time limits of a database. A SIP request waits only 2 s, but the daemon remembers a later answer.
 struct DatabaseTimes: Hashable, Sendable {
     var connect: Duration = .seconds(3)
     var query: Duration = .seconds(4)
@@ -77,10 +77,11 @@ final class PostgreSQLUsers: UserDatabase {
             case .timeout: throw UserDatabaseError(.away(.silent), isConnectionLost: true)
             case .tooManyRows: throw .several
             case .tooLong: throw .long
-            // Class 22 has the errors of values, such as a name in a column of numbers. No user has such a name.
+            // SQLSTATE class 22: the name cannot be a value of the column, such as `bob` in a column of numbers, so no
+            // user has this name.
             case .query(let code) where code.hasPrefix("22"):
                 throw UserDatabaseError(.unknown, isConnectionLost: false)
-            // Errors of the query itself, of rights, of resources, and of a server that stops.
+            // These SQLSTATE classes mean a wrong query, missing rights or resources, or a server that shuts down.
             case .query(let code) where ["42", "3D", "28", "53", "57", "58"].contains(code.prefix(2)):
                 throw .away(error.message, UserDatabaseError.queryCure, isConnectionLost: false)
             case .query: throw .user(error.message)
@@ -122,7 +123,7 @@ final class MariaDBUsers: UserDatabase {
         }
     }
 
-    /// Errors about a name that the column's character set does not have.
+    /// The error numbers for a name with characters that the column's character set lacks, so no user has the name.
     private static let namesNobodyHas: Set<UInt32> = [1267, 1270, 1271, 1300, 1366, 3854, 3988]
 }
 
@@ -157,7 +158,7 @@ final class SQLiteUsers: UserDatabase {
         for (index, value) in values.enumerated() { statement.bind(index + 1, text: value.span) }
         do throws(SQLError) {
             var found = UserRows(columns: statement.columns, rows: [])
-            // A second row is enough to know that the query is wrong.
+            // The loop reads at most two rows, because a second row for one user is already an error.
             while found.rows.count < 2, try statement.step() {
                 found.rows.append(
                     found.columns.indices.map { column in

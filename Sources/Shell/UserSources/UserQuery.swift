@@ -1,19 +1,19 @@
 package import Settings
 
-/// A query that yields one user's secrets, with the places of its values.
+/// An SQL query for the secrets of one user, with placeholders for the values `:user`, `:domain` and `:realm`.
 package struct UserQuery: Hashable, Sendable {
-    /// A value that a query may contain, as `:user`.
+    /// A placeholder in the query, such as `:user`.
     package enum Field: String, Hashable, Sendable, CaseIterable {
         case user, domain, realm
     }
 
-    /// The form in which a database takes values beside the text of the query.
+    /// The syntax of a database for the placeholders in a query.
     package enum Dialect: Hashable, Sendable {
-        /// `$1`
+        /// Placeholders are `$1`, `$2` and so on.
         case postgreSQL
-        /// `?`, once for each place.
+        /// Each placeholder is `?`, so a value that occurs twice is passed twice.
         case mariaDB
-        /// `?1`
+        /// Placeholders are `?1`, `?2` and so on.
         case sqlite
     }
 
@@ -22,11 +22,11 @@ package struct UserQuery: Hashable, Sendable {
         case field(Field)
     }
 
-    /// The query in the settings: SQL, or the name of a ready query.
+    /// The text of the setting `query`: SQL, or the name of a ready query.
     package let source: String
     private let parts: [Part]
 
-    /// Reads a query of the settings.
+    /// Reads the text of the setting `query`.
     package init(_ source: String) throws(SettingComplaint) {
         self.source = source
         guard let sql = Self.ready[source] else {
@@ -40,7 +40,7 @@ package struct UserQuery: Hashable, Sendable {
         parts = try Self.parts(of: sql)
     }
 
-    /// The queries that have names, for tables of well-known programs.
+    /// The ready queries by name, for the tables of well-known PBXs.
     package static let ready: [String: String] = [
         "kamailio-subscriber":
             "SELECT username, ha1, password, domain AS realm FROM subscriber WHERE username = :user AND domain = :domain",
@@ -58,7 +58,7 @@ package struct UserQuery: Hashable, Sendable {
         """,
     ]
 
-    /// The text for a database, and the fields in the order in which the database takes their values.
+    /// The query in the syntax of a database, and the fields in the order in which their values must be passed.
     package func text(for dialect: Dialect) -> (sql: String, fields: [Field]) {
         var sql = ""
         var fields: [Field] = []
@@ -79,7 +79,7 @@ package struct UserQuery: Hashable, Sendable {
 
     // MARK: Reading
 
-    /// Cuts SQL at its fields. Texts in quotes and comments have no fields.
+    /// Divides SQL at its placeholders. Quoted texts and SQL comments are copied unchanged.
     private static func parts(of source: String) throws(SettingComplaint) -> [Part] {
         var parts: [Part] = []
         var text = ""
@@ -92,7 +92,7 @@ package struct UserQuery: Hashable, Sendable {
             } else if rest.hasPrefix("/*") {
                 text += take(through: "*/", of: &rest)
             } else if rest.hasPrefix("::") {
-                // A cast of PostgreSQL.
+                // Two colons are a type cast in PostgreSQL, and no placeholder.
                 text += rest.prefix(2)
                 rest = rest.dropFirst(2)
             } else if first == ":", let name = fieldName(rest.dropFirst()) {
@@ -118,7 +118,7 @@ package struct UserQuery: Hashable, Sendable {
         return name.isEmpty ? nil : String(name)
     }
 
-    /// Takes everything up to the next occurrence of `end` after the first character.
+    /// Removes and returns the start of `rest` up to and with the next `end` after the first character.
     private static func take(through end: String, of rest: inout Substring) -> Substring {
         let from = rest.index(after: rest.startIndex)
         let stop = rest[from...].firstRange(of: end)?.upperBound ?? rest.endIndex

@@ -1,7 +1,7 @@
 import Bytes
 import Registration
 
-/// The result of a query for one user.
+/// The columns and rows that a database returned to the query for one user.
 struct UserRows: Hashable, Sendable {
     var columns: [String]
     var rows: [[[UInt8]?]]
@@ -11,7 +11,7 @@ struct UserRows: Hashable, Sendable {
     /// The maximum size of a whole answer in bytes.
     static let longestAnswer = 64 << 10
 
-    /// The answer about the user in these rows.
+    /// The answer about the user that the rows contain.
     var answer: UserAnswer {
         guard columns.contains(where: { Self.secrets.contains($0.lowercased()) }) else {
             return .away(missingColumns)
@@ -27,7 +27,7 @@ struct UserRows: Hashable, Sendable {
         return .found(secrets)
     }
 
-    /// Names the columns that are there, so that an operator sees which name to change.
+    /// The fault of a query that returns no column with a secret, with the names of all columns for the operator.
     private var missingColumns: UserFault {
         let found = columns.isEmpty ? "none" : columns.joined(separator: ", ")
         return UserFault(
@@ -41,7 +41,7 @@ struct UserRows: Hashable, Sendable {
 }
 
 extension UserSecrets {
-    /// Sets the value of a column or a member of JSON. Other names are ignored.
+    /// Sets the field for a database column or a JSON member of this name, and ignores unknown names.
     mutating func set(_ name: String, _ value: ByteString) {
         switch name {
         case "password": password = value

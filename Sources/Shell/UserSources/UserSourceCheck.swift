@@ -3,11 +3,11 @@ package import Reactor
 package import Registration
 import Telemetry
 
-/// The answer of a source about a user whom nobody has.
+/// The answer of one source of users to the test question for a user that should not exist.
 package struct UserSourceFact: Hashable, Sendable {
     /// The name of the source in the settings.
     package let name: String
-    /// The answer; `nil` if the source cannot be asked from here, because systemd has not passed its credential.
+    /// The answer; `nil` if this process cannot ask the source, because systemd has not passed the source's credential.
     package let answer: UserAnswer?
 
     package init(name: String, answer: UserAnswer?) {
@@ -17,16 +17,16 @@ package struct UserSourceFact: Hashable, Sendable {
 }
 
 extension UserSources {
-    /// The user that is asked for. Its name is in no database.
+    /// The user name of the test question, which should be in no database.
     private static let nobody = ByteString("sippushd-doctor")
 
-    /// Asks each source for a user whom nobody has. `done` is called once, on the loop, later.
+    /// Asks each source for a user that should not exist, and calls `done` once with all answers, on the loop.
     ///
     /// - Parameters:
     ///   - settings: the settings of these sources.
-    ///   - domain: the domain for sources that have the users of all domains.
-    ///   - realm: the realm of the challenge in a domain.
-    ///   - done: gets one fact for each source, in their order.
+    ///   - domain: the domain in the question to sources that have the users of all domains.
+    ///   - realm: returns the realm in which the daemon challenges phones of a domain.
+    ///   - done: gets one fact for each source, in the order of the sources.
     package func check(
         _ settings: UserSettings, domain: String, realm: (String) -> String,
         _ done: @escaping ([UserSourceFact]) -> Void
@@ -47,7 +47,7 @@ extension UserSources {
         if names.isEmpty { done([]) }
     }
 
-    /// The facts that have come so far. Only the loop uses them.
+    /// Collects the answers of the sources on the loop, and passes them on when the last answer has arrived.
     private final class Facts {
         private var found: [Int: UserSourceFact] = [:]
         private let missing: Int
@@ -64,7 +64,7 @@ extension UserSources {
         }
     }
 
-    /// Asks the sources of these settings on a loop of its own, and waits for their answers.
+    /// Asks the sources in `settings` on a temporary loop, and returns when all have answered.
     package static func facts(
         of settings: UserSettings, domain: String, realm: (String) -> String
     ) throws(SystemError) -> [UserSourceFact] {

@@ -2,7 +2,7 @@ import Bytes
 package import Registration
 package import Settings
 
-/// Settings of the users that other places than the store have.
+/// The settings under `users`: sources of users besides the daemon's own store.
 package struct UserSettings: SettingsGroup, Equatable {
     package var order: [String] = []
     package var sources: [String: UserSourceSettings] = [:]
@@ -16,27 +16,27 @@ package struct UserSettings: SettingsGroup, Equatable {
     package static let schema: [Setting<UserSettings>] = [
         .list(
             "order", \.order, example: "[pbx]",
-            "The names of sources in the order in which the daemon asks them for a user's password. The store is always asked first. Empty: all users are in the store. docs/Users.md."
+            "The names of the sources, in the order in which the daemon asks them for a user. The daemon always looks into its own store first. If the list is empty, all users are in the store. See docs/Users.md."
         ),
         .named(
             "sources", \.sources, exampleName: "pbx",
-            "The sources by name: a database, or an HTTP server. A phone is asked for its password before any source is asked for the user, so nobody learns which users exist."
+            "The sources of users by name. Each source is a database or an HTTP server. The daemon asks a source only after the phone has sent credentials, so strangers cannot learn which users exist."
         ),
         .duration(
             "known-for", in: .seconds(1)...(.seconds(86_400)), \.knownFor,
-            "How long a user's right password is accepted without asking the source again. A longer time spares the source. A shorter time ends the access of removed users and of old passwords sooner. A new password counts at once."
+            "How long the daemon accepts a user's right password without asking the source again. A longer time causes fewer questions to the source. With a shorter time, removed users and old passwords are refused sooner."
         ),
         .duration(
             "refused-for", in: .seconds(1)...(.seconds(300)), \.refusedFor,
-            "How old an answer may be by which the daemon refuses a password. Raise it if wrong passwords cause too many questions. A new user may have to wait this long."
+            "The maximum age of a source's answer by which the daemon refuses a password or a user. If the answer is older, the daemon asks the source again. Raise this time if wrong passwords cause too many questions. A new user or a new password is accepted after this time at the latest."
         ),
         .duration(
             "keep-for", in: .seconds(0)...(.seconds(2_592_000)), \.keepFor,
-            "How long the last good answer about a user counts while the source does not answer. Phones without such an answer get 503 and try again."
+            "How long the daemon uses the last good answer about a user while the source does not answer. If the daemon has no such answer, the phone gets 503 and tries again."
         ),
         .integer(
             "remember", in: 100...10_000_000, \.remembered,
-            "How many users of other sources the daemon remembers, at about 1 kB each. Set it to the number of your users or more; otherwise the source is asked more often."
+            "How many users of the sources the daemon remembers, at about 1 kB each. Set at least the number of your users; otherwise the daemon asks the sources more often."
         ),
     ]
 
@@ -46,14 +46,14 @@ package struct UserSettings: SettingsGroup, Equatable {
             found.append(
                 SettingComplaint(
                     name == "store"
-                        ? "the store is always asked first; name only others" : "\(name) is not among sources",
+                        ? "the store is always asked first; leave it out" : "\(name) is not among sources",
                     key: "order"))
         }
         if Set(order).count != order.count { found.append(SettingComplaint("names a source twice", key: "order")) }
         return found
     }
 
-    /// The rules for the engine.
+    /// The settings in the form that the engine uses.
     package var rules: UserRules {
         var rules = UserRules()
         rules.sources = order.compactMap { name in
@@ -70,13 +70,13 @@ package struct UserSettings: SettingsGroup, Equatable {
         return rules
     }
 
-    /// The sources in their order.
+    /// The names and settings of the sources, in the order in which the daemon asks them.
     package var inOrder: [(name: String, source: UserSourceSettings)] {
         order.compactMap { name in sources[name].map { (name, $0) } }
     }
 }
 
-/// Settings of one source of users: a database or an HTTP server.
+/// The settings of one source of users, which is a database or an HTTP server.
 package struct UserSourceSettings: SettingsGroup, Equatable {
     package enum Method: String, Hashable, Sendable, CaseIterable {
         case post = "POST"
@@ -100,41 +100,41 @@ package struct UserSourceSettings: SettingsGroup, Equatable {
         .value(
             "database", \.database, DatabaseURL.settingType,
             example: "\"postgresql://sippushd@db.example.net/kamailio\"",
-            "The database with the users: postgresql://USER@HOST/DATABASE, mysql://USER@HOST:PORT/DATABASE (also for MariaDB) or sqlite:/PATH. Give the user SELECT on the table of users, and nothing else."
+            "The database with the users: postgresql://USER@HOST/DATABASE, mysql://USER@HOST:PORT/DATABASE (also for MariaDB) or sqlite:/PATH. Grant the database user only SELECT on the table of users."
         ),
         .value(
             "query", \.query, queryType, example: "kamailio-subscriber",
-            "The query for one user: \(UserQuery.ready.keys.sorted().joined(separator: ", ")), or a SELECT with :user, :domain and :realm. Its columns are password, or ha1 (MD5), ha1_sha256 or ha1_sha512_256; also username and realm, which are compared. Values are never put into the text of the query."
+            "The query for one user: the name of a ready query (\(UserQuery.ready.keys.sorted().joined(separator: ", "))), or a SELECT with :user, :domain and :realm. The query must return a column password, ha1 (MD5), ha1_sha256 or ha1_sha512_256. The columns username and realm are optional; the daemon compares their values with its own. The daemon never writes values into the text of the query."
         ),
         .path(
             "password-file", \.passwordFile, example: "credential:users-db",
             "The file with the password of the database user."),
         .value(
             "url", \.url, urlType, example: "\"https://users.example.net/sip\"",
-            "The HTTP server that knows the users. 200 with a JSON object that has password, ha1, ha1_sha256 or ha1_sha512_256: the user; 404: no such user; anything else: the phone gets 503. docs/Users.md."
+            "The URL of the HTTP server that has the users. The server answers 200 with a JSON object that has password, ha1, ha1_sha256 or ha1_sha512_256, or 404 for an unknown user. After any other answer, the phone gets 503 unless the daemon remembers the user. See docs/Users.md."
         ),
         .choice(
             "method", \.method,
-            "POST sends user, domain and realm as a JSON object. GET sends them in the query of the URL, where they can end up in logs of the server."
+            "The HTTP method of the daemon's requests. POST sends user, domain and realm as a JSON object. GET sends user, domain and realm in the query of the URL. Servers often write such queries into their logs."
         ),
         .path(
             "secret-file", \.secretFile, example: "credential:users-hook",
-            "The file with the secret that signs requests to url. The header is sippushd-signature: t=SECONDS,v1=HEX with the Unix time and the HMAC-SHA256 of that time, a full stop and the body; for GET, the URL takes the place of the body."
+            "The file with the secret by which the daemon signs its requests to url. Each request then has the header field sippushd-signature: t=SECONDS,v1=HEX. SECONDS is the Unix time, and HEX is the HMAC-SHA256 of that time, a full stop and the body. For GET, the whole URL takes the place of the body."
         ),
         .path(
             "ca-file", \.caFile, example: "/etc/sippushd/ca.pem",
-            "Certificate authorities for the server, PEM. A database connection uses TLS and checks the server's name if this file is set."
+            "The PEM file with the certificate authorities that the daemon trusts for the server. If this file is set, a database connection uses TLS, and the daemon checks the server's name."
         ),
         .list(
             "domains", \.domains, example: "[example.net]",
-            "The domains whose users this source has. Empty: all domains."),
+            "The domains whose users this source has. If the list is empty, the source has users of all domains."),
         .list(
             "algorithms", of: .choice, \.algorithms,
-            "The hash functions that the source has for every user: MD5, SHA-256 or SHA-512-256. A source with passwords has all of them; a source with ha1 has MD5. Phones are offered only functions that all sources have."
+            "The hash functions for which the source has a hash of every user: MD5, SHA-256 or SHA-512-256. List all of them for a source with passwords, and MD5 for a source with ha1. The daemon offers phones only hash functions that all sources have."
         ),
         .integer(
             "parallel", in: 1...64, \.parallel,
-            "How many questions the source gets at the same time. For a database it is the maximum number of connections."
+            "How many questions the daemon asks the source at the same time. For a database, this is also the maximum number of connections."
         ),
     ]
 
@@ -143,7 +143,7 @@ package struct UserSourceSettings: SettingsGroup, Equatable {
             return [SettingComplaint("expected either database or url")]
         }
         if database != nil, query == nil { return [SettingComplaint("expected query for the database", key: "query")] }
-        if url != nil, query != nil { return [SettingComplaint("expected none with url", key: "query")] }
+        if url != nil, query != nil { return [SettingComplaint("expected no query with url", key: "query")] }
         if algorithms.isEmpty { return [SettingComplaint("needs at least one", key: "algorithms")] }
         if url != nil, passwordFile != nil {
             return [SettingComplaint("expected secret-file instead, with url", key: "password-file")]

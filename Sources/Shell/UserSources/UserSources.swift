@@ -6,21 +6,21 @@ package import Registration
 import Settings
 import Telemetry
 
-/// The sources of users outside the store. It passes each question to its source, and the answer back on the loop.
+/// Passes each question for a user to the right database or HTTP server, and the answer back to the engine's loop.
 ///
-/// - `@unchecked Sendable` because it is used only on its loop, except where a method says otherwise.
+/// - `@unchecked Sendable` because the object is used only on its loop.
 package final class UserSources: @unchecked Sendable {
     private enum Source {
         case database(DatabaseSource, [UserQuery.Field])
         case http(HTTPUserSource)
-        /// A file of the settings cannot be used.
+        /// A source that cannot be asked, because a file that its settings name cannot be used.
         case unusable(UserFault)
     }
 
     private let loop: EventLoop
     private let sources: [Source]
 
-    /// Prepares the sources. Nothing is asked yet.
+    /// Prepares the sources in the settings without asking them.
     package convenience init(_ settings: UserSettings, on loop: EventLoop) throws(SystemError) {
         try self.init(settings, on: loop, times: DatabaseTimes())
     }
@@ -32,7 +32,7 @@ package final class UserSources: @unchecked Sendable {
         self.sources = sources
     }
 
-    /// Asks a source. `done` is called once, on the loop, perhaps before this returns.
+    /// Asks one source for a user, and calls `done` once on the loop, possibly before `ask` returns.
     package func ask(_ question: UserQuestion, _ done: @escaping (UserAnswer) -> Void) {
         guard sources.indices.contains(question.source) else { return done(.unknown) }
         switch sources[question.source] {
@@ -56,9 +56,9 @@ package final class UserSources: @unchecked Sendable {
         }
     }
 
-    /// The completion of a question, which travels through the source's thread and is called on the loop.
+    /// The completion handler of a question, which passes through a database's thread and is called on the loop.
     ///
-    /// - `@unchecked Sendable` because only the loop calls it.
+    /// - `@unchecked Sendable` because only the loop calls the handler.
     private final class Back: @unchecked Sendable {
         let done: (UserAnswer) -> Void
         init(_ done: @escaping (UserAnswer) -> Void) { self.done = done }
@@ -90,7 +90,7 @@ package final class UserSources: @unchecked Sendable {
                     authority: settings.caFile.map { .file($0) }, on: loop))
         }
         guard let (open, fields) = settings.opener(password: secret, times) else {
-            return .unusable(UserFault("it has neither database nor url", cure: "Set one of them."))
+            return .unusable(UserFault("it has neither database nor url", cure: "Set database or url."))
         }
         return .database(
             try DatabaseSource(name: "users", parallel: settings.parallel, open: open), fields)
@@ -98,15 +98,16 @@ package final class UserSources: @unchecked Sendable {
 }
 
 extension UserSourceSettings {
-    /// The maximum size of a file with a password or a secret.
+    /// The maximum size in bytes of a file with a password or a secret.
     package static var longestSecret: Int { 4096 }
 
-    /// A file of the source that systemd passes when it starts the service, and that is not here.
+    /// The source's first file that this process cannot read, because systemd passes the file only to the service;
+    /// `nil` if there is no such file.
     var unseenCredential: String? {
         [passwordFile, secretFile, caFile].compactMap(\.self).first { Credential.isMissing($0) && !Credential.isPassed }
     }
 
-    /// The text of the file with the password or the secret, without the line end.
+    /// The content of the file with the password or the secret, without the line end; `nil` without such a file.
     func secretText() throws(SettingsError) -> String? {
         guard let file = passwordFile ?? secretFile else { return nil }
         let bytes = try SettingsFile.bytes(at: file, limit: Self.longestSecret)
@@ -114,7 +115,7 @@ extension UserSourceSettings {
         return String(decoding: bytes[...end], as: UTF8.self)
     }
 
-    /// The function that connects to the database, and the fields whose values the query takes.
+    /// The function that connects to the database, and the fields whose values the query takes; `nil` for HTTP.
     func opener(password: String?, _ times: DatabaseTimes) -> (DatabaseSource.Open, [UserQuery.Field])? {
         guard let database, let query else { return nil }
         let authorityFile = caFile

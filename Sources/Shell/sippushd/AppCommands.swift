@@ -7,17 +7,19 @@ import ProxyRuntime
 let appAddCommand = Command(
     name: "app add",
     summary:
-        "Let an app's server register devices. This command prints the app's id and its token. The token is never shown again.",
+        "Let the server of an app register devices. This command prints the app's MobileAppId and its ApiToken. The ApiToken cannot be shown again.",
     arguments: "NAME",
     options: [
         Command.configOption,
         Command.Option(
-            name: "--org", value: "ORG", help: "The organisation in the paths of the server's requests."),
+            name: "--org", value: "ORG",
+            help: "The organisation in the paths of the requests that the app's server sends."),
         Command.Option(
-            name: "--id", value: "GUID", help: "The MobileAppId in the server's requests (default: a new identifier)."),
+            name: "--id", value: "GUID",
+            help: "The MobileAppId in the requests of the app's server (default: a new identifier)."),
         Command.Option(
             name: "--user", value: "TEMPLATE",
-            help: "The pattern that makes a SIP address from a UserId (default: {{user}})."),
+            help: "The SIP address of a user, with {{user}} in place of the UserId (default: {{user}})."),
         Command.Option(
             name: "--apns-param", value: "PARAM", help: "The pn-param of devices that register an ApnsDeviceToken."),
         Command.Option(
@@ -69,7 +71,7 @@ let appListCommand = Command(
 }
 
 let appRemoveCommand = Command.removing(
-    "app remove", "Remove an app. The devices that this app has registered stay.",
+    "app remove", "Remove an app. The devices that the app has registered stay registered.",
     argument: "NAME|ID", from: "/v1/apps", example: "shop"
 ) { store, name throws(StartError) in
     try store.removeApp(name)

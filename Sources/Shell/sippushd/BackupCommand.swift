@@ -5,7 +5,7 @@ import ProxyDaemon
 import ProxyRuntime
 
 let backupCommand = Command(
-    name: "backup", summary: "Copy the store into a file, whether or not the daemon is running.",
+    name: "backup", summary: "Copy the store into a file, whether or not the daemon runs.",
     arguments: "FILE", options: [Command.configOption],
     examples: ["backup /var/backups/sippushd.db"]
 ) { invocation throws(Command.Failure) in
@@ -57,18 +57,18 @@ private struct BackupDetour {
     /// the folder and could have placed a link.
     func publish() throws(Command.Failure) {
         let source = unsafe open(temporary, O_RDONLY | O_NOFOLLOW | O_CLOEXEC)
-        guard source >= 0 else { throw .failed("the copy cannot be read: \(systemReason())") }
+        guard source >= 0 else { throw .failed("the copy of the store cannot be read: \(systemReason())") }
         defer { close(source) }
         var status = stat()
         guard unsafe fstat(source, &status) == 0, status.st_mode & S_IFMT == S_IFREG else {
-            throw .failed("the copy cannot be read: it is not a plain file")
+            throw .failed("the copy of the store cannot be read: it is not a plain file")
         }
         let file = try NewFile(path: target, replaces: true)
         var bytes = [UInt8](repeating: 0, count: 1 << 20)
         while true {
             let count = unsafe bytes.withUnsafeMutableBytes { unsafe read(source, $0.baseAddress, $0.count) }
             if count < 0, errno == EINTR { continue }
-            guard count >= 0 else { throw .failed("the copy cannot be read: \(systemReason())") }
+            guard count >= 0 else { throw .failed("the copy of the store cannot be read: \(systemReason())") }
             guard count > 0 else { break }
             try file.write(Array(bytes.prefix(count)))
         }

@@ -1,7 +1,8 @@
 import Control
 
 let bucketShowCommand = Command(
-    name: "bucket show", summary: "Show a user's missed calls that are not reported yet.", arguments: userArgument,
+    name: "bucket show", summary: "Show the missed calls that the daemon has not yet reported to a user's phones.",
+    arguments: userArgument,
     options: Command.listOptions,
     examples: ["bucket show bob"]
 ) { invocation throws(Command.Failure) in

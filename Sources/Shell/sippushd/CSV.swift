@@ -67,7 +67,7 @@ enum CSV {
     private static let comma = UInt8(ascii: ",")
 }
 
-/// Texts that a spreadsheet takes for formulas. A spreadsheet that opens a file of users would run such a formula.
+/// Texts that a spreadsheet takes for formulas. If a spreadsheet opens a file of users, it would run the formula.
 enum SpreadsheetFormula {
     /// Whether the text begins like a formula. A number with its sign, such as a telephone number, is no formula.
     static func isFormula(_ text: String) -> Bool {

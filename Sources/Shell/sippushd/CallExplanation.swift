@@ -7,7 +7,7 @@ struct CallExplanation {
     private let records: [TimelineReport]
     private let report: ExplainReport
 
-    /// Prepares the explanation of the call that these records describe. There must be at least one record.
+    /// Prepares the explanation of the call that these records describe. The report must have at least one record.
     init(_ records: [TimelineReport], of report: ExplainReport) {
         self.records = records
         self.report = report
@@ -24,7 +24,7 @@ struct CallExplanation {
                 (record.requestedAt.milliseconds - start + step.time, (index == 0 ? "" : label) + step.text)
             }
         }
-        // Steps with equal times keep their order.
+        // If two steps have equal times, they keep their order.
         let sorted = steps.enumerated().sorted { ($0.element.time, $0.offset) < ($1.element.time, $1.offset) }
         let lines = sorted.map { "  " + "\($0.element.time) ms".padded(to: 9) + $0.element.text }
         var advice: [String] = []
@@ -97,9 +97,14 @@ struct DeviceExplanation {
         if let registered = record.registeredAfter?.milliseconds { steps.append((registered, "the phone registered")) }
         if let sign, let invited = record.invitedAfter?.milliseconds { steps.append((invited, words(sign))) }
         if let invited = record.invitedAfter?.milliseconds {
-            steps.append((invited, isOutgoing ? "the INVITE went to the upstream" : "the INVITE went to it"))
+            steps.append(
+                (
+                    invited,
+                    isOutgoing
+                        ? "the daemon sent the INVITE to the upstream" : "the daemon sent the INVITE to the phone"
+                ))
         }
-        if let rang = record.rangAfter?.milliseconds { steps.append((rang, "it rang")) }
+        if let rang = record.rangAfter?.milliseconds { steps.append((rang, "ringing began")) }
         if let end, end != .notOffered {
             let words = isOutgoing ? outgoingWords(end) : omission == .noContact ? forwardWords(end) : words(end)
             steps.append((record.endedAfter?.milliseconds ?? 0, words))
@@ -108,9 +113,11 @@ struct DeviceExplanation {
             steps.append((received, "the app reports that the push arrived"))
         }
         if let followed = record.followedAfter?.milliseconds {
-            steps.append((followed, "the app reports that the user opened it"))
+            steps.append((followed, "the app reports that the user opened the notification"))
         }
-        if let read = record.readAfter?.milliseconds { steps.append((read, "it counts as read from here on")) }
+        if let read = record.readAfter?.milliseconds {
+            steps.append((read, "the push counts as read from this moment on"))
+        }
         steps = steps.enumerated().sorted { ($0.element.time, $0.offset) < ($1.element.time, $1.offset) }
             .map(\.element)
         if let last = steps.last, isUnderWay { steps.append((last.time, "not finished yet")) }
@@ -133,23 +140,24 @@ struct DeviceExplanation {
         return switch omission {
         case nil where record.kind == "call": "the call came; push to \(device) by \(record.app)"
         case nil: "\(Words.count(record.calls, "missed call")) to report; push to \(device) by \(record.app)"
-        case .unknownUser: "the call came; no user is called \(record.aor), the caller got \(status)"
+        case .unknownUser: "the call came; no user is called \(record.aor), so the caller got \(status)"
         case .noContact where end != .notOffered:
-            "the call came; \(record.aor) had no device, so call.no-wake forwarded it"
-        case .noContact: "the call came; \(record.aor) had no device, the caller got \(status)"
-        case .tooManyCalls: "the call came; too many calls were waiting, the caller got \(status)"
-        case .ordinaryContact: "the call came; \(device) is an ordinary contact, it gets the INVITE without a push"
+            "the call came; \(record.aor) had no device, so call.no-wake forwarded the call"
+        case .noContact: "the call came; \(record.aor) had no device, so the caller got \(status)"
+        case .tooManyCalls: "the call came; too many calls were waiting, so the caller got \(status)"
+        case .ordinaryContact: "the call came; \(device) is an ordinary contact, so it gets the INVITE without a push"
         case .providerOff:
             "the call came; \(record.app) is switched off, so \(device) gets the INVITE without a push"
         case .providerPaused:
-            "the call came; \(record.app) is paused, so \(device) got no push, and the call waits for it"
-        case .justRegistered: "the call came; \(device) had just registered, it gets the INVITE without a push"
-        case .deviceLimit: "the call came; \(device) had too many pushes, so none was sent, and the call waits for it"
+            "the call came; \(record.app) is paused, so \(device) got no push, and the call waits for the device"
+        case .justRegistered: "the call came; \(device) had just registered, so it gets the INVITE without a push"
+        case .deviceLimit:
+            "the call came; \(device) had too many pushes, so no push was sent, and the call waits for the device"
         case .callerLimit:
-            "the call came; its caller woke too many phones, so \(device) got no push, and the call waits"
+            "the call came; the caller woke too many phones, so \(device) got no push, and the call waits"
         case .notCarried where record.kind == TimelineRecord.Kind.missedCalls.rawValue:
-            "\(Words.count(record.calls, "missed call")) to report; the token of \(device) carries no list of them"
-        case .notCarried: "the call came; the token of \(device) carries no such push"
+            "\(Words.count(record.calls, "missed call")) to report; the token of \(device) cannot carry a list of missed calls"
+        case .notCarried: "the call came; the token of \(device) cannot carry this kind of push"
         }
     }
 
@@ -158,9 +166,9 @@ struct DeviceExplanation {
         return switch omission {
         case nil:
             "\(orderer); push to \(device)" + (record.app.isEmpty ? "" : " by \(record.app)")
-        case .ordinaryContact: "\(orderer); \(device) has no push token that is in use"
-        case .notCarried: "\(orderer); the token of \(device) carries no such push"
-        case .deviceLimit: "\(orderer); \(device) had too many pushes, so none was sent"
+        case .ordinaryContact: "\(orderer); \(device) has no push token that the daemon can use"
+        case .notCarried: "\(orderer); the token of \(device) cannot carry this kind of push"
+        case .deviceLimit: "\(orderer); \(device) had too many pushes, so no push was sent"
         case .providerPaused: "\(orderer); \(record.app) is paused, so \(device) got no push"
         case .unknownUser, .noContact, .tooManyCalls, .providerOff, .justRegistered, .callerLimit:
             "\(orderer); no push was sent to \(device)"
@@ -174,8 +182,9 @@ struct DeviceExplanation {
         let reason = record.reason.isEmpty ? "" : ": \(record.reason)"
         switch answer {
         case .accepted:
-            return "the provider accepted it" + (record.providerID.isEmpty ? "" : " (\(record.providerID))") + atTry
-        case .acceptedWithNewToken: return "the provider accepted it, and named a new token for the phone" + atTry
+            return "the provider accepted the push" + (record.providerID.isEmpty ? "" : " (\(record.providerID))")
+                + atTry
+        case .acceptedWithNewToken: return "the provider accepted the push, and named a new token for the phone" + atTry
         case .tokenDead:
             return "the provider says the token is dead"
                 + (record.deadSince.map { " since \(Words.date($0.milliseconds))" } ?? "")
@@ -200,7 +209,7 @@ struct DeviceExplanation {
 
     private var atTry: String {
         guard record.tries > 1 else { return "" }
-        return " at try \(record.tries)" + (record.reason.isEmpty ? "" : "; the one before failed: \(record.reason)")
+        return " at try \(record.tries)" + (record.reason.isEmpty ? "" : "; the try before failed: \(record.reason)")
     }
 
     private func words(_ sign: TimelineRecord.SignOfLife) -> String {
@@ -217,23 +226,23 @@ struct DeviceExplanation {
         case .answeredElsewhere: "answered by another phone"
         case .declinedElsewhere: "another phone declined for all"
         case .refused: "the phone refused with \(status)"
-        case .noAnswer: "the phone gave no answer to the INVITE"
+        case .noAnswer: "the phone did not answer the INVITE"
         case .unreachable: "the INVITE could not be sent to the phone"
         case .callerGaveUp: "the caller gave up"
         case .endedByOperator: "an operator ended the call"
-        case .timeOver: "no phone came in time, the call was given up"
+        case .timeOver: "no phone came in time, so the call was given up"
         case .boundReached:
-            "the phone did not come in the time that its former wakes took, the call no longer waits for it"
-        case .notWaited: "its last ten accepted pushes woke nobody, so the call does not wait for it"
-        case .forwarded: "no phone came in time, the call went to the forward's destination"
+            "the phone did not register in the time of its earlier wakes, so the call no longer waits for the phone"
+        case .notWaited: "the last ten accepted pushes did not wake the phone, so the call does not wait for the phone"
+        case .forwarded: "no phone came in time, so the call was forwarded"
         case .signedOut: "the phone signed out, or its contact was replaced"
         case .tokenDead: "the contact was removed"
         case .providerOff: "the provider was switched off"
-        case .pushFailed: "the push failed for good, the call no longer waits for this phone"
+        case .pushFailed: "the push failed for good, so the call no longer waits for this phone"
         case .notOffered: "the caller got \(status)"
         case .stopped: "the daemon was stopped"
         case .restarted:
-            "the daemon was started again: its last run ended without a shutdown, and the call ended with it"
+            "the daemon had stopped without a shutdown, which ended the call"
         }
     }
 
@@ -241,8 +250,8 @@ struct DeviceExplanation {
     private func outgoingWords(_ end: TimelineRecord.End) -> String {
         switch end {
         case .refused: "the upstream refused with \(status)"
-        case .noAnswer: "the upstream gave no answer, the caller got 408"
-        case .unreachable: "the upstream does not answer or cannot be reached, the caller got an error"
+        case .noAnswer: "the upstream gave no answer, so the caller got 408"
+        case .unreachable: "the upstream does not answer or cannot be reached, so the caller got an error"
         case .answered, .answeredElsewhere, .declinedElsewhere, .callerGaveUp, .endedByOperator, .timeOver, .signedOut,
             .tokenDead, .providerOff, .pushFailed, .notOffered, .stopped, .restarted, .boundReached, .notWaited,
             .forwarded:
@@ -254,10 +263,10 @@ struct DeviceExplanation {
     private func forwardWords(_ end: TimelineRecord.End) -> String {
         switch end {
         case .forwarded: "the forward's destination rang or answered"
-        case .refused: "the forward's destination refused with \(status), the caller got the status of call.no-wake"
-        case .noAnswer: "the forward's destination gave no answer, the caller got the status of call.no-wake"
+        case .refused: "the forward's destination refused with \(status), so the caller got the status of call.no-wake"
+        case .noAnswer: "the forward's destination gave no answer, so the caller got the status of call.no-wake"
         case .unreachable:
-            "the forward could not be sent, or its destination was silent, the caller got the status of call.no-wake"
+            "the forward could not be sent, or its destination was silent, so the caller got the status of call.no-wake"
         case .answered, .answeredElsewhere, .declinedElsewhere, .callerGaveUp, .endedByOperator, .timeOver, .signedOut,
             .tokenDead, .providerOff, .pushFailed, .notOffered, .stopped, .restarted, .boundReached, .notWaited:
             words(end)
@@ -276,7 +285,7 @@ struct DeviceExplanation {
     private var omissionAdvice: String? {
         switch omission {
         case .unknownUser:
-            return "No user has that name. Add it with sippushd user add, then register a phone with it."
+            return "No user has that name. Add the user with sippushd user add, then register a phone as this user."
         case .noContact: return "The phone must register: it never did, has signed out, or its push token died."
         case .tooManyCalls: return "limits.calls is the limit of calls that ring or wait at the same time."
         case .providerOff: return "sippushd provider enable \(record.app)"
@@ -284,9 +293,9 @@ struct DeviceExplanation {
         case .deviceLimit where record.kind == "notification":
             return "The limits are api.notifications.per-device and call.pushes-per-device."
         case .deviceLimit where !cameBack:
-            return "The limit is call.pushes-per-device. Find out who makes so many calls in a minute."
+            return "The limit is call.pushes-per-device. Find out who calls this phone so often in a minute."
         case .callerLimit where !cameBack:
-            return "The limit is call.pushes-per-caller. It does not apply to callers listed under trusted."
+            return "The limit is call.pushes-per-caller, which does not apply to callers listed under trusted."
         case .notCarried where record.kind == TimelineRecord.Kind.missedCalls.rawValue:
             return "The app must register with a token for other pushes as well: docs/Providers.md, Apple's tokens."
         case .notCarried: return "docs/Providers.md lists the tokens that carry notifications."
@@ -299,20 +308,22 @@ struct DeviceExplanation {
         switch end {
         case .timeOver: return record.omission == nil ? timeOverAdvice : nil
         case .boundReached, .notWaited:
-            return "call.no-wake.learn bounds the wait by the phone's own record, until it registers in more time. "
+            return "With call.no-wake.learn, calls wait only as long as the phone's earlier wakes took. "
                 + (isAccepted ? timeOverAdvice : "")
         case .forwarded: return isAccepted ? timeOverAdvice : nil
         case .callerGaveUp:
             guard isAccepted, !cameBack else { return nil }
             return "The caller hung up before the phone woke up."
         case .unreachable:
-            return "The connection on which the phone had registered is gone; it must register again to be called."
+            return
+                "The connection on which the phone had registered is gone, so the phone must register again to be called."
         case .noAnswer:
-            return "The phone vanished without signing out, or the network drops what is sent to it. Check for "
+            return
+                "The phone vanished without signing out, or the network drops what the daemon sends to it. Check for "
                 + "a NAT with a short timeout, a firewall, and messages too long for UDP."
         case .restarted:
             return
-                "A crash, kill -9 or a power failure interrupted the call. The steps before it are not on record: look "
+                "A crash, kill -9 or a power failure interrupted the call. The earlier steps of the call are not on record: look "
                 + "at the system's log of that time."
         case .providerOff where record.kind == TimelineRecord.Kind.contact.rawValue:
             return
@@ -339,23 +350,24 @@ struct DeviceExplanation {
     private var timeOverAdvice: String {
         let time = Words.time(record.endedAfter?.milliseconds ?? 0)
         if record.registeredAfter != nil {
-            return "The phone registered, but the store did not persist it in time. Check the disk."
+            return "The phone registered, but the store did not persist the registration in time. Check the disk."
         }
         if isAccepted, let late {
             return
-                "The phone registered \(late) ms too late: call.ring-timeout is short for it, and the PBX's own ring "
+                "The phone registered \(late) ms too late: call.ring-timeout is too short for this phone, and the PBX's own ring "
                 + "time must not be shorter."
         }
         if isAccepted {
-            return "The phone did not register within \(time) although the provider took the push: the app did not "
-                + "wake, or cannot reach this daemon. Look at its push handling, its battery and notification "
-                + "settings, and its network."
+            return "The phone did not register within \(time) although the provider accepted the push: the app did not "
+                + "wake, or cannot reach this daemon. Look at the app's push handling, the phone's battery and notification "
+                + "settings, and the phone's network."
         }
         if record.sentAfter == nil {
-            return "The push waited in the queue until the time was over: too many others were before it "
+            return "The push waited in the queue until the time was over: too many other pushes were before it "
                 + "(\(settings).limits), or the provider cannot be reached."
         }
-        return "The provider did not answer within \(time). Check the network to it and its status page."
+        return
+            "The provider did not answer within \(time). Check the network to the provider, and the provider's status page."
     }
 
     private func providerAdvice(_ answer: TimelineRecord.Answer) -> String? {
@@ -363,7 +375,7 @@ struct DeviceExplanation {
         case .accepted, .acceptedWithNewToken: return nil
         case .tokenDead:
             return end == .pushFailed
-                ? "The phone has registered since, so its contact stays. The next push shows whether its token works."
+                ? "The phone has registered since, so its contact stays. The next push shows whether the phone's token works."
                 : "The provider no longer knows the app on that phone: the app was removed, or has a new token. "
                     + "The contact is gone until the app registers again."
         case .credentialsRefused where record.reason.contains("clock"):
@@ -386,17 +398,17 @@ struct DeviceExplanation {
                 + "\(settings). Keys and their names are not the cause."
         case .payloadRefused:
             return "Look at \(settings) and at the log line \"a push provider rejects the content of a push\"."
-        case .noSuitableToken: return "The app must register with a token of that kind in pn-prid."
+        case .noSuitableToken: return "The app must register with a token for this kind of push in pn-prid."
         case .queueFull: return "\(settings).limits.queue is the limit of pushes that wait."
         case .noApp:
             return
-                "Compare pn-prid and pn-param in its contact with the apps under push: docs/Providers.md, What is refused."
+                "Compare pn-prid and pn-param in the phone's contact with the apps under push: docs/Providers.md, What is refused."
         case .paused: return "sippushd provider resume \(provider)"
         case .failed where record.reason.contains("cannot be resolved"):
             return
-                "DNS does not lead to the provider: ask it from this machine with dig, and check the name servers in /etc/resolv.conf."
+                "DNS has no address of the provider: ask DNS from this machine with dig, and check the name servers in /etc/resolv.conf."
         case .failed:
-            return "Check the network to the provider and its status page. The log shows each try."
+            return "Check the network to the provider, and the provider's status page. The log shows each try."
         }
     }
 

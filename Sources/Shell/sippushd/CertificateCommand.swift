@@ -5,7 +5,7 @@ import Timekeeping
 let certCheckCommand = Command(
     name: "cert check",
     summary:
-        "Check the names, chain, dates and key of a certificate. Without files, check the certificates of the settings.",
+        "Check the names, chain, dates and key of a certificate. Without the argument CERTIFICATE, this command checks the certificates named in the settings.",
     arguments: "[CERTIFICATE [KEY]]",
     options: [
         Command.configOption,

@@ -54,7 +54,8 @@ struct Command: Sendable {
 
     /// The options of commands that print a list.
     static let listOptions = [
-        configOption, Option(name: "--json", value: nil, help: "Print JSON, with all values of each entry."),
+        configOption,
+        Option(name: "--json", value: nil, help: "Print the list as JSON, with all values of each entry."),
     ]
 
     static let configVariable = "SIPPUSHD_CONFIG"
@@ -81,12 +82,12 @@ struct Command: Sendable {
                         + EditDistance.hint(for: parts.first ?? word, among: names))
             }
             if option.value == nil {
-                guard parts.count == 1 else { throw .usage("\(name) takes no value") }
+                guard parts.count == 1 else { throw .usage("the option \(name) takes no value") }
                 found[name] = ""
             } else if parts.count == 2 {
                 found[name] = parts[1]
             } else {
-                guard let value = rest.popFirst() else { throw .usage("\(name) needs a value") }
+                guard let value = rest.popFirst() else { throw .usage("the option \(name) needs a value") }
                 found[name] = value
             }
         }
@@ -114,7 +115,9 @@ extension Command.Invocation {
     /// - Returns: whether the function printed the list.
     func printJSON(_ list: some Encodable) throws(Command.Failure) -> Bool {
         guard has("--json") else { return false }
-        guard let json = try? JSONValue(of: list) else { throw .failed("the answer cannot be written as JSON") }
+        guard let json = try? JSONValue(of: list) else {
+            throw .failed("the daemon's answer cannot be printed as JSON")
+        }
         say(json: String(decoding: json.lines, as: UTF8.self))
         return true
     }

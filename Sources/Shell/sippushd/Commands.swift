@@ -4,7 +4,7 @@ let commands: [Command] = [
     userListCommand, userPasswordCommand, userImportCommand, userExportCommand,
     providerListCommand, providerPauseCommand, providerResumeCommand, providerDisableCommand, providerEnableCommand,
     pushTestCommand, heldListCommand, heldEndCommand,
-    drainCommand,
+    drainCommand, upstreamListCommand, upstreamShowCommand, upstreamRetryCommand,
     bucketShowCommand, bucketEmptyCommand, messageListCommand, messageRemoveCommand, deviceShowCommand,
     deviceRemoveCommand, explainCommand,
     feedbackPullCommand, metricsCommand, backupCommand, keyAddCommand, keyListCommand, keyRemoveCommand, appAddCommand,

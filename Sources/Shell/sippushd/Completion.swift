@@ -29,8 +29,8 @@ enum Completion: String, CaseIterable {
             ?? group(word).compactMap(\.secondWord).joined(separator: ", ")
     }
 
-    /// The options of all commands that have a value, without duplicates. An option has the same meaning in every
-    /// command.
+    /// The options of all commands that have a value, without duplicates. If several commands have an option of one
+    /// name, the option has the same meaning in all of them.
     private static var valued: [Command.Option] {
         var seen: Set<String> = []
         return commands.flatMap(\.options).filter { $0.value != nil && seen.insert($0.name).inserted }
@@ -195,8 +195,8 @@ extension Command {
 
     fileprivate var secondWord: String? { name.split(separator: " ").dropFirst().first.map(String.init) }
 
-    /// The words among which the user can choose, if the argument is a choice of words in lower case. Such words are
-    /// typed unchanged.
+    /// The words among which the user can choose, if the argument is a choice of words in lower case. Arguments that
+    /// need other values, such as names, have no list of choices.
     fileprivate var choices: [String] {
         let words = arguments.split(separator: "|").map(String.init)
         return words.count > 1 && words.allSatisfy { $0 == $0.lowercased() } ? words : []

@@ -25,7 +25,8 @@ struct ControlConnection {
         }
     }
 
-    /// Parses an answer of the daemon. Only the length of the answer is limited, because lists can have many values.
+    /// Parses an answer of the daemon. Only the length of the answer is limited, and not the number of JSON values,
+    /// because a list of the daemon can be long.
     private static func json(_ body: [UInt8]) throws(JSONError) -> JSONValue {
         var limits = JSONReader.Limits()
         limits.values = limits.bytes

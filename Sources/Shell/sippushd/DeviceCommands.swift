@@ -1,7 +1,8 @@
 import Control
 
 let deviceShowCommand = Command(
-    name: "device show", summary: "Show a user's devices, with shortened tokens.", arguments: userArgument,
+    name: "device show", summary: "Show a user's devices, with the beginning of each push token.",
+    arguments: userArgument,
     options: Command.listOptions,
     examples: ["device show bob"]
 ) { invocation throws(Command.Failure) in
@@ -22,7 +23,7 @@ let deviceShowCommand = Command(
 }
 
 let deviceRemoveCommand = Command(
-    name: "device remove", summary: "Remove a user's device. The device gets no calls until it registers again.",
+    name: "device remove", summary: "Remove a device of a user. The device gets no calls until it registers again.",
     arguments: "\(userArgument) DEVICE", options: [Command.configOption],
     examples: ["device remove bob r2rp2"]
 ) { invocation throws(Command.Failure) in

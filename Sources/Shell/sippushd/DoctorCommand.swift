@@ -20,7 +20,7 @@ let doctorCommand = Command(
         Command.Option(
             name: "--ca", value: "FILE",
             help: "A PEM file with the certificate authorities that phones trust (default: the system's)."),
-        Command.Option(name: "--json", value: nil, help: "Print the findings as JSON."),
+        Command.Option(name: "--json", value: nil, help: "Print the results of all checks as JSON."),
     ],
     examples: ["doctor", "doctor --user sippushd --json"]
 ) { invocation throws(Command.Failure) in
@@ -46,7 +46,8 @@ extension Command.Invocation {
         let service = ServiceFacts(unitFile: value("--unit"), user: value("--user"))
         let doctor = Doctor(settings: settings, path: configPath, service: service, authorities: value("--ca"))
         return doctor.findings(
-            users: settings.auth == .digest ? await users(settings) : nil, state: await state(settings))
+            users: settings.auth == .digest ? await users(settings) : nil, state: await state(settings),
+            pbxs: await pbxs(settings))
     }
 
     private struct Readiness: Decodable {
@@ -64,6 +65,14 @@ extension Command.Invocation {
         } catch {
             return .notReady(error.lines.joined(separator: "; "))
         }
+    }
+
+    /// The PBXs at which the daemon keeps users registered; `nil` if none runs, or this user may not ask it.
+    private func pbxs(_ settings: DaemonSettings) async -> [UpstreamDomainReport]? {
+        guard !settings.registerUpstream.isEmpty else { return nil }
+        let control = ControlConnection(path: settings.control)
+        guard (try? control.isAlive) == true else { return nil }
+        return try? await control.get("/v1/upstream-domains")
     }
 
     /// Returns the first users of the daemon or, if no daemon runs, of the store; `nil` if the users cannot be read.

@@ -7,7 +7,7 @@ let drainCommand = Command(
         Command.configOption,
         Command.Option(
             name: "--within", value: "SECONDS",
-            help: "The time after which the daemon stops even if calls still wait or ring (default: 30)."),
+            help: "The number of seconds after which the daemon stops even if calls still wait or ring (default: 30)."),
     ],
     examples: ["drain --within 60"]
 ) { invocation throws(Command.Failure) in

@@ -11,7 +11,7 @@ let explainCommand = Command(
     examples: ["explain bob", "explain a84b4c76e66710@pbx --limit 5"]
 ) { invocation throws(Command.Failure) in
     let name = try invocation.onlyArgument(
-        "a user, a Call-ID, a call's name in a list, a push's code, the address of a refused caller, or a called number"
+        "a user, a Call-ID, a call's name in a list of calls, the code of a push, the address of a refused caller, or a called number"
     )
     let limit = invocation.value("--limit") ?? "20"
     guard let number = Int(limit), (1...1000).contains(number) else { throw .usage("--limit takes 1 to 1000") }

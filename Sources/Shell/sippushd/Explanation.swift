@@ -10,7 +10,7 @@ struct Explanation {
 
     var lines: [String] {
         guard !report.isEmpty else { return storeTrouble + [nobody] }
-        var lines = storeTrouble + (report.isUser ? user : [])
+        var lines = storeTrouble + (report.isUser ? pbx + user : [])
         for call in calls {
             if !lines.isEmpty { lines.append("") }
             lines += CallExplanation(call, of: report).lines
@@ -28,6 +28,13 @@ struct Explanation {
     }
 
     // MARK: The user
+
+    /// Why no call of the PBX can come.
+    private var pbx: [String] {
+        guard let pbx = report.pbx, let reason = pbx.reason else { return [] }
+        let advice = pbx.advice.map { ["  => \($0)"] } ?? []
+        return ["not known at the PBX since \(timeText(pbx.since)): \(reason)"] + advice
+    }
 
     private var user: [String] {
         var lines = [report.contacts.isEmpty ? noDevice : deviceCount]
@@ -70,7 +77,7 @@ struct Explanation {
         } else if let provider = contact.paused {
             kind = "not pushed: provider \(provider) is paused"
         } else if contact.token == nil, contact.hasPushParameters {
-            kind = "its push parameters are not used; the log gives the reason when it registers"
+            kind = "the daemon does not use its push parameters; the log gives the reason when the phone registers"
         }
         if contact.isReported {
             let since = Words.time(report.date.milliseconds - contact.registeredAt.milliseconds)

@@ -25,7 +25,7 @@ let heldListCommand = Command(
 }
 
 let heldEndCommand = Command(
-    name: "held end", summary: "End a call that rings or waits for a phone. The call becomes a missed call.",
+    name: "held end", summary: "End a call that rings or waits for a phone. The ended call becomes a missed call.",
     arguments: "CALL|CALL-ID",
     options: [
         Command.configOption,

@@ -7,32 +7,40 @@ import Timekeeping
 let initCommand = Command(
     name: "init",
     summary:
-        "Write a configuration file with which the daemon starts. Without --domain, this command asks for domain, PBX, TLS and push providers.",
+        "Write a configuration file with which the daemon can start. Without --domain, this command asks for the domain, the PBX, TLS and the push providers.",
     arguments: "",
     options: [
         Command.configOption,
         Command.Option(
             name: "--domain", value: "DOMAIN",
             help: "The domain of the users. With --domain, this command asks no questions."),
-        Command.Option(name: "--pbx", value: "ADDRESS[:PORT]", help: "The PBX, by its IP address."),
-        Command.Option(name: "--tls-cert", value: "FILE", help: "The certificate with its chain for phones, PEM."),
+        Command.Option(name: "--pbx", value: "ADDRESS[:PORT]", help: "The IP address of the PBX."),
+        Command.Option(
+            name: "--tls-cert", value: "FILE", help: "The certificate that phones see, with its chain, PEM."),
         Command.Option(name: "--tls-key", value: "FILE", help: "The certificate's private key, PEM."),
         Command.Option(name: "--apns-topic", value: "BUNDLE", help: "The bundle identifier of the iOS app."),
         Command.Option(name: "--apns-team", value: "TEAM", help: "Apple's team identifier, ten characters."),
-        Command.Option(name: "--apns-key-id", value: "KEY", help: "The identifier of Apple's key, ten characters."),
+        Command.Option(
+            name: "--apns-key-id", value: "KEY", help: "The identifier of the signing key from Apple, ten characters."),
         Command.Option(name: "--apns-key", value: "FILE", help: "The signing key from Apple, a .p8 file."),
         Command.Option(name: "--fcm-account", value: "FILE", help: "The service account from Google, a JSON file."),
         Command.Option(
-            name: "--webpush-key", value: "FILE", help: "The VAPID key for browsers, PEM: docs/Providers.md, Web Push."),
+            name: "--webpush-key", value: "FILE",
+            help: "The VAPID key for pushes to browsers, PEM (docs/Providers.md, Web Push)."),
         Command.Option(
             name: "--webpush-contact", value: "URI",
-            help: "The address that push services contact about problems, mailto: or https:."),
+            help: "The mailto: or https: address at which push services can reach you about problems."),
         Command.Option(
-            name: "--acrobits", value: nil, help: "Wake Cloud Softphone and Groundwire by Acrobits' mediator."),
+            name: "--acrobits", value: nil,
+            help: "Wake the apps Cloud Softphone and Groundwire through Acrobits' push mediator."),
         Command.Option(
-            name: "--http-app", value: "NAME", help: "The app of your own push service, which phones send as pn-param."),
+            name: "--http-app", value: "NAME",
+            help: "The name of the app of your own push service. Phones send this name as pn-param."),
         Command.Option(
-            name: "--http-url", value: "URL", help: "The URL of your own push service. The URL may contain {{token}}."),
+            name: "--http-url", value: "URL",
+            help:
+                "The URL of your own push service. The URL may contain {{token}}, which stands for the phone's push token."
+        ),
         Command.Option(
             name: "--force", value: nil, help: "Replace an existing file. The old file is kept as FILE.old."),
     ],
@@ -45,7 +53,9 @@ let initCommand = Command(
     if let domain = invocation.value("--domain") {
         answers = try invocation.newSettings(domain: domain)
     } else {
-        guard isatty(STDIN_FILENO) == 1 else { throw .usage("expected --domain, or a terminal to ask on") }
+        guard isatty(STDIN_FILENO) == 1 else {
+            throw .usage("expected --domain, because there is no terminal for questions")
+        }
         answers = try InitQuestions.answers(by: ask)
     }
     let text: String
@@ -54,7 +64,7 @@ let initCommand = Command(
     do throws(SettingsError) {
         settings = try DaemonSettings(yaml: Array(text.utf8), file: path)
     } catch {
-        throw .failed(text: "these answers give no valid configuration\n\(error.description)")
+        throw .failed(text: "the answers make no valid configuration\n\(error.description)")
     }
     let file = try NewFile(path: path, mode: 0o640, replaces: old != nil)
     try file.write(text)
@@ -80,7 +90,9 @@ extension Command.Invocation {
         let bytes = try? SettingsFile.bytes(at: path, limit: 1 << 20)
         if bytes == Array(DaemonSettings.sample.utf8) { return .sample }
         guard has("--force") else {
-            throw .failed("\(path) exists already and is unchanged; with --force, the old file is kept as \(path).old")
+            throw .failed(
+                "\(path) exists already and is unchanged; --force writes a new file and keeps the old one as \(path).old"
+            )
         }
         return .other
     }
@@ -118,7 +130,7 @@ enum InitQuestions {
     /// Asks all questions. `ask` returns the answer to a question; if it returns `nil`, the command ends.
     static func answers(by ask: (String) -> String?) throws(Command.Failure) -> NewSettings {
         func answer(_ question: String) throws(Command.Failure) -> String {
-            guard let text = ask(question) else { throw .failed("no answer was given, so no file is written") }
+            guard let text = ask(question) else { throw .failed("a question got no answer, so no file is written") }
             return text
         }
         func required(_ question: String) throws(Command.Failure) -> String {
@@ -154,13 +166,14 @@ enum InitQuestions {
         if !account.isEmpty { answers.googleAccount = account }
         let vapid = try answer("VAPID key for browsers, PEM (empty: no Web Push):")
         if !vapid.isEmpty {
-            let contact = try required("Whom push services write to, such as mailto:push@example.net:")
+            let contact = try required("Address at which push services can reach you, such as mailto:push@example.net:")
             answers.webPush = NewSettings.WebPush(keyFile: vapid, contact: contact)
         }
-        answers.hasAcrobits = try yes("Cloud Softphone or Groundwire, by Acrobits' mediator? (yes; empty: no)")
+        answers.hasAcrobits = try yes(
+            "Wake Cloud Softphone or Groundwire through Acrobits' push mediator? (yes; empty: no)")
         let url = try answer("URL of your own push service, with {{token}} (empty: none):")
         if !url.isEmpty {
-            let app = try required("Name of its app, which phones send as pn-param:")
+            let app = try required("Name of the app of this push service, which phones send as pn-param:")
             answers.ownService = NewSettings.OwnService(app: app, url: url)
         }
         return answers
@@ -171,7 +184,9 @@ enum InitQuestions {
 private func keep(_ path: String) throws(Command.Failure) {
     let copy = path + ".old"
     _ = unsafe unlink(copy)
-    guard unsafe link(path, copy) == 0 else { throw .failed("\(path) cannot be kept as \(copy): \(systemReason())") }
+    guard unsafe link(path, copy) == 0 else {
+        throw .failed("the old file \(path) cannot be kept as \(copy): \(systemReason())")
+    }
 }
 
 private func nextSteps(_ path: String, _ settings: DaemonSettings, _ domain: String) -> [String] {
@@ -179,7 +194,9 @@ private func nextSteps(_ path: String, _ settings: DaemonSettings, _ domain: Str
     let date = SystemClock.moment.date
     let problems = SetupCheck.problems(of: settings, in: path, on: date)
     if !problems.isEmpty {
-        lines.append("These files are missing or wrong. The daemon's group must be able to read them, and nobody else:")
+        lines.append(
+            "Files named in the configuration are missing or wrong. The daemon's group, and nobody else, must be able to read each file:"
+        )
         lines.append("  install -m 0640 -g sippushd FILE /etc/sippushd/")
         lines += problems.map { "  " + $0 }
     }

@@ -10,7 +10,7 @@ private let scopeOption = Command.Option(
     choices: APIScope.allCases.map(\.rawValue))
 
 let keyAddCommand = Command(
-    name: "apikey add", summary: "Create a key for the HTTP API and print the key. The key is never shown again.",
+    name: "apikey add", summary: "Create a key for the HTTP API and print the key. The key cannot be shown again.",
     arguments: "NAME", options: [Command.configOption, scopeOption],
     examples: ["apikey add shop --scope tokens.report,lifecycle.report"]
 ) { invocation throws(Command.Failure) in
@@ -47,7 +47,7 @@ let keyListCommand = Command(
 }
 
 let keyRemoveCommand = Command.removing(
-    "apikey remove", "Remove a key of the HTTP API. Requests with this key are refused immediately.",
+    "apikey remove", "Remove a key of the HTTP API. The daemon immediately refuses requests with the removed key.",
     from: "/v1/apikeys",
     example: "shop"
 ) { store, name throws(StartError) in

@@ -60,7 +60,7 @@ struct LineFile: ~Copyable {
         repeat {
             count = unsafe bytes.withUnsafeMutableBytes { unsafe read(file, $0.baseAddress, $0.count) }
         } while count < 0 && errno == EINTR
-        guard count >= 0 else { throw .failed("the file cannot be read: \(systemReason())") }
+        guard count >= 0 else { throw .failed("the input file cannot be read: \(systemReason())") }
         chunk = Array(bytes.prefix(count))
         place = 0
         isAtEnd = count == 0

@@ -1,7 +1,7 @@
 import Control
 
 let messageListCommand = Command(
-    name: "message list", summary: "Show the messages that wait for phones, of one user or of all.",
+    name: "message list", summary: "Show the messages that wait for the phones of one user or of all users.",
     arguments: "[\(userArgument)]", options: Command.listOptions,
     examples: ["message list bob"]
 ) { invocation throws(Command.Failure) in
@@ -25,7 +25,7 @@ let messageListCommand = Command(
 }
 
 let messageRemoveCommand = Command(
-    name: "message remove", summary: "Remove a message that waits for a phone. No phone gets this message any more.",
+    name: "message remove", summary: "Remove a message that waits for a phone. No phone gets the removed message.",
     arguments: "MESSAGE",
     options: [Command.configOption],
     examples: ["message remove 17"]

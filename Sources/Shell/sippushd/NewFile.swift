@@ -28,7 +28,7 @@ final class NewFile {
         path: String, mode: mode_t = 0o600, replaces: Bool = false, hasName: Bool = false
     ) throws(Command.Failure) {
         if !replaces, unsafe access(path, F_OK) == 0 {
-            throw .failed("\(path) exists already, and is left as it is")
+            throw .failed("\(path) exists already and is unchanged")
         }
         self.path = path
         self.replaces = replaces
@@ -42,8 +42,8 @@ final class NewFile {
             descriptor = unsafe open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0o600)
             isPartial = descriptor >= 0
         }
-        guard descriptor >= 0 else { throw .failed("\(path) cannot be made: \(systemReason())") }
-        guard fchmod(descriptor, mode) == 0 else { throw .failed("\(path) cannot be made: \(systemReason())") }
+        guard descriptor >= 0 else { throw .failed("\(path) cannot be created: \(systemReason())") }
+        guard fchmod(descriptor, mode) == 0 else { throw .failed("\(path) cannot be created: \(systemReason())") }
     }
 
     deinit {

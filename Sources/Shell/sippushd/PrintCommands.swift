@@ -1,7 +1,7 @@
 // Commands that print the files of a package: completion scripts and manual pages.
 
 let completionCommand = Command(
-    name: "completion", summary: "Print the completion script of a shell for this command.",
+    name: "completion", summary: "Print the script with which a shell completes the commands and options of sippushd.",
     arguments: Completion.allCases.map(\.rawValue).joined(separator: "|"), options: [],
     examples: ["completion bash"]
 ) { invocation throws(Command.Failure) in
@@ -13,11 +13,11 @@ let completionCommand = Command(
 }
 
 let manPageCommand = Command(
-    name: "man-page", summary: "Print a manual page, of this command or of its settings, for man -l.",
+    name: "man-page", summary: "Print the manual page of sippushd or of its settings, in a form for man -l.",
     arguments: ManPage.allCases.map(\.rawValue).joined(separator: "|"), options: [],
     examples: ["man-page sippushd.yaml"]
 ) { invocation throws(Command.Failure) in
-    let name = try invocation.onlyArgument("the name of a page")
+    let name = try invocation.onlyArgument("the name of a manual page")
     guard let page = ManPage(rawValue: name) else {
         throw .usage("expected \(ManPage.allCases.map(\.rawValue).joined(separator: ", "))")
     }

@@ -23,10 +23,10 @@ let providerListCommand = Command(
             table.row([app.name, state] + figures.map { "\($0)" })
             if let words = app.credentials.words { say("    \(words)") }
             if let problem = app.problem { say("    last error: \(problem)") }
-            if let refusal = app.refusal { say("    refuses our credentials: \(refusal)") }
+            if let refusal = app.refusal { say("    the provider refuses our credentials: \(refusal)") }
             if app.foreignTokens > 0 {
                 say(
-                    "    \(app.foreignTokens) pushes were for tokens of another app: compare pn-param with the settings"
+                    "    \(app.foreignTokens) pushes had tokens of another app: compare the phones' pn-param with the settings"
                 )
             }
         }
@@ -40,7 +40,7 @@ extension CredentialReport {
         let because = reason.map { ": \($0)" } ?? ""
         let advice = cure.map { " => \($0)" } ?? ""
         return switch State(rawValue: state) {
-        case .works: "credentials known to work\(time)"
+        case .works: "the credentials work\(time)"
         case .reached: "server answers\(time)\(because)"
         case .refused: "credentials refused\(time)\(because)\(advice)"
         case .failed: "credentials not tried, because the provider fails\(time)\(because)\(advice)"
@@ -57,7 +57,7 @@ extension ProviderReport {
 let providerDisableCommand = Command(
     name: "provider disable",
     summary:
-        "Switch a push provider off until it is enabled again, also over restarts. Expired contacts of the provider are removed. Its other devices are called without a push.",
+        "Switch a push provider off until it is enabled again, even after restarts. Expired contacts of the provider's devices are removed. The provider's other devices get calls without a push.",
     arguments: "PROVIDER",
     options: [
         Command.configOption,
@@ -75,13 +75,13 @@ let providerDisableCommand = Command(
     guard invocation.has("--yes") else {
         let report: ProviderDisableReport = try await control.get(resource)
         throw .failed(lines: [
-            "nothing was changed; the command would end \(report.words)",
+            "nothing was changed; with --yes, this command would end \(report.words)",
             "To keep the contacts and send no pushes: sippushd provider pause \(name)",
             "To switch the provider off: sippushd provider disable \(name) --yes",
         ])
     }
     let report: ProviderDisableReport = try await control.post(resource, timeout: .seconds(60))
-    say("\(name) is off; this ended \(report.words)")
+    say("the provider \(name) is off, which ended \(report.words)")
 }
 
 extension ProviderDisableReport {
@@ -92,7 +92,7 @@ extension ProviderDisableReport {
 }
 
 let providerEnableCommand = Command(
-    name: "provider enable", summary: "Switch a push provider on again.", arguments: "PROVIDER",
+    name: "provider enable", summary: "Switch on a push provider that was disabled.", arguments: "PROVIDER",
     options: [Command.configOption],
     examples: ["provider enable fcm"]
 ) { invocation throws(Command.Failure) in
@@ -102,7 +102,7 @@ let providerEnableCommand = Command(
 let providerPauseCommand = Command(
     name: "provider pause",
     summary:
-        "Send no pushes to a push provider, also after restarts. The provider's contacts stay, and calls wait for their phones.",
+        "Send no pushes to a push provider until it is resumed, even after restarts. The provider's contacts stay registered, and calls wait for their phones.",
     arguments: "PROVIDER", options: [Command.configOption],
     examples: ["provider pause fcm"]
 ) { invocation throws(Command.Failure) in
@@ -126,7 +126,8 @@ private func switchProvider(
 }
 
 let feedbackPullCommand = Command(
-    name: "feedback pull", summary: "Ask Apple's feedback service for dead tokens now, and remove their devices.",
+    name: "feedback pull",
+    summary: "Ask Apple's feedback service for dead push tokens now, and remove the contacts of these tokens.",
     arguments: "", options: Command.listOptions,
     examples: ["feedback pull"]
 ) { invocation throws(Command.Failure) in

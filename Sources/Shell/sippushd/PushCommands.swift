@@ -35,7 +35,7 @@ extension Command.Invocation {
     fileprivate func pushTest() throws(Command.Failure) -> PushTestRequest {
         guard let word = value("--token") else {
             guard value("--provider") == nil, value("--param") == nil else {
-                throw .usage("--provider and --param belong to a --token")
+                throw .usage("--provider and --param are allowed only together with --token")
             }
             return PushTestRequest(user: try onlyUser())
         }
@@ -79,20 +79,20 @@ extension PushTestReport.Push {
         switch omission.flatMap(TimelineRecord.Omission.init(rawValue:)) {
         case .ordinaryContact:
             (
-                "the phone registered without a push token that the daemon can use",
-                "Look at the app's REGISTER, and at sippushd provider list."
+                "the phone registered no push token that the daemon can use",
+                "Compare the push parameters in the app's REGISTER with the output of sippushd provider list."
             )
         case .notCarried:
             (
                 "the token is for calls only, or belongs to no app in the settings",
-                "Call the phone to test a VoIP token: Apple ends apps whose VoIP push is no call. docs/Providers.md lists the tokens."
+                "Call the phone to test a VoIP token, because Apple ends an app whose VoIP push is not for a call. docs/Providers.md explains the kinds of push tokens."
             )
         case .deviceLimit:
             (
-                "too many pushes in the last minute",
-                "Wait a minute. The limits are api.notifications.per-device and call.pushes-per-device."
+                "the phone got too many pushes in the last minute",
+                "Wait a minute. The settings api.notifications.per-device and call.pushes-per-device are the limits."
             )
-        default: ("no push was sent", "sippushd explain shows why.")
+        default: ("no push was sent", "sippushd explain shows why no push was sent.")
         }
     }
 }

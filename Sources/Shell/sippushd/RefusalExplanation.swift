@@ -5,10 +5,10 @@ import PushDelivery
 extension DeviceExplanation {
     func words(_ refusal: Refusal) -> String {
         let caller = record.peer.isEmpty ? "" : " from \(record.peer)"
-        let got = "the caller got \(status)"
+        let got = "so the caller got \(status)"
         return switch refusal {
         case .foreignDomain: "the call\(caller) came; its domain is not listed under domains, \(got)"
-        case .otherIdentity: "the call\(caller) came; its From is not the user whose password was shown, \(got)"
+        case .otherIdentity: "the call\(caller) came; its From is not the user whose password the phone sent, \(got)"
         case .forgedRoute: "the call\(caller) came; its Route was not written by this daemon, \(got)"
         case .needsTrust: "the request\(caller) came; only trusted peers send it outside a dialog, \(got)"
         case .command: "the request\(caller) came; only trusted peers send a NOTIFY of that event, \(got)"
@@ -21,7 +21,7 @@ extension DeviceExplanation {
             "the phone showed a wrong user or password, and got \(status)"
         case .wrongPassword: "the call\(caller) came with a wrong user or password, \(got)"
         case .noContact: "the call\(caller) came; \(record.aor) had no device, \(got)"
-        case .notSecure: "the call\(caller) came; it is for a sips: address, and no hop uses TLS, \(got)"
+        case .notSecure: "the call\(caller) came; the call is for a sips: address, and no hop uses TLS, \(got)"
         case .calleeLimit: "the call\(caller) came; too many calls for \(record.aor) were active, \(got)"
         case .callerLimit: "the call\(caller) came; too many requests of this caller were active, \(got)"
         case .tooManyCalls: "the call\(caller) came; too many calls were waiting, \(got)"
@@ -30,11 +30,12 @@ extension DeviceExplanation {
         case .upstreamAway: "the call\(caller) came; the upstream did not answer, \(got)"
         case .draining: "the call\(caller) came; the daemon was shutting down, \(got)"
         case .wrongLogins where record.kind == "register":
-            "the phone's password was not checked after too many wrong ones, and it got \(status)"
-        case .wrongLogins: "the call\(caller) came; its password was not checked after too many wrong ones, \(got)"
+            "the phone's password was not checked after too many wrong passwords, and the phone got \(status)"
+        case .wrongLogins: "the call\(caller) came; its password was not checked after too many wrong passwords, \(got)"
         case .usersAway: "the call\(caller) came; no source of users could say who the user is, \(got)"
-        case .loop: "the call\(caller) came; it had come back, or had passed too many hops, \(got)"
-        case .unfit: "the call\(caller) came; it has a scheme or an extension that is not supported, \(got)"
+        case .loop: "the call\(caller) came; the call had come back to the daemon, or had passed too many hops, \(got)"
+        case .unfit:
+            "the call\(caller) came; the request has a scheme or an extension that the daemon does not support, \(got)"
         case .register: "the phone's REGISTER got \(status): \(record.reason)"
         }
     }
@@ -58,12 +59,12 @@ extension DeviceExplanation {
         case .otherIdentity:
             "The phone must call as the user whose password it has. Check its user name and authentication name."
         case .forgedRoute:
-            "The caller repeats the Route of another call, or of a store that was deleted. A new call has no such Route."
+            "The caller repeats the Route of another call, or of a store that was deleted. The first request of a new call must not have such a Route."
         case .needsTrust, .command: "If \(address) is your PBX, list it under trusted and send SIGHUP."
         case .otherName: "The phone must send the same address and display name in all requests of a dialog."
-        case .needsDialog: "The sender lost the dialog, or sent a request that needs one without it."
+        case .needsDialog: "The sender lost the dialog, or sent outside a dialog a request that needs a dialog."
         case .unknownUser:
-            "No user has that name. Add it with sippushd user add, then register a phone with it."
+            "No user has that name. Add the user with sippushd user add, then register a phone as this user."
         case .notTrusted:
             "If \(address) is your PBX, list it under trusted and send SIGHUP. A phone must know how to show its password."
         case .wrongPassword:

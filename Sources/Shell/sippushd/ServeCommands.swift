@@ -51,17 +51,21 @@ let checkConfigCommand = Command(
         Command.configOption,
         Command.Option(
             name: "--as-service", value: nil,
-            help: "Also check whether the service's user can use the files of the settings. Run this command as root."),
+            help:
+                "Also check whether the service's user can use the files that the settings name. Run this command as root."
+        ),
         Command.Option(
             name: "--unit", value: "FILE",
             help: "The file of the systemd unit (default: the system's sippushd.service)."),
         Command.Option(
             name: "--user", value: "USER", help: "The user of the service (default: the user in the systemd unit)."),
-        Command.Option(name: "--print-sample", value: nil, help: "Print a sample file with every key and its default."),
+        Command.Option(
+            name: "--print-sample", value: nil,
+            help: "Print a sample configuration file with every key and its default."),
         Command.Option(name: "--print-manual", value: nil, help: "Print the manual of all settings as Markdown."),
         Command.Option(
             name: "--print-reload", value: nil,
-            help: "Print the settings whose changes take effect at SIGHUP, as Markdown."),
+            help: "Print the list of settings whose changes take effect at SIGHUP, as Markdown."),
     ],
     examples: ["check-config --config sippushd.yaml", "check-config --print-sample"]
 ) { invocation throws(Command.Failure) in
@@ -75,7 +79,7 @@ let checkConfigCommand = Command(
             text: DaemonSettings.manual(
                 title: "Settings",
                 introduction:
-                    "Every key of the configuration file. The program generates this page. *Taken at* says when a change takes effect. Instead of a file name, a setting can have `credential:NAME`, a file that systemd passes (LoadCredential=)."
+                    "This page describes every key of the configuration file. The daemon's program generates this page. The column *Taken at* says when a change takes effect. Instead of a file name, a setting can have the value `credential:NAME`, which stands for a file that systemd passes (LoadCredential=)."
             ))
         return
     }
@@ -97,7 +101,7 @@ let checkConfigCommand = Command(
     }
     // A source that is away may come back, so the daemon starts without it.
     for problem in SetupCheck.userProblems(of: settings) { complain(["note: \(problem)"]) }
-    guard problems.isEmpty else { throw .failed(lines: ["the daemon cannot serve with these settings"] + problems) }
+    guard problems.isEmpty else { throw .failed(lines: ["the daemon cannot start with these settings"] + problems) }
     let isRunning = (try? UnixSocket.isListening(at: settings.control)) ?? true
     let date = SystemClock.moment.date
     let unseen = SetupCheck.unseenCredentials(of: settings, in: invocation.configPath, on: date)

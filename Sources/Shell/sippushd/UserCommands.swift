@@ -35,7 +35,7 @@ let userPasswordCommand = Command(
 }
 
 let userRemoveCommand = Command.removing(
-    "user remove", "Remove a user. Registered devices stay until they are removed.",
+    "user remove", "Remove a user. The user's registered devices stay registered until you remove them.",
     argument: userArgument, from: "/v1/users", isUser: true, example: "bob"
 ) { store, name throws(StartError) in
     try store.removeUser(name)

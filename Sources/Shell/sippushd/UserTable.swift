@@ -51,14 +51,14 @@ struct UserTable {
         var columns: [Column] = []
         for name in try Self.texts(head.starts(with: mark) ? Array(head.dropFirst(mark.count)) : head) {
             guard let column = Column(named: name) else {
-                let hint = name.contains(";") || name.contains("\t") ? "; commas stand between fields" : ""
+                let hint = name.contains(";") || name.contains("\t") ? "; fields are separated by commas" : ""
                 // The error does not show a first line without column names, because it may be a user with a password.
                 throw Refusal(
                     "the first line must name the columns, such as user,domain,password: column \(columns.count + 1) is unknown\(hint)"
                 )
             }
             guard column == .ignored || !columns.contains(column) else {
-                throw Refusal("the column \(name) is there twice")
+                throw Refusal("the column \(name) occurs twice")
             }
             columns.append(column)
         }
@@ -71,7 +71,9 @@ struct UserTable {
 
     /// Reads the user of a row. `line` is the row's number in the file.
     mutating func user(_ row: [UInt8], line: Int) throws(Refusal) -> UserCredentials {
-        guard lines.count < Self.rowLimit else { throw Refusal("a file has at most \(Self.rowLimit) users; divide it") }
+        guard lines.count < Self.rowLimit else {
+            throw Refusal("a file may have at most \(Self.rowLimit) users; divide the file")
+        }
         let texts = try Self.texts(row)
         guard texts.count == columns.count else {
             throw Refusal("expected \(columns.count) fields, found \(texts.count)")
@@ -81,10 +83,10 @@ struct UserTable {
         let credentials = try credentials(fields, name, domain, realms.realm ?? domain)
         guard credentials.isWellFormed else {
             throw Refusal(
-                "the name is longer than \(UserCredentials.nameLimit) bytes, or holds / \\ or a control character")
+                "the name is longer than \(UserCredentials.nameLimit) bytes, or contains / \\ or a control character")
         }
         let key = credentials.name.hashValue
-        if let first = lines[key] { throw Refusal("\(credentials.name) stands in line \(first) already") }
+        if let first = lines[key] { throw Refusal("\(credentials.name) is already in line \(first)") }
         lines[key] = Int32(clamping: line)
         if credentials.ha1SHA256 == nil { usersOfMD5 += 1 }
         return credentials
@@ -104,7 +106,7 @@ struct UserTable {
             name = String(name[..<at])
         }
         guard !name.isEmpty else { throw Refusal("the user is empty") }
-        guard !name.contains("@") else { throw Refusal("the user holds an @") }
+        guard !name.contains("@") else { throw Refusal("the user's name contains an @") }
         guard !SpreadsheetFormula.isFormula(name) else {
             throw Refusal("the user \"\(name)\" begins like the formula of a spreadsheet")
         }
@@ -132,7 +134,7 @@ struct UserTable {
             }
             let credentials = hasher.credentials(of: name, realm: realm, password: password)
             guard md5.isEmpty || md5 == credentials.ha1MD5 else {
-                throw Refusal("the ha1 is not that of this password for the realm \(realm); leave one of the two out")
+                throw Refusal("the ha1 does not match the password for the realm \(realm); leave out one of the two")
             }
             return credentials
         }
@@ -170,7 +172,7 @@ struct UserTable {
         var texts: [String] = []
         for field in fields {
             guard let text = String(validating: field, as: UTF8.self) else { throw Refusal("a field is not UTF-8") }
-            guard !field.contains(0) else { throw Refusal("a field holds a NUL byte") }
+            guard !field.contains(0) else { throw Refusal("a field contains a NUL byte") }
             texts.append(text)
         }
         return texts

@@ -14,7 +14,7 @@ let userImportCommand = Command(
     options: [
         Command.configOption,
         Command.Option(
-            name: "--dry-run", value: nil, help: "Only print the rows that would be refused, and store no users."),
+            name: "--dry-run", value: nil, help: "Print the rows that the daemon would refuse, and store no users."),
     ],
     examples: ["user import users.csv --dry-run", "user import users.csv", "user import -"]
 ) { invocation throws(Command.Failure) in
@@ -68,7 +68,7 @@ private final class UserImport {
         say("\(stored) \(isDryRun ? "users would be stored" : "users are stored"), \(refused) rows are refused")
         if table.usersOfMD5 > 0 {
             complain([
-                "note: \(table.usersOfMD5) users have only a hash for MD5; until each has a hash for SHA-256, the daemon asks all phones for MD5"
+                "note: \(table.usersOfMD5) users have only a hash for MD5; until every user has a hash for SHA-256, the daemon asks all phones for MD5"
             ])
         }
         guard refused == 0 else { throw .failed("\(refused) rows are refused; correct them and import the file again") }

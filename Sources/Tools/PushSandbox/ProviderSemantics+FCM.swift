@@ -194,7 +194,7 @@ extension ProviderSemantics {
         guard claims["scope"]?.string?.split(separator: " ").contains(Self.scope[...]) == true else {
             return "scope does not have \(Self.scope)"
         }
-        // Only the path of the audience is checked. Scheme and host may differ, because the sandbox has several
+        // The sandbox checks only the path of the audience. Scheme and host may differ, because the sandbox has several
         // addresses.
         guard claims["aud"]?.string?.hasSuffix("/token") == true else { return "aud is not this token service" }
         let now = clock() / 1000

@@ -18,8 +18,7 @@ package struct SandboxRequest: Sendable {
     package var repeatedHeaders: Set<String> = []
     /// Whether the body was longer than ``bodyLimit``, so that its end is missing.
     package var isBodyCut = false
-    /// Whether the request may use the control resources. Only requests to the plain port may use the control
-    /// resources.
+    /// Whether the request may use the control resources. A request to the TLS port may not use the control resources.
     package var mayControl = true
     /// Whether the request came over TLS.
     package var isSecure = false

@@ -26,7 +26,7 @@ package final class SandboxServer {
     private let loop: EventLoop
     private let semantics: ProviderSemantics
     private let streams: StreamLimits
-    /// The listeners of both ports. They serve HTTP/1.1, and hand over connections with HTTP/2.
+    /// The listeners of both ports, which serve HTTP/1.1 and hand over connections with HTTP/2.
     private var listeners: [HTTPListener] = []
     /// The HTTP/2 sessions, by the id of their connection.
     private var sessions: [UInt64: HTTP2Session] = [:]

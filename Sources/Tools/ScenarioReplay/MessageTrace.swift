@@ -50,7 +50,7 @@ extension Double {
 /// Reads SIP messages from the output of SIPp's option `-trace_msg`. SIPp must run in the time zone UTC.
 ///
 /// Each message is a line of dashes and the time, a line such as `UDP message sent (346 bytes):`, an empty line, and
-/// the text of the message. All other lines are skipped, so an incomplete trace can be read, too.
+/// the text of the message. The reader skips lines of other kinds, so it can read an incomplete trace, too.
 package enum MessageTrace {
     package static func messages(in trace: String) -> [TracedMessage] {
         var found: [TracedMessage] = []

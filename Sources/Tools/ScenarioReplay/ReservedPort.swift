@@ -20,7 +20,7 @@ package final class ReservedPort: Sendable {
     /// - Returns: `nil` if the port is already reserved or in use.
     package init?(_ number: UInt16) {
         let datagrams = Self.bound(SOCK_DGRAM, Self.keeper, number, isShared: false)
-        // The TCP socket does not listen, so the program can listen on the port.
+        // The TCP socket is bound but does not listen, so the program under test can listen on the same port.
         let stream = Self.bound(SOCK_STREAM, 0, number, isShared: true)
         let descriptors = [datagrams, stream].compactMap(\.self)
         guard descriptors.count == 2,

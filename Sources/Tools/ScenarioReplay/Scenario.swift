@@ -116,7 +116,8 @@ package struct APIRequest: Hashable, Sendable {
     }
 }
 
-/// The program of a real phone or PBX. A script starts the program, and the replay ends it during the scenario.
+/// The program of a real phone or PBX. A script starts the program, and the replay ends the program during the
+/// scenario.
 ///
 /// The script gets its parameters in environment variables:
 ///
@@ -156,7 +157,8 @@ package struct Program: Hashable, Sendable {
     package let endsWhen: StartCondition
 }
 
-/// A SIPp process, which plays one SIPp file as a phone or PBX. In scenarios, such a process is called an actor.
+/// A SIPp process, which plays one SIPp file as a phone or PBX. In scenarios, a process that plays a SIPp file is
+/// called an actor.
 package struct Actor: Hashable, Sendable {
     package enum Role: String, CaseIterable, Hashable, Sendable {
         case phone, pbx

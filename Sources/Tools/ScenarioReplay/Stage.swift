@@ -60,7 +60,7 @@ final class Stage {
     ///   - folder: an empty folder for all files of the scenario.
     ///   - places: the address of each participant of the scenario.
     ///   - ports: assigns the daemon's ports.
-    /// - Throws: ``ReplayError`` if the daemon or the sandbox does not start. Then neither of them is left running.
+    /// - Throws: ``ReplayError`` if the daemon or the sandbox does not start; neither of the two is left running.
     init(
         for scenario: Scenario, programs: URL, folder: URL, places: [String: Place], ports: inout LocalPorts
     ) throws(ReplayError) {
@@ -267,7 +267,8 @@ extension Stage {
                 endpoint: "http://\(plain)"
             """
         do throws(SettingsError) {
-            return try YAMLNode.read(Array(usual.utf8), file: "usual.yaml").overlaid(with: scenario.daemon).yaml
+            let text = try YAMLNode.read(Array(usual.utf8), file: "usual.yaml").overlaid(with: scenario.daemon).yaml
+            return places.reduce(text) { $0.replacing("%\($1.key)%", with: "\($1.value)") }
         } catch {
             throw ReplayError("\(error)")
         }

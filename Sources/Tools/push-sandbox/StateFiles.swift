@@ -5,7 +5,8 @@ import JSON
 /// The sandbox's files with certificates and keys. Each file is created once, and kept for later runs.
 struct StateFiles {
     let certificate, certificateKey, apnsKey, accountKey: String
-    /// The file with the certificate and key of an app, which a client of Apple's feedback service must show.
+    /// The file with the certificate and key of an app; a client of Apple's feedback service must show this
+    /// certificate.
     let appCertificate: String
     private let account: String
 

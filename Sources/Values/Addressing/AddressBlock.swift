@@ -1,11 +1,12 @@
-/// A block of addresses in CIDR notation, such as `10.0.0.0/8` or `2001:db8::/32`. A bare address is a block with one
-/// address.
+/// A block of addresses in CIDR notation, such as `10.0.0.0/8` or `2001:db8::/32`. An address without a prefix length
+/// is a block of one address.
 package struct AddressBlock: Hashable, Sendable, CustomStringConvertible {
     package let base: IPAddress
-    /// How many leading bits of the 128-bit form all addresses of the block share. For an IPv4 `/8`, the prefix is 104.
+    /// The number of leading bits, of the 128 bits of an `IPAddress`, that all addresses of the block share. The prefix
+    /// of an IPv4 `/8` is 104 bits, because IPv4 addresses are stored in the IPv4-mapped form.
     package let prefix: Int
 
-    /// Reads `address[/length]`; `nil` if either part is not valid.
+    /// Reads a block from text in the form `address[/length]`; the result is `nil` if the text has another form.
     package init?(_ text: some StringProtocol) {
         let parts = text.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
         guard let first = parts.first, let address = IPAddress(first) else { return nil }
@@ -28,7 +29,7 @@ package struct AddressBlock: Hashable, Sendable, CustomStringConvertible {
         return Self.agree(base.high, address.high, bits: highBits) && Self.agree(base.low, address.low, bits: lowBits)
     }
 
-    /// The block in CIDR notation. A single address is written without a length.
+    /// The block in CIDR notation. The length is left out if the block has only one address.
     package var description: String {
         let width = base.isV4 ? 32 : 128
         let length = prefix - (128 - width)

@@ -2,8 +2,8 @@
 /// trusted peer names. Without any authentication, the caller is the source address of the request.
 ///
 /// A caller is stored as a 64-bit hash, because callers are compared and stored for each call and each push. The hash
-/// of a caller is the same in each run of the program, so that it can be persisted. Hash tables of callers hash this
-/// 64-bit value once more, with a random seed.
+/// of a caller is the same in each run of the program, so that it can be persisted. A hash table of callers hashes this
+/// 64-bit value once more, with a random seed of its own.
 package struct Caller: Hashable, Sendable {
     package let rawValue: UInt64
 
@@ -11,23 +11,23 @@ package struct Caller: Hashable, Sendable {
 
     package init(hash: UInt64, isTrusted: Bool) { rawValue = hash << 1 | (isTrusted ? 1 : 0) }
 
-    /// The caller for requests from this address. All addresses of an IPv6 /64 are one caller.
+    /// Creates the caller to whom requests from this source address are attributed. All addresses in an IPv6 /64 count
+    /// as one caller.
     package init(_ address: IPAddress, isTrusted: Bool = false) {
         let source = address.source
-        // Multiplying by odd constants gives very different numbers to neighbouring addresses.
+        // A multiplication by odd constants gives neighbouring addresses very different hashes.
         let mixed = source.high &* 0x9e37_79b9_7f4a_7c15 ^ (source.low &+ 0x5bd1_e995) &* 0xbf58_476d_1ce4_e5b9
         self.init(hash: mixed ^ mixed >> 29, isTrusted: isTrusted)
     }
 
-    /// Compares two callers. This function is written by hand, because the compiler's version is slower in other
-    /// modules.
+    /// Compares two callers by code written by hand, because the compiler's `==` is slower in other modules.
     @inlinable
     package static func == (left: Caller, right: Caller) -> Bool { left.rawValue == right.rawValue }
 
     /// Whether this caller is a trusted peer.
     package var isTrusted: Bool { rawValue & 1 == 1 }
 
-    /// A 64-bit hash of the pair of this caller and a callee. `owner` is the callee's hash.
+    /// A 64-bit hash of the pair of this caller and a callee. The parameter `owner` is the callee's hash.
     package func number(at owner: UInt64) -> UInt64 {
         let mixed = (owner &* 0x9e37_79b9_7f4a_7c15) ^ (rawValue &* 0xbf58_476d_1ce4_e5b9)
         return mixed ^ mixed >> 31

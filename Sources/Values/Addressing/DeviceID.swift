@@ -1,7 +1,7 @@
 import Collections
 
-/// Identifies one device of one AOR from the device's first REGISTER to its last. This id is also the id of the
-/// device's record in the store.
+/// Identifies one device of one AOR from the device's first REGISTER to its last. The device's record in the store has
+/// the same id as the device.
 package struct DeviceID: SerialID, Absentable, Comparable, Sendable, CustomStringConvertible {
     package let rawValue: UInt64
 
@@ -12,7 +12,7 @@ package struct DeviceID: SerialID, Absentable, Comparable, Sendable, CustomStrin
 
     package init(rawValue: UInt64) { self.rawValue = rawValue }
 
-    /// Compares two ids. This function is written by hand, because the compiler's version is slower in other modules.
+    /// Compares two ids by code written by hand, because the compiler's `==` is slower in other modules.
     @inlinable
     package static func == (left: DeviceID, right: DeviceID) -> Bool { left.rawValue == right.rawValue }
 

@@ -1,14 +1,15 @@
-/// A short name of a device for people: a letter and four letters or digits. The name is computed from the device id.
-/// Therefore the name is the same in the log, in every list and after every restart, and need not be stored.
+/// A short name for a device, which people can read and type: a letter and four letters or digits. The name is computed
+/// from the device id. Because the name depends only on the id, it is the same in logs, lists and after restarts, and
+/// is never stored.
 ///
 /// A device id has 64 bits and a name only 24, so devices of different users can have the same name. The devices of one
 /// user have different names, because a new device gets no id that would repeat a name
 /// (``DeviceID/following(unless:)``).
 extension DeviceID {
-    /// Crockford's alphabet of 32 characters, without i, l, o and u, because these resemble other characters or form
-    /// words.
+    /// The 32 characters of Crockford's alphabet, without i, l, o and u, which resemble other characters or form words.
     private static let digits = Array("0123456789abcdefghjkmnpqrstvwxyz".unicodeScalars)
-    /// The letters with which names begin. The first character is a letter, so that names are not mistaken for numbers.
+    /// The letters with which names begin. A device name begins with a letter, so that people do not mistake the name
+    /// for a number.
     private static let letters = Array("abcdefghjkmnpqrs".unicodeScalars)
 
     package var name: String {
@@ -19,16 +20,17 @@ extension DeviceID {
         return String(name)
     }
 
-    /// The 24 bits from which the name is made: Knuth's multiplicative hash of the device id. Consecutive ids give very
-    /// different names.
+    /// The 24 bits from which the name is made: Knuth's multiplicative hash of the device id. Consecutive device ids
+    /// give very different names, because of the multiplication.
     private var nameCode: UInt64 { (rawValue &* 0x9e37_79b9_7f4a_7c15) >> 40 }
 
     package func hasSameName(as other: DeviceID) -> Bool { nameCode == other.nameCode }
 
-    /// Whether `text` is the device's name, in upper or lower case, or its device id in decimal digits.
+    /// Whether `text` identifies this device, by its name in any case or by its device id in decimal digits.
     package func isNamed(_ text: String) -> Bool { text.lowercased() == name || text == String(rawValue) }
 
-    /// The first free id, beginning with this id. `isTaken` tells whether another device has the name that an id gives.
+    /// The first id, from this id on, whose device name no other device of the user has. The closure `isTaken` tells
+    /// whether another device of the user has the name of the given id.
     package func following(unless isTaken: (DeviceID) -> Bool) -> DeviceID {
         var id = self
         // The loop ends soon: a user has few devices, and there are millions of names.

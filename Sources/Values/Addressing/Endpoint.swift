@@ -1,10 +1,9 @@
-/// An address and a port.
+/// An IP address with a UDP or TCP port.
 package struct Endpoint: Hashable, Sendable, CustomStringConvertible {
     package let address: IPAddress
     package let port: UInt16
 
-    /// Compares two endpoints. This function is written by hand, because the compiler's version is slower in other
-    /// modules.
+    /// Compares two endpoints by code written by hand, because the compiler's `==` is slower in other modules.
     @inlinable
     package static func == (left: Endpoint, right: Endpoint) -> Bool {
         left.port == right.port && left.address == right.address
@@ -15,7 +14,7 @@ package struct Endpoint: Hashable, Sendable, CustomStringConvertible {
         self.port = port
     }
 
-    /// Reads a text such as `1.2.3.4:5060` or `[2001:db8::1]:5060`.
+    /// Reads an endpoint from text such as `1.2.3.4:5060` or `[2001:db8::1]:5060`.
     package init?(_ text: some StringProtocol) {
         let bytes = Array(text.utf8)
         self.init(ascii: bytes.span)
@@ -33,15 +32,16 @@ package struct Endpoint: Hashable, Sendable, CustomStringConvertible {
             guard port <= UInt16.max else { return nil }
         }
         guard let address = IPAddress(ascii: ascii.extracting(0..<colon)) else { return nil }
-        // IPv6 with a port needs brackets, because `::1:5060` would be ambiguous.
+        // An IPv6 address with a port needs brackets, because `::1:5060` would be ambiguous.
         guard address.isV4 || ascii[0] == UInt8(ascii: "[") else { return nil }
         self.init(address, UInt16(truncatingIfNeeded: port))
     }
 
     package var description: String { "\(address.uriHost):\(port)" }
 
-    /// Whether messages from `source` can come from the server at this endpoint. A server may send from any port of its
-    /// address. If phones have the same address as the server, only the server's own port counts.
+    /// Whether a message from `source` can be a message of the server at this endpoint. The port of `source` may
+    /// differ, because a server may send from any port of its address. If `hasOnePort` is true, because phones share
+    /// the server's address, the port of `source` must be the server's own.
     package func speaks(as source: Endpoint, hasOnePort: @autoclosure () -> Bool) -> Bool {
         guard address == source.address else { return false }
         return self == source || !hasOnePort()

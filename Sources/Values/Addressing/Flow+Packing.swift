@@ -1,4 +1,5 @@
-/// Encodes a flow in few bytes, for large tables. A flow over UDP and IPv4 has nine bytes.
+/// Encodes flows in few bytes, for tables with very many flows. The encoding of a flow over UDP and IPv4 has nine
+/// bytes.
 extension Flow {
     private enum Form {
         static let transport: UInt8 = 7
@@ -52,14 +53,14 @@ extension Flow {
 }
 
 extension [UInt8] {
-    /// Appends the lowest `count` bytes of an integer. The lowest byte is written first.
+    /// Appends the lowest `count` bytes of an integer. The lowest byte of the integer is written first (little-endian).
     fileprivate mutating func append(_ number: UInt64, bytes count: Int) {
         for place in 0..<count { append(UInt8(truncatingIfNeeded: number >> UInt64(8 * place))) }
     }
 }
 
 extension Span<UInt8> {
-    // The function is inlined, so that the compiler specialises it for each value of `count`.
+    // This function is inlined, so that the compiler specialises it for each value of `count`.
     @inline(__always)
     fileprivate func number(of bytes: Int, from index: inout Int) -> UInt64? {
         guard index + bytes <= count else { return nil }

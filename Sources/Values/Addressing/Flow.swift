@@ -2,13 +2,12 @@
 package enum Transport: UInt8, Hashable, Sendable, CaseIterable {
     case udp, tcp, tls, ws, wss
 
-    /// Compares two transports. This function is written by hand, because the compiler's version is slower in other
-    /// modules.
+    /// Compares two transports by code written by hand, because the compiler's `==` is slower in other modules.
     @inlinable
     package static func == (left: Transport, right: Transport) -> Bool { left.rawValue == right.rawValue }
 
-    /// Whether the transport delivers all bytes or reports a failure. Retransmission timers run only on UDP (RFC 3261
-    /// section 17).
+    /// Whether the transport either delivers all bytes or reports that the connection failed. SIP's retransmission
+    /// timers run only on a transport that is not reliable, which is UDP (RFC 3261 section 17).
     package var isReliable: Bool { self != .udp }
 
     /// Whether the transport encrypts the bytes, so that no hop in between can read or change them (RFC 5630).
@@ -52,24 +51,25 @@ package enum Transport: UInt8, Hashable, Sendable, CaseIterable {
     }
 }
 
-/// A number that represents the host name of a TLS server in a ``Flow``. The code that opens connections assigns the
-/// numbers, and they are valid only in the current run of the program.
+/// A number that stands for the host name of a TLS server in a ``Flow``. The code that opens connections assigns server
+/// numbers, which are valid only until the program ends.
 package struct ServerNumber: Hashable, Sendable {
     package let rawValue: UInt16
 
     package init(_ rawValue: UInt16) { self.rawValue = rawValue }
 
-    /// The value for a flow whose server has no name and is identified only by its address.
+    /// The server number of a flow whose server is identified only by its address, and not by a host name.
     package static let none = ServerNumber(0)
 }
 
-/// The way by which a message arrived and its answer is sent (RFC 5626): a connection, or for UDP a pair of addresses.
+/// The network path of a message and its answer (RFC 5626): a connection, or over UDP a pair of addresses.
 package struct Flow: Hashable, Sendable {
-    // The small fields are first, so that they share one word.
+    // The small properties come first, so that they share one eight-byte word in memory.
     package let transport: Transport
-    /// The server whose certificate is required when a connection is opened for this flow.
+    /// The server that the certificate must name when a connection is opened for this flow.
     package let server: ServerNumber
-    /// The index of this daemon's listener, in the order of the settings. The listener determines the local address.
+    /// The index of this daemon's listener, in the order of the settings. The listener determines the flow's local
+    /// address.
     package let listener: UInt16
     /// The id of the stream connection, which is unique in the process; 0 for UDP.
     package let connection: UInt64
@@ -85,8 +85,8 @@ package struct Flow: Hashable, Sendable {
         self.remote = remote
     }
 
-    /// A flow to the same peer as this flow, but on the given connection. If `connection` is 0, the new flow means any
-    /// connection to the peer.
+    /// A flow to the same peer as this flow, but on the given connection. If `connection` is 0, the new flow stands for
+    /// any connection to the peer.
     package func on(connection: UInt64) -> Flow {
         Flow(transport: transport, listener: listener, connection: connection, remote: remote, server: server)
     }
@@ -99,19 +99,19 @@ package struct Flow: Hashable, Sendable {
 }
 
 extension Flow {
-    /// The connection id that marks a closed connection. No connection has this id.
+    /// The reserved connection id of a flow whose connection is closed. No open connection ever has the id
+    /// `noConnection`.
     private static let noConnection = UInt64.max
 
-    /// The flow after its connection was closed. The flow still contains the peer's address, but no message can be sent
-    /// on it.
+    /// This flow, marked as closed: it still names the peer, but no message can be sent on it.
     package var closed: Flow {
         guard transport.isReliable else { return self }
         return on(connection: Self.noConnection)
     }
 
-    /// Whether the flow was a stream connection that is closed now.
+    /// Whether this flow stands for a stream connection that has been closed.
     package var isClosed: Bool { transport.isReliable && connection == Self.noConnection }
 
-    /// Whether the flow is one specific stream connection, and not any connection to its remote address.
+    /// Whether this flow stands for one specific open connection, and not for any connection to the peer.
     package var isConnection: Bool { transport.isReliable && connection != 0 && connection != Self.noConnection }
 }

@@ -1,6 +1,6 @@
 extension IPAddress {
-    /// Whether the address is in none of IANA's special-purpose blocks, such as private networks. A mapped IPv4 address
-    /// counts as IPv4.
+    /// Whether the address is in none of IANA's special-purpose blocks, such as private networks. An IPv4-mapped IPv6
+    /// address counts as its IPv4 address.
     package var isPublic: Bool {
         if isV4 { return !isUnspecified && !Self.special4.contains { $0.contains(self) } }
         return Self.global6.contains { $0.contains(self) } && !Self.special6.contains { $0.contains(self) }
@@ -12,7 +12,7 @@ extension IPAddress {
         "224.0.0.0/4", "240.0.0.0/4",
     ].compactMap { AddressBlock($0) }
     private static let global6 = ["2000::/3"].compactMap { AddressBlock($0) }
-    /// The special-purpose blocks inside `2000::/3`. Teredo and 6to4 are in the list too, because their addresses can
+    /// The special-purpose blocks inside `2000::/3`. This list includes Teredo and 6to4, whose IPv6 addresses can
     /// contain private IPv4 addresses.
     private static let special6 = ["2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20"].compactMap {
         AddressBlock($0)

@@ -1,8 +1,8 @@
-/// An IPv4 or IPv6 address with 128 bits. IPv4 is stored in the IPv4-mapped form.
+/// An IPv4 or IPv6 address, stored as 128 bits. An IPv4 address is stored in the IPv4-mapped form (`::ffff:a.b.c.d`).
 package struct IPAddress: Hashable, Sendable {
-    /// The upper 64 bits as a number; 0 for IPv4.
+    /// The upper 64 bits of the address as a number; 0 for IPv4.
     package let high: UInt64
-    /// The lower 64 bits as a number; `0x0000ffff_aabbccdd` for IPv4.
+    /// The lower 64 bits of the address as a number; `0x0000ffff_aabbccdd` for IPv4.
     package let low: UInt64
 
     @inlinable
@@ -15,7 +15,7 @@ package struct IPAddress: Hashable, Sendable {
         self.low = low
     }
 
-    /// An IPv4 address. The first octet is the most significant byte of `bits`.
+    /// Creates an IPv4 address, whose first octet is the most significant byte of `bits`.
     package init(v4 bits: UInt32) {
         high = 0
         low = 0xffff_0000_0000 | UInt64(bits)
@@ -23,16 +23,16 @@ package struct IPAddress: Hashable, Sendable {
 
     package var isV4: Bool { high == 0 && low >> 32 == 0xffff }
 
-    /// The four octets of an IPv4 address; the first octet is the most significant byte. For IPv6, the result is
-    /// meaningless.
+    /// The four octets of an IPv4 address; the first octet is the most significant byte. For an IPv6 address, the
+    /// result has no meaning.
     package var v4Bits: UInt32 { UInt32(truncatingIfNeeded: low) }
 
     package var isLoopback: Bool { isV4 ? v4Bits >> 24 == 127 : high == 0 && low == 1 }
 
     package var isUnspecified: Bool { isV4 ? v4Bits == 0 : high == 0 && low == 0 }
 
-    /// The unit to which limits for peers apply: an IPv4 address, or the /64 of an IPv6 address. A whole /64 counts as
-    /// one source, because one peer usually has all its addresses.
+    /// The part of the address to which limits for each peer apply: an IPv4 address, or the /64 of an IPv6 address. A
+    /// whole IPv6 /64 counts as one source, because one peer usually has all its addresses.
     package var source: IPAddress { isV4 ? self : IPAddress(high: high, low: 0) }
 
     package static let anyV4 = IPAddress(v4: 0)
@@ -42,9 +42,10 @@ package struct IPAddress: Hashable, Sendable {
 // MARK: Text
 
 extension IPAddress: CustomStringConvertible {
-    /// Reads dotted IPv4, or IPv6 in the form of RFC 4291. IPv6 may be in the brackets of a URI.
+    /// Reads an address from text: dotted IPv4, or IPv6 in the form of RFC 4291. An IPv6 address may be in brackets, as
+    /// in a URI.
     ///
-    /// Zone identifiers are refused, and so is IPv4 with fewer than four parts.
+    /// IPv6 zone identifiers are refused, and so are IPv4 addresses with fewer than four numbers.
     package init?(_ text: some StringProtocol) {
         let bytes = Array(text.utf8)
         self.init(ascii: bytes.span)
@@ -77,7 +78,8 @@ extension IPAddress: CustomStringConvertible {
             let byte = ascii[index]
             switch byte {
             case UInt8(ascii: "0")...UInt8(ascii: "9"):
-                // A leading zero is refused, because "010" is octal for some programs and decimal for others.
+                // An octet with a leading zero is refused, because "010" is octal for some programs and decimal for
+                // others.
                 guard digits < 3, !(digits == 1 && octet == 0) else { return nil }
                 octet = octet * 10 + UInt32(byte - UInt8(ascii: "0"))
                 digits += 1
@@ -189,6 +191,6 @@ extension IPAddress: CustomStringConvertible {
         return best
     }
 
-    /// The address as the host of a URI. An IPv6 address is in brackets.
+    /// The address as the host of a URI. In a URI, an IPv6 address is in brackets.
     package var uriHost: String { isV4 ? description : "[\(description)]" }
 }

@@ -1,4 +1,4 @@
-/// Base64 (RFC 4648). The standard alphabet is used with padding; the URL alphabet without padding, as in JSON web
+/// Base64 (RFC 4648). Text with the standard alphabet is padded; text with the URL alphabet is not, as in JSON web
 /// tokens.
 package enum Base64: Sendable {
     case standard, url
@@ -15,7 +15,7 @@ package enum Base64: Sendable {
         text.append(addingCapacity: (bytes.count + 2) / 3 * 4) { encode(bytes, into: &$0) }
     }
 
-    /// Appends the Base64 text of the bytes. `text` must have enough room.
+    /// Appends the Base64 text of the bytes. The span `text` must have room for all characters.
     package func encode(_ bytes: Span<UInt8>, into text: inout OutputSpan<UInt8>) {
         var index = 0
         while index < bytes.count - 2 {
@@ -45,8 +45,8 @@ package enum Base64: Sendable {
 
     /// Decodes a text and appends its bytes.
     ///
-    /// - Returns: whether the text is in the canonical form that ``encode(_:)`` produces. If the text is malformed, the
-    ///   appended bytes are meaningless.
+    /// - Returns: whether the text is in the canonical form that ``encode(_:)`` produces. If the result is false, the
+    ///   bytes that were appended are meaningless.
     package func decode(_ text: Span<UInt8>, into bytes: inout [UInt8]) -> Bool {
         var count = text.count
         if self == .standard {
@@ -75,7 +75,7 @@ package enum Base64: Sendable {
                 bytes.append(first << 2 | second >> 4)
                 if index + 2 < count { bytes.append(second << 4 | third >> 2) }
                 // The unused bits of the last character must be zero. If the unused bits could have other values, two
-                // texts would stand for the same bytes.
+                // different texts would decode to the same bytes.
                 isText = (index + 2 < count ? third << 6 : second << 4) == 0
             }
             isText = isText && seen < Self.none
@@ -103,7 +103,7 @@ package enum Base64: Sendable {
         return value < Self.none ? value : nil
     }
 
-    /// The value that marks bytes outside the alphabet.
+    /// The table value for a byte that is not in the alphabet.
     private static let none: UInt8 = 64
     /// A table with the six-bit value of each byte; 64 for bytes outside the alphabet.
     private static let standardValues = values(of: .standard)

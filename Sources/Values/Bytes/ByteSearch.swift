@@ -1,9 +1,9 @@
 extension Span<UInt8> {
-    /// The index of the first byte in `range` for which `matches` is true. If there is no such byte, the result is the
-    /// end of the range.
+    /// The index of the first byte in `range` for which `matches` is true. If no byte matches, the result is the end of
+    /// the range.
     ///
-    /// `matches` examines sixteen bytes at a time. Therefore `matches` may also get bytes after the range, and zeros
-    /// after the last byte. The results of `matches` for these bytes are ignored.
+    /// `matches` examines sixteen bytes at a time. The function `matches` may also be called for bytes after the range,
+    /// and for zeros after the last byte. The search ignores the results of `matches` for bytes outside the range.
     @inlinable @inline(__always)
     package func firstPlace(
         in range: Range<Int>, where matches: (SIMD16<UInt8>) -> SIMDMask<SIMD16<Int8>>
@@ -12,7 +12,7 @@ extension Span<UInt8> {
         return unsafe withUnsafeBytes { raw in
             guard let base = raw.baseAddress else { return range.upperBound }
             var index = range.lowerBound
-            // Before the index `end`, sixteen bytes can be loaded at once.
+            // At every index before `end`, sixteen bytes can be loaded in one step.
             let end = Swift.min(range.upperBound, raw.count &- 15)
             while index < end {
                 let block = unsafe base.loadUnaligned(fromByteOffset: index, as: SIMD16<UInt8>.self)
@@ -69,8 +69,8 @@ extension Span<UInt8> {
         }
     }
 
-    /// Whether the bytes in `range` equal the ASCII text, regardless of upper and lower case. `lowercase` must be in
-    /// lower case.
+    /// Whether the bytes in `range` equal the ASCII text, regardless of upper and lower case. The argument `lowercase`
+    /// must be in lower case.
     package func equalsIgnoringCase(_ range: Range<Int>, _ lowercase: StaticString) -> Bool {
         guard range.count == lowercase.utf8CodeUnitCount else { return false }
         precondition(range.lowerBound >= 0 && range.upperBound <= count, "comparison outside the bytes")
@@ -115,8 +115,8 @@ extension SIMD16<UInt8> {
 }
 
 extension Span<UInt8> {
-    /// The first eight bytes of the range as an integer, with letters in lower case. A shorter range is padded with
-    /// zeros. The first byte is the lowest byte of the integer.
+    /// The first eight bytes of the range as an integer, with letters in lower case. If the range has fewer than eight
+    /// bytes, the integer is padded with zeros. The first byte is the lowest byte of the integer.
     @inlinable
     package func lowercasedWord(_ range: Range<Int>) -> UInt64 {
         precondition(range.lowerBound >= 0 && range.upperBound <= count, "word outside the bytes")
@@ -126,7 +126,7 @@ extension Span<UInt8> {
         }
     }
 
-    /// The eight bytes from this index on as an integer. The first byte is the lowest byte of the integer.
+    /// The eight bytes that begin at this index, as an integer. The first byte is the lowest byte of the integer.
     @inlinable @inline(__always)
     package func word(at place: Int) -> UInt64 {
         precondition(place >= 0 && place <= count &- 8, "word outside the bytes")
@@ -138,7 +138,7 @@ extension Span<UInt8> {
 
 extension Span<UInt8> {
     /// Calls `body` for each eight bytes of the text, packed into an integer. The first byte is the lowest byte of the
-    /// integer. The last integer is padded with zeros if fewer than eight bytes are left.
+    /// integer. The last integer is padded with zeros if the text does not end at a multiple of eight bytes.
     @inlinable @inline(__always)
     package func forEachWord(_ body: (UInt64) -> Void) {
         unsafe withUnsafeBytes { raw in
@@ -185,8 +185,8 @@ func lastBlock(_ raw: UnsafeRawBufferPointer, from start: Int) -> SIMD16<UInt8> 
 }
 
 extension UnsafeRawPointer {
-    /// The first `count` bytes as an integer, padded with zeros. `count` is at most eight. The first byte is the lowest
-    /// byte of the integer.
+    /// The first `count` bytes as an integer, padded with zeros. The parameter `count` is at most eight. The first byte
+    /// is the lowest byte of the integer.
     @inlinable @inline(__always)
     func word(_ count: Int) -> UInt64 {
         switch count {
@@ -206,8 +206,8 @@ extension UnsafeRawPointer {
 }
 
 extension UInt64 {
-    /// The number of bytes before the first byte that equals `byte`; 8 if no byte equals it. The integer is read as
-    /// eight bytes, beginning with its lowest byte.
+    /// The number of bytes before the first byte that equals `byte`; 8 if no byte equals it. The bytes of the integer
+    /// are counted from its lowest byte.
     @inlinable @inline(__always)
     package func count(before byte: UInt8) -> Int {
         let one: UInt64 = 0x0101_0101_0101_0101
@@ -216,7 +216,7 @@ extension UInt64 {
         return ((found &- one) & ~found & (one &* 0x80)).trailingZeroBitCount &>> 3
     }
 
-    /// This integer as eight bytes with ASCII letters in lower case.
+    /// This integer of eight bytes, with ASCII letters in lower case.
     @inlinable
     package var asciiLowercased: UInt64 {
         let one: UInt64 = 0x0101_0101_0101_0101

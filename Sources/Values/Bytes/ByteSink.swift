@@ -1,8 +1,8 @@
-/// A fixed buffer into which a message is written, one piece after the other.
+/// A buffer of fixed size into which a message is written, one piece after the other.
 ///
 /// A sink never grows. If a message does not fit, the sink counts the missing bytes, and the caller writes the message
-/// again into a larger sink. An array would check at each append whether its memory is shared and must grow. These
-/// checks cost four times as much as copying a header field.
+/// again into a larger sink. An array is not used, because each append to it would check whether its memory is shared
+/// and must grow. The checks of an array would cost four times as much as copying a header field.
 @safe @usableFromInline
 package struct ByteSink: ~Copyable {
     @usableFromInline let base: UnsafeMutablePointer<UInt8>
@@ -54,7 +54,7 @@ package struct ByteSink: ~Copyable {
 
     package mutating func append(_ bytes: ByteString) { bytes.withSpan { append($0) } }
 
-    /// Appends a part of `bytes`. `range` is relative to the start of `bytes`.
+    /// Appends a part of `bytes`. The argument `range` is relative to the start of `bytes`.
     package mutating func append(_ bytes: ByteString, _ range: Range<Int>) {
         bytes.withSpan { append($0.extracting(range)) }
     }
@@ -66,7 +66,7 @@ package struct ByteSink: ~Copyable {
         return body(unsafe Span(_unsafeStart: base + range.lowerBound, count: range.count))
     }
 
-    /// Appends a copy of the bytes in `range`, which were appended before.
+    /// Appends a copy of bytes that are already in the sink, at the indices in `range`.
     package mutating func append(again range: Range<Int>) {
         precondition(range.lowerBound >= 0 && range.upperBound <= count, "bytes that were not appended")
         let end = count + range.count
@@ -74,7 +74,7 @@ package struct ByteSink: ~Copyable {
         count = end
     }
 
-    /// Appends a number in decimal digits.
+    /// Appends the decimal digits of a number.
     @inlinable
     package mutating func append(decimal value: some BinaryInteger) {
         append(digitsOf: UInt64(truncatingIfNeeded: value.magnitude), isNegative: value < 0)

@@ -1,7 +1,7 @@
-/// Stores millions of small blocks of bytes without an allocation for each. Blocks of nearly the same length share
-/// large pieces of memory, called slabs.
+/// Stores millions of small blocks of bytes, without one allocation for each block. Blocks of nearly the same length
+/// share large pieces of memory, called slabs.
 ///
-/// The owner keeps the ``Place`` of each block, and gives it back by ``remove(_:)`` when the block is no longer used.
+/// The owner keeps the ``Place`` of each block, and passes it to ``remove(_:)`` when the block is no longer used.
 @usableFromInline
 package struct ByteSlabs: Sendable {
     /// Identifies a stored block by its position, and contains its length.
@@ -18,8 +18,8 @@ package struct ByteSlabs: Sendable {
         /// The place of an empty block, which uses no memory.
         package static let none = Place(number: 0, count: 0)
 
-        /// The index of the block's size class. All blocks of a size class have the same size: this index times
-        /// ``ByteSlabs/step``.
+        /// The index of the block's size class. All blocks of one size class have the same size, which is this index
+        /// times ``ByteSlabs/step``.
         @inlinable var shelf: Int { (Int(count) + ByteSlabs.step - 1) / ByteSlabs.step }
         @inlinable var slab: Int { Int(number) / ByteSlabs.blocksPerSlab }
         @inlinable var range: Range<Int> {
@@ -64,7 +64,7 @@ package struct ByteSlabs: Sendable {
         shelves[shelf].count += 1
         if place.slab == shelves[shelf].slabs.count {
             var slab: [UInt8] = []
-            // The system provides the reserved memory page by page, when the page is first written to.
+            // Reserving much memory is cheap, because the system provides each page only when it is first written to.
             slab.reserveCapacity(Self.blocksPerSlab * shelf * Self.step)
             shelves[shelf].slabs.append(slab)
         }

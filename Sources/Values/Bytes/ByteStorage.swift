@@ -1,28 +1,28 @@
-/// The block of memory that all slices of one message share. The message reader writes this memory while it reads the
-/// message. After that, nothing writes to this memory.
+/// The block of memory that all slices of one message share. The message reader writes the storage while it reads the
+/// message, and nothing writes it afterwards.
 ///
-/// The memory is one allocation with a reference count. All unsafe code of the grammar is in this type and in
-/// ``ByteString``. ``ByteStorage`` and ``ByteString`` check all ranges, so that callers need no checks.
+/// The storage is one allocation with a reference count. All unsafe code of the SIP grammar is in this type and in
+/// ``ByteString``, which check all ranges for their callers.
 ///
 /// - The storage is `@unchecked Sendable`, because nothing writes to it after the parser has published it.
 @safe @usableFromInline
 package struct ByteStorage: @unchecked Sendable {
-    /// The memory. The buffer's header stores the number of bytes in the buffer.
+    /// The memory, whose header stores the number of bytes in it.
     @usableFromInline let buffer: ManagedBuffer<Int, UInt8>
 
     private init(capacity: Int) { buffer = .create(minimumCapacity: capacity) { _ in capacity } }
 
     package static let empty = ByteStorage(capacity: 0)
 
-    /// Allocates storage. The contents of new storage are undefined until somebody writes them.
+    /// Allocates storage, whose contents are undefined until they are written.
     package static func make(capacity: Int) -> ByteStorage { ByteStorage(capacity: capacity) }
 
-    // The header is read through the pointer, because the `header` property would check for exclusive access each time.
+    // The count is read through a pointer, because the `header` property would check for exclusive access each time.
     @inlinable package var capacityInBytes: Int {
         unsafe buffer.withUnsafeMutablePointerToHeader { unsafe $0.pointee }
     }
 
-    /// Copies bytes to the front of the storage. Precondition: no slice of the storage exists yet.
+    /// Copies bytes to the front of the storage. Precondition: no byte string refers to the storage yet.
     package func fill(from bytes: Span<UInt8>) {
         precondition(bytes.count <= capacityInBytes, "more bytes than the storage has room for")
         unsafe bytes.withUnsafeBufferPointer { source in
@@ -31,19 +31,19 @@ package struct ByteStorage: @unchecked Sendable {
         }
     }
 
-    /// Reads a value that ``store(_:at:)`` stored.
+    /// Reads a value that ``store(_:at:)`` has put among the bytes.
     @unsafe @inlinable
     package func value<Value: BitwiseCopyable>(_ type: Value.Type, at place: Int) -> Value {
         unsafe UnsafeRawPointer(baseAddress + place).loadUnaligned(as: type)
     }
 
-    /// Stores a value among the bytes. Precondition: no slice of the storage exists yet.
+    /// Stores a value among the bytes. Precondition: no byte string refers to the storage yet.
     package func store<Value: BitwiseCopyable>(_ value: Value, at place: Int) {
         precondition(place >= 0 && place <= capacityInBytes - MemoryLayout<Value>.size, "a value outside its storage")
         unsafe UnsafeMutableRawPointer(baseAddress + place).storeBytes(of: value, as: Value.self)
     }
 
-    /// The raw memory, for a C parser that allocates in it. The pointer is valid while the storage is retained.
+    /// The raw memory, for a C parser that allocates in it. The raw pointer is valid while the storage is retained.
     @unsafe @inlinable
     package var baseAddress: UnsafeMutablePointer<UInt8> {
         unsafe buffer.withUnsafeMutablePointerToElements { unsafe $0 }
@@ -67,7 +67,7 @@ package struct ByteStringWriter: ~Copyable {
     @usableFromInline var start = 0
     @usableFromInline var end = 0
 
-    /// Allocates the shared memory.
+    /// Allocates the memory that all the strings share.
     ///
     /// - Parameter capacity: the number of bytes for all strings together.
     package init(capacity: Int) { storage = .make(capacity: capacity) }
@@ -94,7 +94,7 @@ package struct ByteStringWriter: ~Copyable {
         return ByteString(storage: storage, start: start, count: end - start)
     }
 
-    /// Copies bytes into the shared memory, and returns the copy. If the bytes do not fit into the shared memory, the
+    /// Copies bytes into the shared memory, and returns the copy. If the shared memory has no room for the bytes, the
     /// copy gets memory of its own.
     package mutating func string(_ bytes: Span<UInt8>) -> ByteString {
         if bytes.count > storage.capacityInBytes - end {

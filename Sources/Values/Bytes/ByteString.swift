@@ -1,9 +1,9 @@
-/// Immutable bytes. All byte strings of one message are slices of the same storage.
+/// Immutable bytes, stored as a range of shared storage: all byte strings of one message share one storage.
 ///
-/// SIP consists of bytes, not text. Names may contain any UTF-8, and tokens are compared byte by byte. A Swift `String`
-/// for each header field would cost an allocation and a validation.
+/// SIP consists of bytes, not text. Names in SIP may contain any UTF-8, and SIP compares tokens byte by byte. Header
+/// fields are not stored as `String`, because each `String` would cost an allocation and a validation.
 ///
-/// A slice keeps its whole storage alive. Therefore a value that outlives its message needs a ``compacted()`` copy.
+/// A byte string that outlives its message must be a ``compacted()`` copy, because it keeps its whole storage alive.
 @usableFromInline
 package struct ByteString: Sendable {
     @usableFromInline package let storage: ByteStorage
@@ -12,7 +12,7 @@ package struct ByteString: Sendable {
 
     /// Creates a slice of `storage`.
     ///
-    /// - Precondition: the range is inside the written part of the storage.
+    /// - Precondition: the range is inside the part of the storage that has been written.
     @inlinable
     package init(storage: ByteStorage, start: Int, count: Int) {
         precondition(start >= 0 && count >= 0 && start + count <= storage.capacityInBytes, "slice outside its storage")
@@ -49,7 +49,7 @@ package struct ByteString: Sendable {
         return unsafe storage.byte(at: Int(start) + index)
     }
 
-    /// A part of this byte string, which shares its storage.
+    /// A part of this byte string, which uses the same storage.
     @inlinable
     package subscript(range: Range<Int>) -> ByteString {
         precondition(range.lowerBound >= 0 && range.upperBound <= count, "range outside the slice")
@@ -61,7 +61,7 @@ package struct ByteString: Sendable {
         unsafe storage.withSpan(start: Int(start), count: count, body)
     }
 
-    /// A copy of the bytes in storage of its own, for values that outlive their message.
+    /// A copy of this byte string with its own storage, for values that outlive their message.
     package func compacted() -> ByteString { withSpan { ByteString(copying: $0) } }
 
     package var array: [UInt8] {
@@ -70,7 +70,8 @@ package struct ByteString: Sendable {
         return bytes
     }
 
-    /// The bytes as text for logs and output. Invalid UTF-8 becomes U+FFFD, so decisions must not depend on this text.
+    /// The bytes as text for logs and output. Decisions must not depend on this text, because invalid UTF-8 becomes
+    /// U+FFFD.
     package var string: String { String(decoding: array, as: UTF8.self) }
 }
 
@@ -80,7 +81,7 @@ extension ByteString: Hashable {
         left.withSpan { a in right.withSpan { b in a.hasSameBytes(as: b) } }
     }
 
-    /// Feeds the bytes to a hasher with the process's random seed, because peers in the network choose the bytes.
+    /// Hashes the bytes with the random seed of the process, because peers in the network choose the bytes.
     @usableFromInline
     package func hash(into hasher: inout Hasher) {
         withSpan { span in unsafe span.withUnsafeBytes { unsafe hasher.combine(bytes: $0) } }
@@ -92,8 +93,8 @@ extension ByteString: CustomStringConvertible {
 }
 
 extension Span<UInt8> {
-    /// Compares two byte strings eight bytes at a time. The last comparison may overlap bytes that were already
-    /// compared. Speed matters, because a contact of some 300 bytes is compared at every refresh.
+    /// Compares two byte strings eight bytes at a time. The last step may compare some bytes a second time. The
+    /// comparison must be fast, because a contact of some 300 bytes is compared at every refresh.
     @inlinable
     package func hasSameBytes(as other: Span<UInt8>) -> Bool {
         guard count == other.count else { return false }
@@ -119,7 +120,7 @@ extension Span<UInt8> {
 // MARK: Comparison and conversion
 
 extension ByteString {
-    /// Whether the bytes equal an ASCII text of the program. The comparison does not allocate.
+    /// Whether the bytes equal an ASCII text of the program. This comparison does not allocate memory.
     @inlinable
     package static func == (left: ByteString, right: StaticString) -> Bool {
         left.withSpan { span in
@@ -182,7 +183,7 @@ extension ByteString {
         }
     }
 
-    /// Splits the bytes at each separator. Empty parts are included in the result.
+    /// Splits the bytes at each separator. The result includes empty parts.
     package func parts(separatedBy separator: UInt8) -> [ByteString] {
         var parts: [ByteString] = []
         var rest = self
@@ -194,8 +195,8 @@ extension ByteString {
         return parts
     }
 
-    /// The bytes with ASCII letters in lower case. If the bytes have no upper-case letters, the result shares this
-    /// storage.
+    /// The bytes with ASCII letters in lower case. If there are no upper-case letters, the result uses the same storage
+    /// as this byte string.
     package func lowercased() -> ByteString {
         withSpan { $0.hasUppercase } ? ByteString(array.map(\.asciiLowercased)) : self
     }
@@ -306,7 +307,7 @@ extension Array<UInt8> {
         bytes.withSpan { span in unsafe span.withUnsafeBufferPointer { unsafe append(contentsOf: $0) } }
     }
 
-    /// Appends a part of `bytes`. `range` is relative to the start of `bytes`.
+    /// Appends a part of `bytes`. The argument `range` is relative to the start of `bytes`.
     @inlinable
     package mutating func append(_ bytes: ByteString, _ range: Range<Int>) {
         precondition(range.lowerBound >= 0 && range.upperBound <= bytes.count, "range outside the slice")

@@ -1,4 +1,4 @@
-/// Hexadecimal digits (RFC 4648 section 8), written in lower case.
+/// Converts bytes to hexadecimal digits in lower case, and back (RFC 4648 section 8).
 package enum Hex {
     package static func encode(_ bytes: Span<UInt8>) -> [UInt8] {
         var text: [UInt8] = []

@@ -2,7 +2,7 @@
 /// take constant time.
 ///
 /// Each element is identified by its place, an index into the list's storage. The owner stores the places and limits
-/// the number of elements. After an element was removed, another element may get its place.
+/// the number of elements. The place of a removed element can later become the place of another element.
 package struct AgeList<Element> {
     fileprivate struct Node {
         /// The element; `nil` in a free node.
@@ -66,7 +66,7 @@ package struct AgeList<Element> {
         free = place.index
         count -= 1
         if count == 0 {
-            // When the list becomes empty, it releases the memory of the many elements that it may have had.
+            // An empty list releases its memory, because it may have been long before.
             nodes = []
             free = -1
         }

@@ -1,5 +1,5 @@
-/// An optional value that few records have. The value is stored in an allocation of its own, so that a record without a
-/// value needs only a pointer.
+/// An optional value for records that rarely have the value. The value is stored in an allocation of its own, so that a
+/// record without a value needs only a pointer.
 ///
 /// The type has value semantics: a copy of a record has its own copy of the value.
 @usableFromInline
@@ -12,7 +12,7 @@ package struct BoxedOptional<Value> {
 
     @inlinable package var value: Value? { values.first }
 
-    /// Changes the value in place. If there is no value yet, `new` is stored before the change.
+    /// Changes the value in place. If the value is missing, `new` is stored first.
     @inlinable
     package mutating func change(orNew new: @autoclosure () -> Value, _ body: (inout Value) -> Void) {
         if values.isEmpty { values.append(new()) }

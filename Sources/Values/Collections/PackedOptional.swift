@@ -1,11 +1,11 @@
-/// A type that reserves one of its values for "absent".
+/// A type that reserves one of its values to mean "absent".
 @usableFromInline
 package protocol Absentable: Equatable {
     static var absent: Self { get }
 }
 
-/// An optional value that needs no more memory than the value itself. The wrapper is for records that exist by the
-/// hundred thousand.
+/// An optional value that needs no more memory than the value itself. This wrapper is for records of which there are
+/// hundreds of thousands.
 @usableFromInline @propertyWrapper
 package struct PackedOptional<Value: Absentable> {
     @usableFromInline var value: Value
@@ -23,6 +23,6 @@ extension PackedOptional: Equatable {}
 extension PackedOptional: Hashable where Value: Hashable {}
 extension PackedOptional: Sendable where Value: Sendable {}
 
-/// For these types the smallest number means "absent".
+/// The smallest number means "absent" in these integer types.
 extension Int32: Absentable { @inlinable package static var absent: Int32 { .min } }
 extension Int: Absentable { @inlinable package static var absent: Int { .min } }

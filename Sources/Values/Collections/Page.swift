@@ -13,7 +13,7 @@ package struct Page<Element> {
 extension Page: Sendable where Element: Sendable {}
 
 /// The position in a long list at which a page begins. A client sends the cursor back to get the next page. Only the
-/// code that owns the list can interpret the cursor's number.
+/// code that owns the list can interpret the number in a cursor.
 package struct PageCursor: Hashable, Sendable {
     package let number: UInt64
 

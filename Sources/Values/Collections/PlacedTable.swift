@@ -1,8 +1,8 @@
-/// A table of records by their keys. Each record costs about thirteen bytes in addition to its own size. A dictionary
-/// would reserve up to three times the size of its records.
+/// A table that finds records by their keys. Each record costs about thirteen bytes in addition to its own size. A
+/// dictionary is not used, because it would reserve up to three times the size of its records.
 ///
-/// A record stays at its index, called its place, until the record is removed. With the place, a record can be accessed
-/// without its key.
+/// A record stays at its index, called its place, until the record is removed. A caller that knows a record's place can
+/// access the record without its key.
 @usableFromInline
 package struct PlacedTable<Key: Hashable, Value> {
     @usableFromInline package typealias Place = UInt32
@@ -12,7 +12,7 @@ package struct PlacedTable<Key: Hashable, Value> {
     @usableFromInline var keys: [Key?] = []
     @usableFromInline var values: [Value] = []
     @usableFromInline var vacant: [Place] = []
-    /// The value that fills each index without a record.
+    /// The value that is stored at each index without a record.
     @usableFromInline let empty: Value
 
     @inlinable

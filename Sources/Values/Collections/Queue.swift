@@ -1,9 +1,9 @@
 /// A first-in first-out queue whose operations take constant time on average. The queue consists of two arrays: new
-/// elements are appended to one array and taken from the other. When the second array is empty, the queue moves the
-/// contents of the first array there in reverse order.
+/// elements are appended to one array and taken from the other. When the second array is empty, the contents of the
+/// first array move into it in reverse order.
 ///
-/// An element is released as soon as it is taken. A long queue releases its memory when it becomes empty. The owner
-/// limits the number of elements.
+/// The queue releases an element as soon as it is taken. A long queue releases its memory when it becomes empty. The
+/// owner of the queue limits the number of its elements.
 @usableFromInline
 package struct Queue<Element> {
     /// The elements that are taken next, in reverse order.
@@ -23,7 +23,7 @@ package struct Queue<Element> {
 
     @inlinable package var first: Element? { leaving.last ?? arrived.first }
 
-    /// All elements; the element that is taken next is the first.
+    /// All elements, in the order in which they will be taken.
     package var elements: [Element] { leaving.reversed() + arrived }
 
     @inlinable

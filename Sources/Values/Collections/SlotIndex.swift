@@ -1,12 +1,12 @@
 /// A hash table that maps the hash of a key to the slots of the records with this hash. The table uses open addressing
-/// with linear probing, and eight bytes for each entry.
+/// with linear probing, and eight bytes of memory for each entry.
 ///
-/// The table contains no keys. The caller passes a 32-bit hash, which must be seeded if the key comes from the network.
-/// If several slots have the same hash, the caller compares the keys of their records.
+/// The table does not store keys. The caller passes a 32-bit hash of the key, which must be seeded if the key comes
+/// from the network. If several slots have the same hash, the caller compares the keys of their records.
 ///
 /// The table stores the hashes, so it can grow without reading the records. A quarter of the entries stays empty,
-/// because a search for a missing key ends only at an empty entry. The table grows by half, so that a slot never needs
-/// more than 16 bytes.
+/// because the search for a missing key ends at an empty entry. The table grows by half of its size, so that a slot
+/// never needs more than 16 bytes.
 @usableFromInline
 package struct SlotIndex: Sendable {
     /// The entries of the table. The upper half of an entry is the hash, and the lower half is the slot plus one. The
@@ -27,7 +27,7 @@ package struct SlotIndex: Sendable {
         }
     }
 
-    /// All slots with this hash, in any order.
+    /// All slots that were inserted with this hash, in any order.
     package func slots(hash: UInt32) -> [UInt32] {
         var slots: [UInt32] = []
         _ = find(hash: hash) { slot in
@@ -44,7 +44,7 @@ package struct SlotIndex: Sendable {
         put(Self.place(hash, slot))
     }
 
-    /// Replaces a slot by another slot, whose record has the same hash.
+    /// Replaces a slot by another slot, whose record has a key with the same hash.
     package mutating func replace(hash: UInt32, slot: UInt32, with newSlot: UInt32) {
         guard let position = position(hash: hash, slot: slot) else { return }
         places[position] = Self.place(hash, newSlot)
@@ -53,8 +53,8 @@ package struct SlotIndex: Sendable {
     @usableFromInline package mutating func remove(hash: UInt32, slot: UInt32) {
         guard var gap = position(hash: hash, slot: slot) else { return }
         count -= 1
-        // Entries after the gap move into it if a search could no longer find them. Therefore a search never has to
-        // skip gaps.
+        // Entries after the removed one move into the gap if a search, which ends at an empty entry, could no longer
+        // find them.
         var position = after(gap)
         while places[position] != 0 {
             let home = home(of: Self.hash(places[position]))
@@ -91,8 +91,8 @@ package struct SlotIndex: Sendable {
 
     // MARK: Positions and places
 
-    /// The entry at which a search for the hash begins. The hash is scaled, so that the number of entries need not be a
-    /// power of two.
+    /// The entry at which a search for the hash begins. The hash is scaled to the number of entries, which therefore
+    /// need not be a power of two.
     @inlinable
     func home(of hash: UInt32) -> Int {
         Int(truncatingIfNeeded: (UInt64(hash) &* UInt64(truncatingIfNeeded: places.count)) >> 32)
@@ -101,7 +101,8 @@ package struct SlotIndex: Sendable {
     @inlinable
     func after(_ position: Int) -> Int { position + 1 == places.count ? 0 : position + 1 }
 
-    /// The number of steps forward from `start` to `end`. After the last entry, the first entry follows.
+    /// The number of steps forward from `start` to `end`. The table is a ring: its first entry follows after its last
+    /// entry.
     private func distance(from start: Int, to end: Int) -> Int {
         end >= start ? end - start : end - start + places.count
     }

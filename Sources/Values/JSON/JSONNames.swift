@@ -1,10 +1,10 @@
 import Bytes
 
-/// The names of the members that were read so far, for all objects that are still open. The reader uses these names to
-/// find duplicates.
+/// The member names that were read so far, in all objects that have not ended. The JSON reader uses this type to find
+/// duplicate member names.
 ///
-/// If a name occurred twice, one program might use the first value and another program the last. Names are compared
-/// after their escapes are decoded, and names that Swift considers equal are equal.
+/// Duplicate names are refused, because one program might use the first value and another program the last. Names are
+/// compared after their escapes are decoded, and names that Swift considers equal are equal.
 struct JSONNames {
     private struct Name {
         let depth: Int
@@ -13,12 +13,12 @@ struct JSONNames {
         let isPlain: Bool
     }
 
-    /// The names of all open objects. The names of the innermost object are at the end of this array.
+    /// The names of all open objects. The names of the innermost open object are at the end of this array.
     private var names: [Name] = []
-    /// The names of objects with more than ``few`` members, by the nesting depth of the object.
+    /// The names in each object with more than ``few`` members, by the nesting depth of the object.
     private var many: [Int: Set<String>] = [:]
 
-    /// The number of names up to which a new name is compared with each other name, without a set.
+    /// The maximum number of names for which each new name is compared with all others; more names are put into a set.
     private static let few = 16
 
     /// Adds the name of a member of the object at this depth.
@@ -48,7 +48,7 @@ struct JSONNames {
         return span.extracting(name.text.range).hasSameBytes(as: span.extracting(text.range))
     }
 
-    /// Forgets the names of the object at this depth, because the object has ended.
+    /// Removes the names of the object at this depth, because the object has ended.
     mutating func end(at depth: Int) {
         if !many.isEmpty { many[depth] = nil }
         while let last = names.last, last.depth == depth { names.removeLast() }

@@ -1,7 +1,7 @@
 import Bytes
 
 extension JSONReader {
-    /// The characters of a string, with escapes decoded.
+    /// The content of a string, with its escapes decoded.
     package func string(_ text: Text) -> String { Self.string(text, in: bytes) }
 
     static func string(_ text: Text, in bytes: [UInt8]) -> String {
@@ -25,7 +25,7 @@ extension JSONReader {
         return String(decoding: out, as: UTF8.self)
     }
 
-    /// Whether a key or string equals this text. Precondition: JSON needs no escapes for the text `name`.
+    /// Whether a key or string equals this text. Precondition: the text `name` has no characters that JSON must escape.
     package func isEqual(_ text: Text, to name: StaticString) -> Bool {
         guard !text.hasEscapes else { return string(text) == name.description }
         return name.withUTF8Buffer { name in
@@ -35,7 +35,7 @@ extension JSONReader {
         }
     }
 
-    /// The text of a number, exactly as in the input.
+    /// The digits of a number, exactly as they are in the input.
     package func number(_ range: Range<Int>) -> String { String(decoding: bytes[range], as: UTF8.self) }
 
     private static func meaning(of letter: UInt8) -> UInt8 {

@@ -9,7 +9,7 @@ package struct JSONReader {
         package var bytes = 1 << 20
         /// The maximum nesting depth of arrays and objects; 64 or less.
         package var depth = 32
-        /// The maximum number of values. Members, elements and containers count as values.
+        /// The maximum number of values. Each member, each element, and each array and object counts as one value.
         package var values = 50_000
 
         package init() {}
@@ -17,7 +17,7 @@ package struct JSONReader {
 
     package enum Token: Hashable, Sendable {
         case objectStart, objectEnd, arrayStart, arrayEnd
-        /// The name of an object's member. The next token is the value of this member.
+        /// The name of an object's member. After a key, the next token begins the value of the member.
         case key(Text)
         case string(Text)
         case number(Range<Int>)
@@ -62,7 +62,7 @@ package struct JSONReader {
 
     // MARK: Tokens
 
-    /// Reads the next token. At the end of the text, the result is ``Token/end``, also if the function is called again.
+    /// Reads the next token. When the text has ended, every further call returns ``Token/end``.
     package mutating func next() throws(JSONError) -> Token {
         skipBlanks()
         switch expectation {
@@ -219,7 +219,7 @@ package struct JSONReader {
         }
     }
 
-    /// Reads the digits of an escape. Precondition: the next byte is the `u` of `uXXXX`.
+    /// Reads the four hexadecimal digits of an escape `\uXXXX`. Precondition: the next byte is the `u` of the escape.
     private mutating func codeUnit() throws(JSONError) -> UInt16 {
         index += 1
         var unit: UInt16 = 0

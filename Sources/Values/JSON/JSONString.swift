@@ -1,14 +1,14 @@
 package import Bytes
 
 extension Array<UInt8> {
-    /// Appends a JSON string with its quotes. The content may be any bytes; bytes that are not UTF-8 become U+FFFD.
-    /// Quotes, backslashes and control characters are escaped, and also the two line separators that JavaScript takes
+    /// Appends a JSON string with its quotes. Any bytes are allowed as content; bytes that are not UTF-8 become U+FFFD.
+    /// The function escapes quotes, backslashes, control characters, and the two line separators that JavaScript takes
     /// for line ends.
     ///
     /// - Parameters:
     ///   - bytes: the content of the string.
-    ///   - limit: the maximum number of bytes between the quotes. A longer string ends after the last character that
-    ///     fits.
+    ///   - limit: the maximum number of bytes between the quotes. A string that exceeds the limit ends after the last
+    ///     character that fits.
     package mutating func append(jsonString bytes: Span<UInt8>, atMost limit: Int = .max) {
         append(UInt8(ascii: "\""))
         let (end, overflow) = count.addingReportingOverflow(limit)
@@ -129,7 +129,7 @@ private struct EscapedCharacter {
     }
 
     /// The number of bytes of the character that begins at this index, and whether the character is complete (Unicode
-    /// table 3-7). An incomplete character ends before the first byte that cannot continue it, as in Swift's own
+    /// table 3-7). An incomplete character ends before the first byte that cannot belong to it, as in Swift's own
     /// decoder.
     private static func sequence(at index: Int, of bytes: Span<UInt8>) -> (length: Int, isComplete: Bool) {
         let length: Int

@@ -1,5 +1,5 @@
 extension JSONValue {
-    /// Decodes a Swift value of this type from the JSON value. Members that the type does not name are ignored.
+    /// Decodes a Swift value of this type from the JSON value. Members for which the type has no property are ignored.
     package func decoded<Value: Decodable>(as type: Value.Type = Value.self) throws -> Value {
         let plain: Any? =
             switch type {
@@ -19,7 +19,7 @@ extension JSONValue {
     }
 }
 
-/// The error for a JSON value that is not of the kind that the decoded type needs.
+/// The error that a JSON value is of another kind than the decoded type requires.
 package struct JSONMismatch: Error, CustomStringConvertible {
     let type: String
 
@@ -27,7 +27,7 @@ package struct JSONMismatch: Error, CustomStringConvertible {
 }
 
 /// The decoder for one JSON value. This decoder supports only types that read members, elements, or one basic value,
-/// because this program needs no other types.
+/// because the program decodes no others.
 private struct Source: Decoder, SingleValueDecodingContainer {
     let value: JSONValue
     let codingPath: [any CodingKey] = []

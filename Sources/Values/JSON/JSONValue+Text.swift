@@ -10,22 +10,22 @@ extension JSONValue: ExpressibleByStringLiteral, ExpressibleByArrayLiteral, Expr
 
     package static func number(_ number: Int64) -> JSONValue { .number("\(number)") }
 
-    /// The value as JSON text without blanks. A number that was read is written with the same digits.
+    /// The value as JSON text without blanks. A number that was read from text is written with the same digits.
     package var bytes: [UInt8] {
         var out: [UInt8] = []
         append(to: &out)
         return out
     }
 
-    /// The value as JSON text for people: each member and each element is on a line of its own.
+    /// The value as JSON text for people, with each member and each element on its own line.
     package var lines: [UInt8] {
         var out: [UInt8] = []
         append(to: &out, depth: 0)
         return out
     }
 
-    /// Appends the value as JSON text. If `depth` is set, each member and element is on a line of its own. The function
-    /// recurses as deep as the value is nested, which the reader limits.
+    /// Appends the value as JSON text. If `depth` is set, each member and each element is written on its own line. The
+    /// function calls itself for each nested value; the JSON reader limits the nesting.
     package func append(to out: inout [UInt8], depth: Int? = nil) {
         switch self {
         case .null: out += "null".utf8

@@ -1,4 +1,5 @@
-/// A whole JSON text as a Swift value, for texts that are small or rarely read. For other texts, use ``JSONReader``.
+/// A whole JSON text as a Swift value, for texts that are small or rarely read. For large or frequent texts, use
+/// ``JSONReader``.
 package enum JSONValue: Hashable, Sendable {
     package struct Member: Hashable, Sendable {
         package let key: String
@@ -11,17 +12,18 @@ package enum JSONValue: Hashable, Sendable {
     case number(String)
     case string(String)
     case array([JSONValue])
-    /// The members of an object, in the order of the text. No name occurs twice.
+    /// The members of an object, in the order of the text. All members of an object have different names.
     case object([Member])
 
     package init(_ bytes: [UInt8], limits: JSONReader.Limits = JSONReader.Limits()) throws(JSONError) {
         var reader = try JSONReader(bytes, limits: limits)
         self = try Self.read(try reader.next(), from: &reader)
-        // This call throws an error if there is more text after the value.
+        // If there is more text after the value, this call throws an error.
         _ = try reader.next()
     }
 
-    /// Reads the value whose first token is `token`. The function recurses at most to the reader's depth limit.
+    /// Reads the value whose first token is `token`. The function calls itself for nested values, up to the reader's
+    /// limit of depth.
     private static func read(_ token: JSONReader.Token, from reader: inout JSONReader) throws(JSONError) -> JSONValue {
         switch token {
         case .objectStart:
@@ -40,7 +42,7 @@ package enum JSONValue: Hashable, Sendable {
         case .string(let text): return .string(reader.string(text))
         case .number(let range): return .number(reader.number(range))
         case .bool(let flag): return .bool(flag)
-        // The reader never returns these tokens, except `null`, where a value is expected.
+        // Where a value is expected, the reader returns none of these tokens except `null`.
         case .null, .key, .objectEnd, .arrayEnd, .end: return .null
         }
     }

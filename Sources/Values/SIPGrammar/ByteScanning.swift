@@ -4,26 +4,27 @@ extension UInt8 {
     /// Whether the byte is a space or a tab.
     @inlinable package var isBlank: Bool { self == UInt8(ascii: " ") || self == UInt8(ascii: "\t") }
 
-    /// Whether the byte is a space, a tab, or part of a line fold.
+    /// Whether the byte is a space, a tab, a CR or an LF, which can be part of a folded line.
     @inlinable package var isLinearSpace: Bool { self <= UInt8(ascii: " ") && 0x1_0000_2600 &>> UInt64(self) & 1 != 0 }
 
     /// Whether the byte may be in a token of RFC 3261: letters, digits and `-.!%*_+`'~`.
     @inlinable package var isToken: Bool { isIn(0x03ff_6ca2_0000_0000, 0x47ff_ffff_87ff_fffe) }
 
-    /// Whether the byte may be in a host name or an IPv4 address. `_` is accepted too: RFC 3261's grammar forbids it,
-    /// but some networks use host names with `_`.
+    /// Whether the byte may be in a host name or an IPv4 address. An underscore counts as a host byte: RFC 3261's
+    /// grammar forbids it, but some networks use it in host names.
     @inlinable package var isHostByte: Bool { isIn(0x03ff_6000_0000_0000, 0x07ff_fffe_87ff_fffe) }
 
-    /// Whether RFC 3261's grammar allows the byte unescaped in a user part. `;` and `?` do not count as allowed.
+    /// Whether RFC 3261's grammar allows the byte unescaped in a user part. Although the grammar allows `;` and `?`,
+    /// this property is false for them.
     @inlinable package var isPlainUserByte: Bool { isIn(0x23ff_ffd2_0000_0000, 0x47ff_fffe_87ff_fffe) }
 
-    /// Whether the byte may be between angle brackets.
+    /// Whether the byte may occur in a URI between angle brackets.
     @inlinable package var mayStandInURI: Bool {
         self > 63 ? self != 0x7f : 0xaffffffa_00000000 &>> UInt64(self) & 1 != 0
     }
 
-    /// Whether the bit for this byte is set in a set of 128 bits. The first word has the bits for bytes below 64. The
-    /// second word has the bits for bytes from 64 to 127.
+    /// Whether a set of 128 bits, given as two words, contains this byte. The first word of the set has the bits for
+    /// bytes below 64. The second word of the set has the bits for bytes from 64 to 127.
     @inlinable
     func isIn(_ below64: UInt64, _ below128: UInt64) -> Bool {
         (self < 64 ? below64 : self < 128 ? below128 : 0) &>> UInt64(self & 63) & 1 != 0
@@ -41,15 +42,15 @@ extension Span<UInt8> {
     /// The index of the first byte from `start` on that cannot be in a host name (``Swift/UInt8/isHostByte``). If the
     /// range contains only host characters, the result is `end`.
     package func hostEnd(from start: Int, to end: Int) -> Int {
-        // Host names may contain most bytes, so the mask lists the bytes that they may not contain.
+        // The mask lists the bytes that a host name may not contain, because these are fewer than the allowed ones.
         firstPlace(in: start..<end) { block in
             block.marks(upTo: ",") .| block.marks(of: "/") .| block.marks(from: ":", upTo: "@")
                 .| block.marks(from: "[", upTo: "^") .| block.marks(of: "`") .| block.marks(from: "{", upTo: "\u{ff}")
         }
     }
 
-    /// The index after the closing quote of a quoted string; `nil` if there is none. The opening quote must be before
-    /// `start`.
+    /// The index after the closing quote of a quoted string; `nil` if there is none. The range must begin after the
+    /// opening quote.
     package func quoteEnd(from start: Int, to end: Int) -> Int? {
         var index = start
         while index < end {
@@ -66,7 +67,7 @@ extension Span<UInt8> {
         nextControl(from: range.lowerBound, to: range.upperBound) < range.upperBound
     }
 
-    /// The index of the first byte from `start` on that is not white space. If there is no such byte, the result is
+    /// The index of the first byte from `start` on that is not white space. If all bytes are white space, the result is
     /// `end`.
     @inlinable
     package func skipSpace(from start: Int, to end: Int) -> Int {

@@ -7,8 +7,8 @@ extension MessageFrame {
     /// Whether the value of an Authorization or Proxy-Authorization field names one of these realms. The realms must be
     /// in lower case.
     ///
-    /// This function reads only names, values and quotes. A field that names two realms counts for both realms. In
-    /// doubt the proxy removes a field, because a forwarded field could disclose a user's digest response.
+    /// The function reads only the names, values and quotes of the parameters. If a field names two realms, it belongs
+    /// to both. In doubt the proxy removes a field, because a forwarded field could disclose a user's digest response.
     package func credentials(_ field: HeaderField, areFor realms: [ByteString]) -> Bool {
         bytes[field.value].withSpan { span in
             var index = 0
@@ -29,7 +29,7 @@ extension MessageFrame {
     }
 
     /// Reads a parameter `realm` that begins at `start`. Returns the range of the realm's value without quotes, and the
-    /// index after the parameter. A quote that is not closed ends at the end of the field.
+    /// index after the parameter. If a quote is not closed, the value ends at the end of the field.
     private static func realmValue(_ span: Span<UInt8>, at start: Int) -> (value: Range<Int>, end: Int)? {
         let name: StaticString = "realm"
         var index = start + name.utf8CodeUnitCount

@@ -3,7 +3,7 @@ import Bytes
 /// Recognises values of Alert-Info and Call-Info that give a phone no command (T9.13).
 ///
 /// Vendors put commands for phones into these fields: `;info=alert-autoanswer`, `Ring Answer`, `;answer-after=0`,
-/// `intercom`, or words from a phone's settings. Harmful values are too many to list, so this type lists the few
+/// `intercom`, or words from a phone's settings. Because nobody can list all harmful values, this type lists the few
 /// harmless ones.
 enum HarmlessValue {
     /// Whether each value of an Alert-Info field is a name of RFC 7462 without parameters, such as
@@ -53,8 +53,8 @@ enum HarmlessValue {
         byte.isASCIILetter || byte.isASCIIDigit || byte == UInt8(ascii: ":") || byte == UInt8(ascii: "-")
     }
 
-    /// Whether the next byte after blanks and folds is this character. If the next byte is the expected character, this
-    /// function skips it, with the blanks and folds around it.
+    /// If the next byte after white space is this character, moves `index` past it and the white space around it, and
+    /// returns true.
     private static func take(_ character: Unicode.Scalar, _ value: Span<UInt8>, _ index: inout Int) -> Bool {
         skipBlanks(value, &index)
         guard index < value.count, value[index] == UInt8(ascii: character) else { return false }

@@ -1,7 +1,7 @@
 package import Bytes
 
-/// The names of header fields that this program knows. The compact form of a name (RFC 3261 section 7.3.3) has the same
-/// case as the long form.
+/// The names of header fields that this program knows. A name in compact form (RFC 3261 section 7.3.3) has the same
+/// enum case as its long form.
 @usableFromInline
 package enum HeaderName: UInt8, Hashable, Sendable, BitwiseCopyable, CaseIterable {
     case other
@@ -11,31 +11,31 @@ package enum HeaderName: UInt8, Hashable, Sendable, BitwiseCopyable, CaseIterabl
     case authorization, callID, callInfo, contact, contentLength, contentType, cseq, date, diversion, event
     case expires, featureCaps, from, historyInfo, maxBreadth, maxForwards, minExpires, pAccessNetworkInfo
     case pAssertedIdentity
-    /// Any header field whose name begins with `P-Charging-`.
+    /// Any header field name that begins with `P-Charging-`.
     case pCharging
-    /// Any header field whose name begins with `P-`, except the `P-` fields that this enum lists.
+    /// Any header field name that begins with `P-`, unless this enum has a case for it.
     case pOther
     case pPreferredIdentity, path, privacy, proxyAuthenticate, proxyAuthorization, proxyRequire, reason, recordRoute
     case remotePartyID, replaces, require, retryAfter, route, supported, timestamp, to, unsupported, userAgent, via
     case wwwAuthenticate
 
-    /// Compares two names. This function is written by hand, because the compiler's version is slower in other modules.
+    /// Compares two names by code written by hand, because the compiler's `==` is slower in other modules.
     @inlinable
     package static func == (left: HeaderName, right: HeaderName) -> Bool { left.rawValue == right.rawValue }
 
-    /// The bit of this name in a set of names. There are fewer than 64 names, so each name has its own bit.
+    /// The bit of this name in a set of names. Each name has its own bit in 64 bits, because there are fewer than 64
+    /// names.
     var bit: UInt64 { 1 &<< UInt64(rawValue) }
 }
 
 /// The position of one header field value in the bytes of its message.
 ///
-/// A Via, Route, Record-Route, Path or Contact field can have several values, separated by commas. Each of these values
-/// has an entry of its own. For all other fields, one entry covers the whole field.
+/// A Via, Route, Record-Route, Path or Contact field can have several values, separated by commas. Each value of such a
+/// list field has an entry of its own. For a field that is not such a list, one entry covers the whole field.
 @usableFromInline
 package struct HeaderField: Hashable, Sendable, BitwiseCopyable {
     @usableFromInline package let name: HeaderName
-    // Each index has only four bytes, because a message has dozens of header fields, and the proxy stores the message
-    // while it holds the call.
+    // An index has only four bytes, because the proxy stores dozens of fields for each call that it holds.
     @usableFromInline let rowStart, rowEnd, valueStart, valueEnd: UInt32
 
     @inlinable package init(name: HeaderName, row: Range<Int>, value: Range<Int>) {
@@ -46,10 +46,10 @@ package struct HeaderField: Hashable, Sendable, BitwiseCopyable {
         valueEnd = UInt32(value.upperBound)
     }
 
-    /// The whole header line of the field, with its folds and its line end. If a line has several values, this range is
-    /// empty for all values except the first.
+    /// The complete header line, with its folds and its line end. If a header line has several values, this range is
+    /// empty for all of them except the first.
     @inlinable package var row: Range<Int> { Int(rowStart)..<Int(rowEnd) }
-    /// The value of the field without surrounding white space. Folds inside the value are kept.
+    /// The field's value without white space around it. Folds inside the value are kept.
     @inlinable package var value: Range<Int> { Int(valueStart)..<Int(valueEnd) }
 }
 

@@ -22,7 +22,7 @@ package struct HeaderFields: Sendable {
         size = Int32(truncatingIfNeeded: count)
     }
 
-    /// Copies the fields into a new storage.
+    /// Creates the list from an array, by copying the fields into a new storage.
     package init(_ fields: [HeaderField]) {
         let storage = ByteStorage.make(capacity: Self.room(for: fields.count))
         for (index, field) in fields.enumerated() { storage.store(field, at: Self.room(for: index)) }

@@ -1,23 +1,23 @@
 package import Bytes
 
-/// The header fields that are removed from requests and responses of untrusted peers (T9.7, T9.13, T9.14).
+/// A set of header fields that the proxy removes from messages of untrusted peers (T9.7, T9.13, T9.14).
 ///
-/// The filter uses the names that the message reader has found. Therefore the filter also removes a field whose name
-/// has another case, a compact form, or blanks before the colon.
+/// The filter compares recognised names, and so finds a name in any case, in compact form, or with blanks before the
+/// colon.
 package struct HeaderFilter: Hashable, Sendable {
-    /// A name from the settings, in lower case. If `isPrefix` is true, the filter removes all fields whose names begin
-    /// with this text.
+    /// A header field name from the settings, in lower case. If `isPrefix` is true, the text stands for all names that
+    /// begin with it.
     private struct Name: Hashable {
         let text: [UInt8]
         let isPrefix: Bool
     }
 
-    /// The known names to remove, with one bit for each name.
+    /// The set of known header names that the filter removes, with one bit for each name.
     private let known: UInt64
     private let names: [Name]
 
     /// The fields that state an identity (RFC 3325, RFC 5806, RFC 7044, RFC 7315). The proxy does not trust phones to
-    /// set these fields.
+    /// write identity fields.
     package static let identity: [HeaderName] = [
         .pAssertedIdentity, .pPreferredIdentity, .remotePartyID, .diversion, .historyInfo, .pCharging,
         .pAccessNetworkInfo, .pOther,
@@ -27,13 +27,13 @@ package struct HeaderFilter: Hashable, Sendable {
     /// are harmless.
     package static let commands: [HeaderName] = [.answerMode, .alertInfo, .callInfo]
 
-    /// The `P-` fields that a phone may send. All other `P-` fields are for communication between networks (RFC 5727
-    /// section 4). If a phone could send such fields, the next network would trust their values.
+    /// The `P-` fields that a phone may send. The `P-` fields that are not in this list are for communication between
+    /// networks (RFC 5727 section 4). If a phone could send internal `P-` fields, the next network would trust their
+    /// values.
     private static let harmless: [StaticString] = [
-        // P-Early-Media (RFC 5009) tells the network how to treat early media of the sender. This field names nobody.
+        // P-Early-Media (RFC 5009) is harmless: it describes how to treat early media, and states no identity.
         "p-early-media",
-        // P-RTP-Stat reports the quality of the received sound. Telephones of AVM, Grandstream and snom send this field
-        // in BYE.
+        // P-RTP-Stat is harmless: it reports the sound quality, and phones of AVM, Grandstream and snom send it in BYE.
         "p-rtp-stat",
     ]
 
@@ -91,7 +91,7 @@ package struct HeaderFilter: Hashable, Sendable {
         return true
     }
 
-    /// The reason why an operator may not list this name for removal; `nil` if the name is allowed.
+    /// Why the settings may not list this name for removal, as an error text; `nil` if the name is allowed.
     package static func complaint(about name: String) -> String? {
         let text = name.last == "*" ? name.dropLast() : Substring(name)
         let isToken = text.utf8.allSatisfy { byte in
@@ -112,7 +112,7 @@ package struct HeaderFilter: Hashable, Sendable {
     }
 }
 
-/// The compact form of each name that has one (RFC 3261 section 20 and IANA's registry).
+/// The compact forms of header field names (RFC 3261 section 20 and IANA's registry), such as `o` for `event`.
 private enum CompactForm {
     static func name(of letter: UInt8) -> [UInt8]? {
         let name: StaticString? =
@@ -157,7 +157,7 @@ extension HeaderName {
 }
 
 extension SIPResponse {
-    /// A copy of this response without the fields that the filter removes. If the filter removes no field, the result
+    /// A copy of this response without the fields that the filter removes. If the filter matches no field, the result
     /// is this response itself.
     package func without(_ filter: HeaderFilter) -> SIPResponse {
         guard frame.fields.contains(where: { filter.removes($0, of: frame.bytes) }) else { return self }

@@ -1,11 +1,11 @@
 package import Bytes
 
-/// These functions write responses and forwarded requests from the bytes of a received message.
+/// The functions of this file write responses and forwarded requests from the bytes of a received message.
 ///
-/// The functions of this file parse nothing. Most header fields are copied unchanged, and only edited header fields are
-/// written in a new form.
+/// No function of this file parses a message. Most header fields are copied unchanged, and only edited header fields
+/// are written in a new form.
 
-/// A header field that this program adds. The message contains the name exactly as it is spelled here.
+/// A header field that this program adds. The name is written into the message exactly as it is spelled in this value.
 package struct AddedField: Sendable {
     package let name: StaticString
     package let value: ByteString
@@ -21,39 +21,40 @@ package struct AddedField: Sendable {
     }
 }
 
-/// The changes to a request that the proxy forwards (RFC 3261 section 16.6). All parts that these changes do not name
-/// are copied unchanged.
+/// The changes to a request that the proxy forwards (RFC 3261 section 16.6). If the edits do not mention a part of the
+/// request, the part is copied unchanged.
 package struct RequestEdits: Sendable {
     /// The text of the new Request-URI.
     package var requestURI: ByteString
-    /// The value of the proxy's own Via, which becomes the topmost one, for example `SIP/2.0/UDP
-    /// host:5060;branch=...;rport`.
+    /// The value of the Via that the proxy adds at the top, such as `SIP/2.0/UDP host:5060;branch=...;rport`.
     package var via: ByteString
-    /// The value of Max-Forwards. The value replaces an existing Max-Forwards field, or is added as a new field.
+    /// The value of Max-Forwards. This value replaces an existing Max-Forwards, or is added in a new field.
     package var maxForwards: UInt8
-    /// The value of Max-Breadth (RFC 5393). The value replaces an existing Max-Breadth field, or is added as a new
-    /// field. If the value is `nil`, an existing field is kept unchanged.
+    /// The value of Max-Breadth (RFC 5393). This value replaces an existing Max-Breadth, or is added in a new field. If
+    /// this value is `nil`, an existing Max-Breadth field stays unchanged.
     package var maxBreadth: UInt32?
-    /// Values for new Record-Route fields above the existing ones, without the field's name. The first value of this
-    /// list becomes the topmost field.
+    /// The values of the new Record-Route fields, which are added above the existing ones. The first value of the list
+    /// becomes the topmost Record-Route.
     package var recordRoutes: [ByteString] = []
     /// Route values that replace *all* existing Route fields; `nil` keeps the existing fields.
     package var routes: [ByteString]?
-    /// The addition to the topmost Via of the received request (RFC 3581), see ``SIPRequest/viaAddition(source:)``.
+    /// The parameters to add to the request's topmost Via (RFC 3581), see ``SIPRequest/viaAddition(source:)``.
     package var topViaAddition = ViaAddition.none
-    /// The names of header fields to remove.
+    /// The header fields that are not copied to the forwarded request.
     package var removed: [HeaderName] = []
-    /// A filter of more fields to remove. The filter is set for requests of untrusted peers.
+    /// A filter that removes more header fields, for requests of untrusted peers.
     package var filter: HeaderFilter?
-    /// The realms, in lower case, of this proxy. Credentials for these realms are removed.
+    /// This proxy's realms in lower case: credentials for these realms are not forwarded.
     package var ownRealms: [ByteString] = []
+    /// Whether bearer tokens are removed (RFC 8898).
+    package var dropsTokens = false
     /// The fields to add at the end of the header.
     package var added: [AddedField] = []
-    /// The index in the From value at which the forwarded part begins. A display name before this index is dropped. The
-    /// index is 0 if the whole value is forwarded.
+    /// The index in the From value at which the forwarded part begins. The part before this index is a display name,
+    /// which is dropped. The index is 0 if the complete From value is forwarded.
     package var fromStart = 0
-    /// Whether `pn-*` parameters stay in the Request-URI and the Contact fields. These parameters are secrets of the
-    /// device, so the proxy normally removes them.
+    /// Whether `pn-*` parameters, which are secrets of the device and normally removed, stay in the Request-URI and the
+    /// Contacts.
     package var keepsPushParameters = false
 
     package init(requestURI: ByteString, via: ByteString, maxForwards: UInt8) {
@@ -63,7 +64,7 @@ package struct RequestEdits: Sendable {
     }
 }
 
-/// A request as this program sends it, and the positions of the parts that its ACK and CANCEL repeat.
+/// A request as this program sends it, with the positions of the parts that its ACK and CANCEL must repeat.
 ///
 /// ACK and CANCEL must repeat these parts as they were *sent*, not as they were received (RFC 3261 sections 9.1 and
 /// 17.1.1.3).
@@ -71,7 +72,7 @@ package struct OutgoingRequest: Sendable {
     package let bytes: [UInt8]
     package let method: Method
     package let cseqNumber: UInt32
-    /// Ranges in `bytes`: the Request-URI, and several whole header fields with their line ends.
+    /// The positions in `bytes` of the Request-URI, and of whole header fields with their line ends.
     package let requestURI: Range<Int>
     package let viaRow, fromRow, toRow, callIDRow: Range<Int>
     package let routeRows: [Range<Int>]
@@ -91,8 +92,8 @@ package struct OutgoingRequest: Sendable {
         self.routeRows = routeRows
     }
 
-    /// Makes the ACK to a final response other than 2xx (RFC 3261 section 17.1.1.3). `to` is the To value of that
-    /// response.
+    /// Makes the ACK to a final response other than 2xx (RFC 3261 section 17.1.1.3). The parameter `to` is the To value
+    /// of the response.
     package func acknowledgement(to: ByteString) -> [UInt8] {
         [UInt8](capacity: 512) { out in
             appendStartLine("ACK", to: &out)

@@ -1,12 +1,12 @@
 package import Bytes
 
-/// A request method. Unknown methods are stored by their name. Methods are case-sensitive (RFC 3261 section 7.1).
+/// A SIP method, with a case for each known method; an unknown method is stored by its name. Method names are
+/// case-sensitive (RFC 3261 section 7.1).
 package enum Method: Hashable, Sendable {
     case invite, ack, bye, cancel, register, options, prack, update, info, refer, message, subscribe, notify, publish
     case other(ByteString)
 
-    /// Compares two methods. This function is written by hand, because the compiler's version is slower in other
-    /// modules.
+    /// Compares two methods by code written by hand, because the compiler's `==` is slower in other modules.
     @inlinable
     package static func == (left: Method, right: Method) -> Bool {
         switch (left, right) {
@@ -93,7 +93,7 @@ package enum Method: Hashable, Sendable {
     }
 }
 
-/// The value of a CSeq header field. The sequence number is below 2^31 (RFC 3261 section 8.1.1.5).
+/// The value of a CSeq header field. The sequence number of a CSeq is below 2^31 (RFC 3261 section 8.1.1.5).
 package struct CSeq: Hashable, Sendable {
     package let number: UInt32
     package let method: Method

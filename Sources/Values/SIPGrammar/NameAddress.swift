@@ -1,7 +1,7 @@
 package import Bytes
 
-/// A name-addr or addr-spec with its header parameters, as in From, To, Contact, Route, Record-Route and Path. The type
-/// stores the text and the positions of its parts.
+/// A name-addr or addr-spec with its header parameters, as in From, To, Contact, Route, Record-Route and Path. This
+/// type stores the text of the value, and the positions of its parts.
 package struct NameAddress: Sendable {
     package let uri: SIPURI
     /// The range of the text in the URI's storage.
@@ -9,8 +9,8 @@ package struct NameAddress: Sendable {
     private let displayStart, displayEnd, uriPlace, parametersPlace: UInt32
     private let tagStart, tagEnd: UInt32
 
-    /// The complete text of the value. The byte string is created on demand from the storage of the URI, which is
-    /// stored anyway.
+    /// The complete text of the value. The byte string is made when it is needed, from the storage that the URI keeps
+    /// anyway.
     private var value: ByteString {
         ByteString(storage: uri.text.storage, start: Int(valueStart), count: Int(valueCount))
     }
@@ -18,7 +18,7 @@ package struct NameAddress: Sendable {
     package var displayName: ByteString? {
         displayStart < displayEnd ? value[Int(displayStart)..<Int(displayEnd)] : nil
     }
-    /// The *header* parameters, after the `>`.
+    /// The *header* parameters, which follow the `>` and do not belong to the URI.
     package var parameters: Parameters {
         parametersStart < Int(valueCount) ? Parameters(value[parametersStart..<value.count]) : .none
     }
@@ -27,10 +27,10 @@ package struct NameAddress: Sendable {
     /// Whether the value has a `tag` parameter without a value.
     package var hasEmptyTag: Bool { tagStart > tagEnd }
 
-    /// The index in the value at which the URI begins.
+    /// The index at which the URI begins, relative to the start of the value.
     package var uriStart: Int { Int(uriPlace) }
     package var parametersStart: Int { Int(parametersPlace) }
-    /// The index after the display name; 0 if there is no display name.
+    /// The index at which the value begins if its display name is left out; 0 if there is no display name.
     package var namelessStart: Int { displayName == nil ? 0 : max(0, uriStart - 1) }
 
     /// Makes a value that consists only of the URI, without brackets and header parameters.
@@ -46,8 +46,9 @@ package struct NameAddress: Sendable {
         tagEnd = 0
     }
 
-    /// Finds the parts of a whole value (RFC 3261 section 20.10). The result is `nil` if the end of the URI is
-    /// ambiguous. The message reader checks whether the URI and the parameters are well-formed.
+    /// Finds the parts of a value of From, To, Contact or a similar field (RFC 3261 section 20.10). The result is `nil`
+    /// if the end of the URI is ambiguous. This initialiser does not check whether the URI and the parameters are
+    /// well-formed; the message reader does.
     ///
     /// - Parameters:
     ///   - value: the text.
@@ -81,8 +82,7 @@ package struct NameAddress: Sendable {
     private struct Places {
         var display = 0..<0
         var uri = 0..<0
-        /// The index of the first `;` of the header parameters. If the value has no parameters, this index is the end
-        /// of the value.
+        /// The index of the first `;` of the header parameters. Without parameters, this index is the end of the value.
         var parametersStart = 0
 
         init?(_ bytes: Span<UInt8>) {
@@ -102,8 +102,8 @@ package struct NameAddress: Sendable {
             parametersStart = bytes.skipSpace(from: end + 1, to: bytes.count)
         }
 
-        /// The index at which the URI begins: after the `<`, which may follow a display name. If the value has no
-        /// brackets, the URI begins at the start of the value.
+        /// The index at which the URI begins: after the `<`, which may follow a display name. Without brackets, the URI
+        /// begins at the start of the value.
         private static func uriStart(_ bytes: Span<UInt8>) -> (place: Int, hasBrackets: Bool)? {
             var index = 0
             if index < bytes.count, bytes[index] == UInt8(ascii: "\"") {

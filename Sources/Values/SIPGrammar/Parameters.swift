@@ -1,7 +1,7 @@
 package import Bytes
 
-/// One parameter `name[=value]`. The value is stored as it was received, with its escapes and quotes. An empty value
-/// counts as no value.
+/// One parameter `name[=value]` of a URI or header field, whose value is stored with its escapes and quotes. A
+/// parameter with an empty value counts as a parameter without a value.
 package struct Parameter: Hashable, Sendable {
     package let name: ByteString
     package let value: ByteString?
@@ -38,11 +38,12 @@ extension ByteSink {
     }
 }
 
-/// The parameters of a URI or of a header field value. `text` extends from the first `;` to the end of the parameters.
+/// The parameters of a URI or of a header field value. The property `text` extends from the first `;` to the end of the
+/// parameters.
 ///
-/// The text is separated into parameters only when a caller asks for one, because most parameters are never needed. The
-/// message reader checks whether the text is well-formed. If the text is malformed, the parameters are meaningless, but
-/// reading them never traps.
+/// The text is split into parameters only on demand, because most parameters are never needed. This type does not check
+/// whether the text is well-formed; the message reader does. Malformed text gives meaningless parameters, but reading
+/// them never traps.
 package struct Parameters: Sequence, Sendable {
     package let text: ByteString
 
@@ -50,7 +51,7 @@ package struct Parameters: Sequence, Sendable {
 
     package static let none = Parameters(.empty)
 
-    /// The first parameter with this name, in upper or lower case. `name` must be in lower case.
+    /// The first parameter with this name, in upper or lower case. The argument `name` must be in lower case.
     package func first(named name: StaticString) -> Parameter? {
         guard let place = place(of: name) else { return nil }
         return Parameter(name: text[place.name], value: place.value.map { text[$0] })
@@ -73,8 +74,8 @@ package struct Parameters: Sequence, Sendable {
         }
     }
 
-    /// Calls `body` with the position of each parameter in the bytes. This function is for readers that examine many
-    /// parameters and keep few.
+    /// Calls `body` with the position of each parameter in the bytes. Callers that examine many parameters and keep
+    /// only few use this function.
     @inlinable
     package func forEachPlace(_ body: (Span<UInt8>, ParameterPlace) -> Void) {
         guard !text.isEmpty else { return }

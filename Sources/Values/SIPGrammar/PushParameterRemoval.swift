@@ -1,12 +1,12 @@
 package import Bytes
 
-// Removes `pn-*` parameters (RFC 8599). Anybody who knows these parameters could send a push to the device, so this
-// program never forwards them.
+// The functions of this file remove the push parameters `pn-*` (RFC 8599) from URIs and Contact values. The program
+// never forwards `pn-*` parameters, because anybody who knows them could send pushes to the device.
 
 extension ByteString {
     /// A copy of a URI or a Contact value without the parameters whose names begin with `pn-`, inside and outside the
-    /// angle brackets. All other bytes stay unchanged. If there are no `pn-*` parameters, the result shares this
-    /// storage.
+    /// angle brackets. All bytes outside these parameters stay unchanged. If there are no `pn-*` parameters, the result
+    /// uses the same storage as this byte string.
     ///
     /// The function keeps `pn-purr`, because this parameter is intended for peers (RFC 8599 section 9.3).
     package func withoutPushParameters() -> ByteString {
@@ -34,17 +34,17 @@ extension ByteSink {
     }
 }
 
-/// Searches a value from start to end, and stops at each of its `pn-*` parameters.
+/// Finds the `pn-*` parameters of a value, one after the other.
 struct PushParameterSearch {
     private enum Place { case beforeBrackets, inBrackets, behindBrackets }
 
     private var position = 0
     private var place = Place.beforeBrackets
-    /// The index at which the host begins. Semicolons before the host belong to the user part and separate no
-    /// parameters (RFC 4475 section 3.1.1.9).
+    /// The index at which the host begins. A semicolon before the host is part of the user part, and does not begin a
+    /// parameter (RFC 4475 section 3.1.1.9).
     private var hostStart: Int?
 
-    /// The range of the next `;pn-...` outside quotes, up to the delimiter after the parameter.
+    /// The range of the next push parameter outside quotes, from its `;` to the delimiter after it.
     mutating func next(_ span: Span<UInt8>) -> Range<Int>? {
         if hostStart == nil { hostStart = Self.hostStart(span, from: 0) }
         while true {
@@ -81,8 +81,8 @@ struct PushParameterSearch {
         }
     }
 
-    /// The index after the parameter that begins at `start`. A comma does not end a parameter, because the values of a
-    /// header field were separated before.
+    /// The index after the parameter that begins at `start`. A comma does not end a parameter, because the list of
+    /// values was already split at its commas.
     private func end(_ span: Span<UInt8>, from start: Int) -> Int {
         var index = start
         while index < span.count {
@@ -99,8 +99,8 @@ struct PushParameterSearch {
         return span.count
     }
 
-    /// Whether a name with the prefix `pn-`, in upper or lower case, begins at `start`. Bytes of the prefix may be
-    /// percent-encoded: `%70n-prid` names the same parameter as `pn-prid`.
+    /// Whether a name with the prefix `pn-`, in upper or lower case, begins at `start`. The prefix may be
+    /// percent-encoded, because `%70n-prid` is the same parameter name as `pn-prid`.
     private static func beginsPush(_ span: Span<UInt8>, from start: Int) -> Bool {
         let prefix: StaticString = "pn-"
         var index = span.skipSpace(from: start, to: span.count)
@@ -119,7 +119,7 @@ struct PushParameterSearch {
         return true
     }
 
-    /// The index of the `@` of the URI that begins at or after `start`. If the URI has no `@`, the result is `start`.
+    /// The index of the `@` in the URI that begins at or after `start`; `start` itself if there is no `@`.
     private static func hostStart(_ span: Span<UInt8>, from start: Int) -> Int {
         let place = span.firstPlace(in: start..<span.count) { block in
             block.marks(of: "@") .| block.marks(of: "\"")

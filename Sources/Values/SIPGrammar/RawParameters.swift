@@ -2,7 +2,7 @@ import Bytes
 
 /// Finds parameters (`;name=value`) in the bytes of a header field value, for edits that must keep all other bytes.
 enum RawParameters {
-    /// The index of the next `;` outside quotes from `start` on. If no `;` follows, the result is the end of the bytes.
+    /// The index of the next `;` outside quotes from `start` on. The result is the end of the bytes if no `;` follows.
     static func end(_ span: Span<UInt8>, from start: Int) -> Int {
         var index = start
         while true {
@@ -25,7 +25,7 @@ enum RawParameters {
         }
     }
 
-    /// Whether any parameter of the value passes `test`, which gets the index of the parameter's `;`.
+    /// Whether the value has a parameter for which `test` returns true; `test` gets the index of the parameter's `;`.
     static func contains(_ span: Span<UInt8>, _ test: (Span<UInt8>, Int) -> Bool) -> Bool {
         var index = end(span, from: 0)
         while index < span.count {

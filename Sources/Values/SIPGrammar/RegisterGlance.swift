@@ -1,25 +1,26 @@
 package import Addressing
 package import Bytes
 
-/// A REGISTER whose header fields were found, but of which few values were parsed. The glance contains everything that
-/// is needed to refuse the REGISTER with 503. During an overload, more REGISTERs arrive than the daemon can parse.
+/// A REGISTER whose header fields were located, but hardly parsed, to refuse it cheaply. A glance has all values that
+/// are needed to refuse the REGISTER with 503. A cheap refusal is needed in an overload, when more REGISTERs arrive
+/// than the daemon can parse.
 ///
-/// This type supports the form of REGISTER that phones usually send over UDP. The full reader handles other forms, with
-/// folded lines or a Via without `rport`.
+/// This type supports the form of REGISTER that phones usually send over UDP. A REGISTER in another form, with folded
+/// lines or a Via without `rport`, must be read by ``MessageReader``.
 package struct RegisterGlance {
     private let via, from, to, callID, cseq: HeaderField
     /// The index after `;rport` in the Via.
     private let rportEnd: Int
     private let uri: Range<Int>
 
-    /// Finds the header fields of a message. The result is `nil` unless the message has exactly one of each of these
-    /// fields, and no forbidden byte in its head.
+    /// Finds the header fields of a message. The result is `nil` unless the message has each needed field exactly once,
+    /// and no forbidden byte in its head.
     package init?(
         _ bytes: Span<UInt8>, via: HeaderField, from: HeaderField, to: HeaderField, callID: HeaderField,
         cseq: HeaderField
     ) {
         for row in [via.row, from.row, to.row, callID.row, cseq.row] {
-            // The header line must not be folded, so its only line end is the one at its end.
+            // The only line end in the header line must be the one at its end, because a folded line is not supported.
             guard bytes.nextControl(from: row.lowerBound, to: row.upperBound) == row.upperBound - 2 else { return nil }
         }
         guard let uri = Self.uri(in: to.value, bytes), let rportEnd = Self.rportEnd(in: via.row, bytes) else {
@@ -64,7 +65,8 @@ package struct RegisterGlance {
     /// The Call-ID, which is the same in all REGISTERs of one phone.
     package func callID(in bytes: Span<UInt8>) -> ByteString { ByteString(copying: bytes.extracting(callID.value)) }
 
-    /// Makes a 503 with Retry-After that refuses this REGISTER. `source` is the address that sent the REGISTER.
+    /// Makes a 503 with Retry-After that refuses this REGISTER. The argument `source` is the address that sent the
+    /// REGISTER.
     package func refusal(in bytes: Span<UInt8>, retryAfter seconds: Int, tag: UInt32, source: Endpoint) -> [UInt8] {
         var answer: [UInt8] = []
         answer.reserveCapacity([via, from, to, callID, cseq].reduce(192) { $0 + $1.row.count })

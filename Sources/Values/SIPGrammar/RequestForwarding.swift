@@ -1,13 +1,13 @@
 import Bytes
 
-// These functions write the request that is forwarded (RFC 3261 section 16.6). Most header fields are copied, and only
-// the edited ones are written in a new form.
+// The functions of this file write the request that the proxy forwards (RFC 3261 section 16.6). Most header fields are
+// copied, and only the edited ones are written in a new form.
 
 extension SIPRequest {
     /// Creates the request for the next hop.
     ///
     /// This proxy's own Via is the topmost header field. After the Via follow new Record-Route and Route fields, the
-    /// received fields in their order, the added fields, and Content-Length. Fields that `edits` does not name are
+    /// received fields in their order, the added fields, and Content-Length. Fields that `edits` does not mention are
     /// copied byte for byte.
     package func forwarded(_ edits: RequestEdits) -> OutgoingRequest {
         var places = CopiedPlaces()
@@ -59,7 +59,7 @@ extension RequestEdits {
     }
 }
 
-/// The ranges, in the output, of the parts that ACK and CANCEL repeat.
+/// The positions in the forwarded request of the parts that its ACK and CANCEL repeat.
 private struct CopiedPlaces {
     var uri = 0..<0
     var via = 0..<0
@@ -111,8 +111,10 @@ extension MessageFrame {
                 append(viaRow: field, addition: edits.topViaAddition, in: &rows, to: &out)
             case .route where edits.routes != nil: break
             case .maxBreadth where edits.maxBreadth != nil: break
-            case .proxyAuthorization where credentials(field, areFor: edits.ownRealms): break
-            case .authorization where credentials(field, areFor: edits.ownRealms): break
+            case .proxyAuthorization, .authorization:
+                guard !credentials(field, areFor: edits.ownRealms), !edits.dropsTokens || !bytes[field.value].isBearer
+                else { break }
+                rows.append(field.row, to: &out)
             case .from where edits.fromStart > 0:
                 rows.append(field.row.lowerBound..<field.value.lowerBound, to: &out)
                 rows.append(field.value.lowerBound + edits.fromStart..<field.row.upperBound, to: &out)

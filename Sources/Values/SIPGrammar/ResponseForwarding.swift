@@ -1,12 +1,12 @@
 import Bytes
 
-// These functions forward a response towards the caller (RFC 3261 section 16.7 items 3 and 9).
+// The functions of this file forward a response towards the caller (RFC 3261 section 16.7 items 3 and 9).
 
 extension SIPResponse {
-    /// The response without its topmost Via value, and without `pn-*` parameters in Contact fields. All other parts are
-    /// copied byte for byte.
+    /// The response without its topmost Via value, and without `pn-*` parameters in Contact fields. The rest of the
+    /// response is copied byte for byte.
     ///
-    /// If Content-Length is missing, it is added, because the next hop may use a stream transport.
+    /// A missing Content-Length is added, because the next hop may use a stream transport.
     ///
     /// - Parameters:
     ///   - dropped: the names of fields to remove.
@@ -30,7 +30,7 @@ extension SIPResponse {
             case .via where isTopVia:
                 isTopVia = false
                 let next = index + 1
-                // Other values of the same Via field stay; they are entries whose `row` is empty.
+                // If the topmost Via header line has more values, they stay; their entries have an empty `row`.
                 if next < frame.fields.count, frame.fields[next].name == .via, frame.fields[next].row.isEmpty {
                     rows.append(field.row.lowerBound..<field.value.lowerBound, to: &out)
                     rows.append(frame.fields[next].value.lowerBound..<field.row.upperBound, to: &out)
@@ -51,8 +51,8 @@ extension SIPResponse {
         out.append(frame.bytes, frame.bodyStart..<frame.bytes.count)
     }
 
-    /// The response with the Vias of its request, for a response that has lost some of them. All other parts are copied
-    /// byte for byte.
+    /// A copy of the response with the Vias of its request, because the response has lost some of them. Everything
+    /// except the Vias is copied byte for byte.
     package func withVias(
         of request: MessageFrame, topViaAddition: ViaAddition, adding added: [AddedField] = []
     ) -> [UInt8] {

@@ -1,9 +1,9 @@
 package import Bytes
 
-// These functions make responses from the header fields of the request (RFC 3261 section 8.2.6.2).
+// The functions of this file make responses from the header fields of the request (RFC 3261 section 8.2.6.2).
 
 extension MessageFrame {
-    /// Makes a response without a body to the request of this frame.
+    /// Makes a response without a body to the request of this message frame.
     ///
     /// The header fields Via, From, To, Call-ID and CSeq are copied unchanged, with compact names and folds. A 100 also
     /// repeats Timestamp (RFC 3261 section 8.2.6.1).
@@ -24,8 +24,8 @@ extension MessageFrame {
         }
     }
 
-    /// Makes the same response as ``response(_:toTag:viaAddition:fields:)``, but `appendFields` writes the added fields
-    /// as whole header lines. The added fields need about `size` bytes.
+    /// Makes a response like ``response(_:toTag:viaAddition:fields:)``, with header lines that `appendFields` writes.
+    /// The parameter `size` estimates how many bytes `appendFields` writes.
     package func response(
         _ status: Status, toTag: ToTag?, viaAddition: ViaAddition, reserving size: Int,
         _ appendFields: (inout ByteSink) -> Void
@@ -78,14 +78,14 @@ extension MessageFrame {
 }
 
 extension SIPRequest {
-    /// Makes a response to this request. If To already has a tag, `toTag` is ignored.
+    /// Makes a response to this request. The parameter `toTag` is ignored if To already has a tag.
     package func response(
         _ status: Status, toTag: ToTag? = nil, viaAddition: ViaAddition = .none, fields added: [AddedField] = []
     ) -> [UInt8] {
         frame.response(status, toTag: to.tag == nil ? toTag : nil, viaAddition: viaAddition, fields: added)
     }
 
-    /// Makes a response to this request. `appendFields` writes the added fields as whole header lines.
+    /// Makes a response to this request. The closure `appendFields` writes additional fields as whole header lines.
     package func response(
         _ status: Status, toTag: ToTag?, viaAddition: ViaAddition, reserving size: Int,
         _ appendFields: (inout ByteSink) -> Void
@@ -113,14 +113,14 @@ package struct ToTag: Sendable {
 
 // MARK: Pieces
 
-/// Copies parts of a message into the output. Adjacent parts are copied in one step.
+/// Copies parts of a message into the output. Parts that are adjacent in the message are copied in one step.
 struct RowRun {
     private let bytes: ByteString
     private var waiting = 0..<0
 
     init(_ bytes: ByteString) { self.bytes = bytes }
 
-    /// The number of bytes that are not yet copied.
+    /// The number of bytes that wait to be copied.
     var count: Int { waiting.count }
 
     mutating func append(_ part: Range<Int>, to out: inout ByteSink) {
@@ -132,14 +132,15 @@ struct RowRun {
         }
     }
 
-    /// Copies all remaining bytes. Call this function before you write bytes that do not come from the message.
+    /// Copies the bytes that wait to be copied. Call this function before you write bytes that do not come from the
+    /// message.
     mutating func end(_ out: inout ByteSink) {
         out.append(bytes, waiting)
         waiting = waiting.upperBound..<waiting.upperBound
     }
 }
 
-/// A set of the header fields that were already written.
+/// The set of header field names that were already written, so that each single field is written once.
 private struct RowSet {
     private var bits: UInt64 = 0
 

@@ -1,13 +1,13 @@
 package import Bytes
 package import Collections
 
-/// The common part of requests and responses: the received bytes, and the position of each header field.
+/// The parts that requests and responses have in common: the received bytes and the positions of the header fields.
 ///
-/// A forwarded message is copied from these bytes. Therefore the proxy never changes parts that this program does not
-/// understand (RFC 3261 section 16.6 item 1).
+/// The proxy never changes parts that it does not understand, because it copies them from these bytes (RFC 3261 section
+/// 16.6 item 1).
 package struct MessageFrame: Sendable {
-    /// The whole message, from the start line to the end of the body. Bytes of a datagram after the end of the message
-    /// are not included.
+    /// The whole message, from the start line to the end of the body. If a datagram has bytes after the end of the
+    /// message, they are not included.
     package let bytes: ByteString
     /// All header fields, in the order of the message.
     package let fields: HeaderFields
@@ -15,8 +15,8 @@ package struct MessageFrame: Sendable {
     package let headersStart: Int
     /// The index where the body begins. If the body is empty, this index is `bytes.count`.
     package let bodyStart: Int
-    /// A set of bits: one bit for each header name that occurs in the message. The set shows quickly that a field is
-    /// missing, which is the most frequent case.
+    /// A set of bits: one bit for each header name that occurs in the message. The set quickly answers the most
+    /// frequent question: whether a field is missing.
     private let names: UInt64
 
     package init(bytes: ByteString, fields: HeaderFields, headersStart: Int, bodyStart: Int) {
@@ -58,8 +58,8 @@ package struct MessageFrame: Sendable {
     }
 }
 
-/// A request that the reader accepted. Mandatory fields are present and well-formed, and CSeq has the method of the
-/// request.
+/// A request that the reader accepted. All mandatory fields are present and well-formed, and the method in CSeq is the
+/// method of the request.
 ///
 /// A request is immutable and shared by reference. Slices of a request keep its whole storage alive.
 package final class SIPRequest: Sendable {
@@ -72,24 +72,25 @@ package final class SIPRequest: Sendable {
     package let to: NameAddress
     package let callID: ByteString
     package let cseq: CSeq
-    /// The value of Max-Forwards; `nil` if the field is missing. If the request has no Max-Forwards, the proxy adds the
-    /// field with the value 70 (RFC 3261 section 16.6 item 3).
+    /// The value of Max-Forwards; `nil` if the field is missing. If Max-Forwards is missing, the proxy adds it with the
+    /// value 70 (RFC 3261 section 16.6 item 3).
     package let maxForwards: UInt8?
     package let routes: [NameAddress]
-    /// The Contact values of a REGISTER. The list is empty if the field is missing or is `*`. For other methods the
-    /// list is empty too, because a proxy forwards their Contact without reading it.
+    /// The Contact values of a REGISTER. The list is empty if Contact is missing or is `*`. For a request other than
+    /// REGISTER the list is empty, because a proxy forwards Contact without reading it.
     package let contacts: ShortList<NameAddress>
     /// Whether the Contact field is a single `*`, which removes all bindings.
     package let contactIsStar: Bool
     /// The Path values of a REGISTER (RFC 3327).
     package let path: [NameAddress]
-    /// The value of Expires; `nil` if the field is missing. A malformed or too large value counts as 3600 (RFC 3261
+    /// The value of Expires; `nil` if the field is missing. A malformed or too large Expires counts as 3600 (RFC 3261
     /// section 10.2.1.1).
     package let expires: UInt32?
-    /// The digest credentials in Authorization fields. Credentials with other schemes than Digest are left out.
+    /// The digest credentials in the Authorization fields of a REGISTER. Credentials for other schemes than Digest are
+    /// left out.
     ///
-    /// The reader decodes Authorization only for REGISTER, because only a registrar uses it. For other methods, the
-    /// reader decodes ``proxyAuthorization`` instead.
+    /// Only for REGISTER does the reader decode Authorization, because only a registrar uses it. In a request other
+    /// than REGISTER, the reader decodes ``proxyAuthorization`` instead.
     package let authorization: [DigestCredentials]
     package let proxyAuthorization: [DigestCredentials]
 
@@ -123,7 +124,7 @@ package final class SIPResponse: Sendable {
     package let frame: MessageFrame
     package let status: Status
     package let via: Via
-    /// The number of Via values in the message. If a response has only one Via, the response is for this daemon itself.
+    /// The number of Via values in the message. A response with only one Via is addressed to this daemon itself.
     package let viaCount: Int
     package let to: NameAddress
     package let callID: ByteString
@@ -144,7 +145,7 @@ package final class SIPResponse: Sendable {
 
 /// The reason why the reader refused a message.
 ///
-/// `answer` is set if the reader could parse enough of a request to answer it (RFC 3261 section 8.2). The frame in
+/// The property `answer` is set if enough of a request could be read to answer it (RFC 3261 section 8.2). The frame in
 /// `answer` has Via, From, To, Call-ID and CSeq.
 package struct UnusableMessage: Sendable {
     package let reason: Reason
@@ -155,7 +156,7 @@ package struct UnusableMessage: Sendable {
         self.answer = answer
     }
 
-    /// The rule that the message violated, for logs and counters.
+    /// The reason why a message is refused, for logs and counters.
     package enum Reason: Hashable, Sendable {
         case notSIP, startLine, version, headerSyntax(HeaderName), missing(HeaderName), repeated(HeaderName)
         case methodMismatch, contentLength, tooManyHeaders, headTooLarge, uriTooLong, bodyTooLarge, forbiddenByte

@@ -6,8 +6,7 @@ package struct SIPURI: Sendable {
     package enum Scheme: UInt8, Hashable, Sendable {
         case sip, sips, tel, other
 
-        /// Compares two schemes. This function is written by hand, because the compiler's version is slower in other
-        /// modules.
+        /// Compares two schemes by code written by hand, because the compiler's `==` is slower in other modules.
         @inlinable
         package static func == (left: Scheme, right: Scheme) -> Bool { left.rawValue == right.rawValue }
     }
@@ -19,7 +18,7 @@ package struct SIPURI: Sendable {
     /// plain.
     package let isPlain: Bool
     package let port: UInt16?
-    // Each index has only four bytes, because a message has about six URIs.
+    // An index has only four bytes, because each message has about six URIs.
     private let userStart, userEnd, passwordEnd, hostStart, hostEnd, addressEnd, headersStart: UInt32
 
     /// The user part as received, with its escapes and without the password. For a `tel:` URI the user part is the
@@ -30,14 +29,14 @@ package struct SIPURI: Sendable {
     package var password: ByteString? {
         userEnd < passwordEnd ? text[Int(userEnd) + 1..<Int(passwordEnd)] : nil
     }
-    /// The host as received. An IPv6 address is in brackets. The host is empty if the URI has none.
+    /// The host as received; empty if the URI has no host. An IPv6 address is in brackets.
     package var host: ByteString { text[Int(hostStart)..<Int(hostEnd)] }
     package var parameters: Parameters {
         let end = headersStart > 0 ? Int(headersStart) - 1 : text.count
         return addressEnd < end ? Parameters(text[Int(addressEnd)..<end]) : .none
     }
-    /// The headers of the URI, which are the text after the `?`, not decoded. The proxy never copies the headers of a
-    /// URI into a request (RFC 3261 section 16.6).
+    /// The URI's headers, which are the text after the `?`, still percent-encoded. The proxy never copies the headers
+    /// of a URI into a request (RFC 3261 section 16.6).
     package var headers: ByteString? { headersStart > 0 ? text[Int(headersStart)..<text.count] : nil }
 
     /// The host, followed by a colon and the port if there is a port.
@@ -47,7 +46,8 @@ package struct SIPURI: Sendable {
     /// The URI's text before its headers.
     package var withoutHeaders: ByteString { headersStart > 0 ? text[0..<Int(headersStart) - 1] : text }
 
-    /// Finds the parts of a URI. The message reader checks whether a URI that is not plain may be accepted.
+    /// Finds the parts of a URI. This initialiser accepts URIs that are not plain; the message reader decides whether
+    /// they are valid.
     ///
     /// - Returns: `nil` in three cases: the URI has no scheme; a `sip:` or `sips:` URI has no host; another URI has no
     ///   text before its parameters.
@@ -83,7 +83,7 @@ private struct URIParts {
     var headersStart: Int?
 
     init?(_ bytes: Span<UInt8>) {
-        // Nearly all URIs have the scheme `sip`, so the reader tries this scheme first.
+        // The scheme `sip` is tried first, because nearly all URIs have it.
         var colon = 3
         if bytes.count > 4, bytes.equalsIgnoringCase(0..<4, "sip:") {
             scheme = .sip
@@ -114,8 +114,8 @@ private struct URIParts {
         return colon
     }
 
-    /// Reads a URI whose scheme is neither `sip:` nor `sips:`. In a `tel:` URI, the number is separated from the
-    /// parameters.
+    /// Reads a URI whose scheme is neither `sip:` nor `sips:`. In a `tel:` URI, the function separates the number from
+    /// the parameters.
     private mutating func readOther(_ bytes: Span<UInt8>, from start: Int, isTel: Bool) {
         addressEnd = bytes.count
         user = start..<start
@@ -188,7 +188,7 @@ private struct URIParts {
         port = UInt16(exactly: number)
     }
 
-    /// Reads the URI's parameters and headers. Parameters count as plain unless they contain a byte that no URI may
+    /// Reads the URI's parameters and headers. The parameters are plain unless they contain a byte that no URI may
     /// contain, or a parameter without a name.
     private mutating func readRest(_ bytes: Span<UInt8>) {
         var index = addressEnd
@@ -210,7 +210,8 @@ private struct URIParts {
         if count > Self.plainParameters { isPlain = false }
     }
 
-    /// The index of the next delimiter or forbidden byte. White space and control bytes are forbidden.
+    /// The index of the next delimiter or forbidden byte, which ends or spoils a plain parameter. White space and
+    /// control bytes are forbidden in parameters.
     private static func nextTelling(_ bytes: Span<UInt8>, from start: Int) -> Int {
         return bytes.firstPlace(in: start..<bytes.count) { block in
             block.marks(upTo: " ") .| block.marks(of: "\"") .| block.marks(of: ";")

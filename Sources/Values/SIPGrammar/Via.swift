@@ -1,10 +1,10 @@
 package import Bytes
 
-/// One Via value (RFC 3261 section 20.42, RFC 3581): the text and the positions of its parts.
+/// One Via value (RFC 3261 section 20.42, RFC 3581): its text, and the positions of its parts.
 package struct Via: Sendable {
     package let text: ByteString
     package let port: UInt16?
-    /// Whether protocol, transport and sent-by have the simple form that nearly all Vias have.
+    /// Whether the protocol, transport and sent-by parts have the simple form that nearly all Vias have.
     package let isPlain: Bool
     private let transportStart, transportEnd, hostStart, hostEnd, parametersPlace: UInt32
     private let branchStart, branchEnd: UInt32
@@ -15,17 +15,18 @@ package struct Via: Sendable {
     package var parameters: Parameters {
         parametersStart < text.count ? Parameters(text[parametersStart..<text.count]) : .none
     }
-    /// The index of the first `;` of the Via. If the value has no parameters, this index is the end of the value.
+    /// The index of the first `;` of the Via. Without parameters, this index is the end of the value.
     package var parametersStart: Int { Int(parametersPlace) }
     package var branch: ByteString? { branchEnd > 0 ? text[Int(branchStart)..<Int(branchEnd)] : nil }
 
     /// Whether the Via has the parameter `rport`, with or without a value (RFC 3581 section 4).
     package let wantsResponsePort: Bool
 
-    /// Finds the parts of a Via. The message reader checks whether a Via that is not plain may be accepted.
+    /// Finds the parts of a Via. This initialiser accepts Vias that are not plain; the message reader decides whether
+    /// they are valid.
     ///
-    /// - Returns: `nil` unless the text has the form `SIP/2.0/transport host[:port]`. White space is allowed around
-    ///   slashes and colon.
+    /// - Returns: `nil` unless the text has the form `SIP/2.0/transport host[:port]`. White space is allowed around the
+    ///   slashes and the colon.
     package init?(_ text: ByteString) {
         guard let parts = text.withSpan({ ViaParts($0) }) else { return nil }
         self.text = text

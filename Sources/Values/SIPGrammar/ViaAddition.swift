@@ -1,7 +1,7 @@
 import Bytes
 package import Addressing
 
-// These functions add parameters to the topmost Via of a request (RFC 3261 section 18.2.1, RFC 3581 section 4).
+// The functions of this file add parameters to a request's topmost Via (RFC 3261 section 18.2.1, RFC 3581 section 4).
 
 /// The parameters that this proxy adds to the topmost Via: `;received=...`, and `;rport=...` if the client asked for
 /// it.
@@ -22,8 +22,8 @@ package struct ViaAddition: Hashable, Sendable {
 }
 
 extension SIPRequest {
-    /// The parameters that this request's topmost Via needs. If the client asked for `rport`, both `received` and
-    /// `rport` are added. If the client did not ask for `rport`, only `received` is added, and only if the sent-by host
+    /// The parameters that this request's topmost Via needs. If the client asked for `rport` (RFC 3581), both
+    /// `received` and `rport` are added. Without `rport`, only `received` is added, and only if the sent-by host
     /// differs from the source address.
     package func viaAddition(source: Endpoint) -> ViaAddition {
         let asksForPort = via.wantsResponsePort
@@ -39,8 +39,8 @@ extension SIPRequest {
 }
 
 extension MessageFrame {
-    /// The parameters for a request that could not be fully read. The parameters are computed from the bytes of the
-    /// topmost Via, and always contain `received`.
+    /// The parameters for the topmost Via of a request that could not be fully read. The result is computed from the
+    /// bytes of the topmost Via, and always includes `received`.
     package func viaAddition(source: Endpoint) -> ViaAddition {
         guard let field = fields.first(where: { $0.name == .via }) else { return .none }
         let asksForPort = bytes[field.value].withSpan { value in
@@ -78,7 +78,7 @@ extension ByteSink {
 
     /// Appends a Via value, followed by the new parameters.
     ///
-    /// `received` and `rport` in the value are dropped, because values from the client are not trusted.
+    /// If the client itself set `received` or `rport`, its parameters are dropped, because they are not trusted.
     mutating func append(viaValue value: ByteString, addition: ViaAddition) {
         guard addition.source != nil else {
             append(value)

@@ -1,10 +1,9 @@
 import Glibc
 
-/// A file that systemd passes to the service (`LoadCredential=` in the unit). In settings, the path of a credential is
-/// written `credential:NAME`.
+/// A file that systemd passes to the service (`LoadCredential=` in the unit). In the settings, `credential:NAME` stands
+/// for the path of this file.
 ///
-/// systemd reads the file as root and gives only the service a copy. Therefore only root needs access to the original
-/// key files.
+/// Because systemd reads the original file as root and gives the service a copy, only root needs access to key files.
 package enum Credential {
     private static let prefix = "credential:"
     private static let variable = "CREDENTIALS_DIRECTORY"
@@ -12,8 +11,8 @@ package enum Credential {
     /// Whether systemd started this process with credentials.
     package static var isPassed: Bool { passedFolder != nil }
 
-    /// The folder that contains the credentials. A process that systemd did not start looks in the folder where systemd
-    /// stores the credentials of the unit.
+    /// The folder that contains the credentials. If systemd did not start this process, the folder is the one in which
+    /// systemd stores the unit's credentials.
     private static var folder: String { passedFolder ?? "/run/credentials/sippushd.service" }
 
     private static var passedFolder: String? {
@@ -23,8 +22,8 @@ package enum Credential {
         return folder
     }
 
-    /// The path of the file that the text of a setting names. A text without the prefix `credential:` is a path
-    /// already.
+    /// Converts the text of a setting to the path of a file; `credential:NAME` becomes the path of systemd's copy. A
+    /// text that does not begin with `credential:` is returned unchanged.
     package static func path(of text: String) throws(SettingComplaint) -> String {
         guard text.hasPrefix(prefix) else { return text }
         let name = String(text.dropFirst(prefix.count))
@@ -32,7 +31,7 @@ package enum Credential {
         return "\(folder)/\(name)"
     }
 
-    /// The setting's text for this path, such as `credential:NAME`; `nil` if the file is not a credential.
+    /// The text by which settings name this path, such as `credential:NAME`; `nil` if the file is not a credential.
     package static func text(of path: String) -> String? {
         guard path.hasPrefix(folder + "/") else { return nil }
         return prefix + path.dropFirst(folder.utf8.count + 1)

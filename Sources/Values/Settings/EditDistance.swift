@@ -1,6 +1,6 @@
 /// Finds a known name that the user probably meant to write, for error messages.
 package enum EditDistance {
-    /// The name that is most similar to the text; `nil` if more than a third of the letters differ.
+    /// The known name that is most similar to the text; `nil` if more than a third of the letters differ.
     package static func nearest(to text: String, among names: [String]) -> String? {
         guard text.utf8.count <= 64 else { return nil }
         let ranked = names.map { (name: $0, distance: between(text.lowercased(), $0)) }
@@ -14,14 +14,14 @@ package enum EditDistance {
         nearest(to: text, among: names).map { "; did you mean \"\($0)\"?" } ?? ""
     }
 
-    /// Joins names for an error sentence: `a`, `a or b`, or `a, b or c`.
+    /// Joins names to a list for an error sentence: `a`, `a or b`, or `a, b or c`.
     package static func alternatives(_ names: [String]) -> String {
         guard let last = names.last, names.count > 1 else { return names.first ?? "" }
         return names.dropLast().joined(separator: ", ") + " or " + last
     }
 
-    /// The number of insertions, deletions, replacements and swaps of neighbouring bytes between two texts (optimal
-    /// string alignment).
+    /// The distance between two texts: the number of insertions, deletions, replacements and swaps (optimal string
+    /// alignment).
     static func between(_ left: String, _ right: String) -> Int {
         let a = Array(left.utf8)
         let b = Array(right.utf8)

@@ -1,10 +1,10 @@
-/// Writes text for manual pages (man(7)). The text is escaped, so that the formatter does not mistake a part of it for
-/// a command.
+/// Writes text for manual pages (man(7)). All text is escaped, so that the formatter does not read a part of it as a
+/// command.
 package enum ManPageText {
-    /// The maximum length of a line. `mandoc -T lint` complains about longer lines.
+    /// The maximum length of a line. The limit is 78 characters, because `mandoc -T lint` complains about longer lines.
     private static let columns = 78
 
-    /// Escapes a text and joins its lines into one line.
+    /// Escapes a text for a manual page, and joins its lines into one line.
     package static func escaped(_ text: String) -> String {
         var out = ""
         for scalar in text.unicodeScalars {
@@ -26,7 +26,7 @@ package enum ManPageText {
         return out.hasPrefix(".") ? "\\&" + out : out
     }
 
-    /// Writes a paragraph. Each sentence begins a new line, and long sentences are broken into several lines.
+    /// Writes a paragraph, in which each sentence begins a new line and long sentences are broken into lines.
     package static func paragraph(_ text: String) -> String {
         var out = ""
         var width = 0
@@ -36,7 +36,8 @@ package enum ManPageText {
             if width > 0 { out += isNew ? "\n" : " " }
             out += next
             width = isNew ? next.utf8.count : width + 1 + next.utf8.count
-            // The formatter sets the right space after a sentence only if the sentence ends at the end of a line.
+            // A sentence must end at the end of a line, because only then does the formatter put the right space after
+            // it.
             if word.hasSuffix(".") {
                 out += "\n"
                 width = 0

@@ -1,19 +1,19 @@
-/// The property of a settings group that stores the value of a setting.
+/// The property, of a group's struct, that stores the value of a setting.
 package typealias SettingPath<Group, Value> = any WritableKeyPath<Group, Value> & Sendable
 
-/// One setting: a key of a settings group. The YAML reader, the reload, the sample file and the manual all use this
-/// declaration.
+/// The declaration of one setting, which is one key of a settings group. The YAML reader, the reload, the sample file
+/// and the manual all use this one declaration.
 ///
-/// The default of a setting is the initial value of the group's property. Therefore a group that is created in code
+/// The default of a setting is the initial value of the group's property. A settings group that is created in code
 /// equals a group that is read from an empty file.
 package struct Setting<Group: Sendable>: Sendable {
     package let key: String
-    /// The purpose of the setting in one or more sentences. If the setting's type does not show the unit, these
-    /// sentences name it.
+    /// The purpose of the setting in one or more sentences. The help text must name the unit if the setting's type does
+    /// not show it.
     package let help: String
-    /// Whether a file without this key is refused.
+    /// Whether a settings file without this key is refused.
     package private(set) var isRequired = false
-    /// When a change of this setting takes effect; `nil` if the group decides that.
+    /// When a change of this setting takes effect; `nil` if the setting's group decides it.
     private(set) var ownMoment: ChangeMoment?
     /// Whether the setting is read after all other keys of the group, because its value depends on them.
     var isReadLast = false
@@ -33,7 +33,7 @@ package struct Setting<Group: Sendable>: Sendable {
         self.outline = outline
     }
 
-    /// A copy of this setting that is required in the file. Use ``required()`` for keys that have no sensible default.
+    /// A copy of this setting that is required in the file. Use ``required()`` for a key that has no sensible default.
     package func required() -> Setting {
         var copy = self
         copy.isRequired = true
@@ -41,7 +41,7 @@ package struct Setting<Group: Sendable>: Sendable {
     }
 
     /// A copy of this setting, whose changes take effect at the given moment. If the setting is a group, the moment
-    /// applies to all keys of the group that have no moment of their own.
+    /// applies to those of its keys that have no moment of their own.
     package func taken(_ moment: ChangeMoment) -> Setting {
         var copy = self
         copy.ownMoment = moment
@@ -50,7 +50,7 @@ package struct Setting<Group: Sendable>: Sendable {
 
     // MARK: Any type
 
-    /// A setting with a value of `type`.
+    /// Makes a setting whose value has the given type.
     ///
     /// - Parameters:
     ///   - key: the key, in lower case with hyphens.
@@ -76,7 +76,7 @@ package struct Setting<Group: Sendable>: Sendable {
         }
     }
 
-    /// A setting whose value is optional. A key without text after its colon means `nil`.
+    /// Makes a setting whose value is optional. A key without text after its colon means `nil`.
     package static func value<Value: Equatable>(
         _ key: String, _ path: SettingPath<Group, Value?>, _ type: SettingType<Value>,
         example: String? = nil, _ help: String

@@ -1,10 +1,10 @@
-/// One key of a settings group as text, without the group's type. The sample file and the manuals are printed from
-/// these values.
+/// One key of a settings group as text, without the group's type. The sample file and the manuals are made from the
+/// lines of all settings.
 struct SettingLine: Sendable {
     let key: String
     let help: String
     let isRequired: Bool
-    /// When a change of the key takes effect; `nil` if the group decides that.
+    /// When a change of the key takes effect; `nil` if the key's group decides it.
     let moment: ChangeMoment?
     let outline: SettingOutline
 }

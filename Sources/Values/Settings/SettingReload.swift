@@ -2,20 +2,21 @@
 package enum ChangeMoment: Hashable, Sendable {
     /// A change takes effect when the daemon reads its settings again, at SIGHUP.
     case atOnce
-    /// A change takes effect at the next start of the daemon. Keys that declare no moment of change need a restart.
+    /// A change takes effect at the next start of the daemon. A key without a declared moment of change belongs to this
+    /// case.
     case atRestart
 }
 
-/// Compares one setting of the new group (`wished`) with the same setting of the current group (`present`). A change
-/// that can take effect now is copied into the current group. If a changed key needs a restart, the function returns a
-/// text that is appended to the key of the setting.
+/// Compares one setting of the new group (`wished`) with the same setting of the current group (`present`). If the
+/// change may take effect now, the function copies it into the current group. If the change needs a restart, the
+/// function returns the names of the changed keys, relative to this setting.
 typealias SettingReload<Group> = @Sendable (_ wished: Group, _ present: inout Group, ChangeMoment) -> [String]
 
 extension SettingsGroup {
     /// Copies each change from `wished` that can take effect without a restart.
     ///
-    /// - Returns: the changed keys that need a restart, such as `log.format`. A setting with named groups counts as one
-    ///   key.
+    /// - Returns: the changed keys that need a restart, such as `log.format`. All named groups of one setting count as
+    ///   one key.
     package mutating func reload(from wished: Self) -> [String] { reload(from: wished, .atRestart) }
 
     mutating func reload(from wished: Self, _ moment: ChangeMoment) -> [String] {
@@ -49,8 +50,8 @@ extension Setting {
 }
 
 extension Setting {
-    /// Compares two sets of named groups. If both sets have the same names, each key decides when its change takes
-    /// effect.
+    /// Makes a reload for a setting that consists of named groups. If no group was added or removed, each key of the
+    /// groups decides when its own change takes effect.
     static func reload<Inner: SettingsGroup & Equatable>(
         ofEach path: SettingPath<Group, [String: Inner]>
     ) -> SettingReload<Group> {
@@ -88,7 +89,7 @@ extension [SettingLine] {
 }
 
 extension SettingOutline {
-    /// The keys of a group whose changes take effect at this moment.
+    /// The keys of a group for which a change takes effect at the given moment.
     fileprivate func keys(taken moment: ChangeMoment, prefix: String) -> [String] {
         guard case .group(let inner) = self else { return [] }
         return inner.flatMap { line in

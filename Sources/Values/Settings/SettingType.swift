@@ -1,13 +1,13 @@
 /// The allowed texts for one key, and their conversion to a value.
 ///
-/// Types can be combined, as in `.list(of: .duration())`. If only another module can check a value, that module makes a
-/// type by ``parsed(_:_:print:)``.
+/// Setting types can be combined, as in `.list(of: .duration())`. A module that checks values of its own makes a type
+/// by ``parsed(_:_:print:)``.
 package struct SettingType<Value: Sendable>: Sendable {
     /// The name of the type for the manual in one or two words, such as `duration`.
     package let name: String
-    /// Converts a YAML node to a value. The function throws an error if the node does not fit the type.
+    /// Converts a YAML node to a value. The function throws an error if the node does not have the setting's type.
     package let read: @Sendable (YAMLNode) throws(SettingMismatch) -> Value
-    /// Converts a value to YAML. Secrets are hidden.
+    /// Converts a value to YAML, and hides it if it is a secret.
     package let print: @Sendable (Value) -> String
 
     package init(
@@ -35,10 +35,10 @@ package struct SettingMismatch: Error, Hashable {
     }
 }
 
-/// The reason why a text, or a combination of settings, is refused. The reason is a sentence without a full stop.
+/// The reason why a text, or a combination of settings, is refused, as a sentence without a full stop.
 package struct SettingComplaint: Error, Hashable, Sendable {
     package let sentence: String
-    /// The key that should be changed; `nil` if the complaint is about the whole group.
+    /// The key that the operator should change; `nil` if the complaint is about the whole group.
     package let key: String?
 
     package init(_ sentence: String, key: String? = nil) {
@@ -77,7 +77,7 @@ extension SettingType where Value: FixedWidthInteger {
 }
 
 extension SettingType<Duration> {
-    /// A duration: a number with a unit `ms`, `s`, `m`, `h` or `d`. A number without a unit means seconds.
+    /// A duration: a number with a unit `ms`, `s`, `m`, `h` or `d`. A duration without a unit is in seconds.
     package static func duration(in range: ClosedRange<Duration>? = nil) -> SettingType {
         var bounds = ""
         if let range {
@@ -99,8 +99,8 @@ extension SettingType<String> {
     /// Any text except the empty text.
     package static var string: SettingType { text(name: "text", expected: "a text") }
 
-    /// The path of a file or folder. A relative path starts at the daemon's working directory. `credential:NAME` names
-    /// a file that systemd passes to the service.
+    /// The path of a file or folder. A relative path begins at the daemon's working directory. The text
+    /// `credential:NAME` names a file that systemd passes to the service.
     package static var path: SettingType {
         let text = text(name: "path", expected: "a path")
         return SettingType(name: text.name) { node throws(SettingMismatch) in
@@ -128,7 +128,7 @@ extension SettingType<String> {
 }
 
 extension SettingType<Secret> {
-    /// A text that never appears in any output, not even in an error message.
+    /// A secret text, which never appears in any output, not even in an error message.
     package static var secret: SettingType {
         SettingType(name: "secret") { node throws(SettingMismatch) in
             guard let text = node.text, !text.isEmpty, !text.utf8.contains(0) else {
@@ -164,11 +164,12 @@ extension SettingType where Value: RawRepresentable & CaseIterable, Value.RawVal
 }
 
 extension SettingType {
-    /// A type whose texts `parse` converts to values. If `parse` refuses a text, its complaint says what was expected.
+    /// A type whose texts `parse` converts to values. A text that `parse` refuses causes an error with `parse`'s
+    /// complaint, which says what was expected.
     ///
     /// - Parameters:
     ///   - name: one or two words for the manual, such as `address:port`.
-    ///   - parse: returns the value or throws the complaint. The words "found …" are added to the complaint.
+    ///   - parse: returns the value or throws the complaint. The caller appends the words "found …" to the complaint.
     ///   - print: the text that `parse` reads as the same value.
     /// - Returns: the type.
     package static func parsed(

@@ -1,9 +1,9 @@
 extension Setting where Group: SettingsGroup & Equatable {
     /// A setting with variants of its group, under names that the operator chooses. Each variant begins as a copy of
-    /// the group, so that only its differences must be set.
+    /// the group, so that the operator sets only what differs.
     ///
-    /// The key may be anywhere in the group, because variants are read after all other keys. A variant cannot have
-    /// variants of its own.
+    /// The variants are read after all other keys, so that their key may be anywhere in the group. A variant cannot
+    /// have variants of its own.
     ///
     /// - Parameters:
     ///   - key: the key, in lower case with hyphens.

@@ -5,7 +5,7 @@ package struct SettingsProblem: Hashable, Sendable, CustomStringConvertible {
     /// opened.
     package let position: YAMLPosition?
     /// The message of the error, as a sentence without a full stop. The message says what was expected and what was
-    /// found.
+    /// found in the settings file.
     package let message: String
 
     /// The error in the form of compiler output: `file:line:column: message`.
@@ -14,7 +14,7 @@ package struct SettingsProblem: Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-/// All errors of a settings file, in the order of the file. The list contains at least one error.
+/// All errors of a settings file, in the order of the file. The list always has at least one error.
 package struct SettingsError: Error, Hashable, CustomStringConvertible {
     package let problems: [SettingsProblem]
 
@@ -26,7 +26,7 @@ package struct SettingsError: Error, Hashable, CustomStringConvertible {
     package var description: String { problems.map(\.description).joined(separator: "\n") }
 }
 
-/// Collects errors while a document is read. Only the first hundred errors are kept.
+/// Collects the errors in a settings file while it is read. Only the first hundred errors of a file are kept.
 package struct SettingsProblems: Sendable {
     package let file: String
     package private(set) var found: [SettingsProblem] = []

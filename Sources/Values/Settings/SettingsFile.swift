@@ -5,7 +5,7 @@ package enum SettingsFile {
     /// Reads the whole file into memory.
     ///
     /// - Parameters:
-    ///   - path: the path. A relative path starts at the working directory.
+    ///   - path: the path. A relative path begins at the working directory.
     ///   - limit: the maximum size in bytes; a longer file is refused.
     /// - Returns: the bytes of the file.
     /// - Throws: one problem without a position.

@@ -1,10 +1,12 @@
 /// A struct whose properties are settings. Each module declares groups for its own settings.
 ///
-/// `init()` sets all defaults. The schema lists the keys in the order in which the sample and the manual show them.
+/// The initialiser `init()` sets all settings of the group to their defaults. The schema lists the keys in the order of
+/// the sample and the manual.
 package protocol SettingsGroup: Sendable {
     init()
     static var schema: [Setting<Self>] { get }
-    /// The errors in combinations of keys that are valid separately. This function is called after all keys were read.
+    /// Finds errors in combinations of keys whose values are valid separately. The reader calls this function after it
+    /// has read all keys of the group.
     func complaints() -> [SettingComplaint]
 }
 
@@ -25,7 +27,7 @@ extension SettingsGroup {
         try self.init(node: YAMLNode.read(yaml, file: file), file: file)
     }
 
-    /// Reads the group from a part of a document.
+    /// Reads the group from one node of a YAML document.
     package init(node: YAMLNode, file: String) throws(SettingsError) {
         var problems = SettingsProblems(file: file)
         self.init(reading: node, at: node.position, &problems)
@@ -37,8 +39,8 @@ extension SettingsGroup {
         try self.init(yaml: SettingsFile.bytes(at: path, limit: YAMLLimits().bytes), file: path)
     }
 
-    /// Reads the keys of a YAML node. A setting whose key is missing keeps its value in `origin`, which is usually the
-    /// default. A key that equals `excluded` counts as unknown.
+    /// Reads the keys of the group from a YAML node. A setting whose key is missing keeps its value in `origin`, which
+    /// is usually the default. A key that equals `excluded` counts as unknown.
     init(
         reading node: YAMLNode, at position: YAMLPosition, from origin: Self = Self(), without excluded: String? = nil,
         _ problems: inout SettingsProblems
@@ -94,8 +96,8 @@ extension Setting {
         }
     }
 
-    /// A setting with several groups, under names that the operator chooses. If the file contains the key, the groups
-    /// of the file replace the default groups.
+    /// A setting with several groups, under names that the operator chooses. Groups from the file replace the default
+    /// groups.
     ///
     /// - Parameters:
     ///   - key: the key, in lower case with hyphens.
@@ -126,8 +128,8 @@ extension Setting {
 }
 
 extension YAMLNode {
-    /// The named groups in a YAML node. If the node is not a mapping or has too many groups, the result is `nil` and an
-    /// error is reported.
+    /// The named groups in a YAML node. The function returns `nil` and reports an error if the node is not a mapping or
+    /// has too many groups.
     func namedGroups(of key: String, atMost limit: Int, _ problems: inout SettingsProblems) -> [YAMLEntry]? {
         guard let entries else {
             problems.report("\(key): expected named groups, found \(found)", at: position)

@@ -1,10 +1,10 @@
 extension SettingsGroup {
     /// A complete sample of a settings file. The sample contains every key with its help and its default. All keys are
-    /// commented out, so that reading the file gives the defaults.
+    /// commented out, so that a program that reads the sample gets the defaults.
     ///
-    /// A required key is shown with its example and without comment marks, so that the sample is accepted unchanged.
-    /// Help texts begin with `# `, and commented keys with `#` alone. If the `#` before each key is removed, the file
-    /// is still valid YAML.
+    /// A required key has its example and no comment mark, so that the unchanged sample is valid. In the sample, help
+    /// texts begin with `# `, and commented keys with `#` alone. An operator may remove the `#` before any key, and the
+    /// file stays valid YAML.
     ///
     /// - Parameter title: the first lines of the file, without `#`.
     /// - Returns: YAML.
@@ -21,14 +21,13 @@ extension SettingsGroup {
     }
 }
 
-/// Writes the keys of a group with comment marks before them.
+/// Writes the keys of a settings group into the sample, with `#` before each key.
 private struct SampleWriter {
     private static let step = 4
     private static let columns = 100
 
     var out = ""
-    /// Whether the current keys are inside a group that is commented out. Inside a commented group, the headers of
-    /// inner groups are commented out too.
+    /// Whether the writer is inside a group that is commented out, so that inner groups are commented out too.
     private var isInsideComment = false
 
     /// Writes a help text as comment lines.

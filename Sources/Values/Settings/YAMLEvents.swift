@@ -28,7 +28,7 @@ struct YAMLSyntaxError: Error {
 
 /// Owns one `yaml_parser_t` of libyaml and the bytes that it parses.
 @safe struct YAMLEvents: ~Copyable {
-    /// libyaml's parser. The parser is on the heap, because libyaml stores pointers to it.
+    /// libyaml's parser, which is on the heap because libyaml stores pointers to it.
     private let parser: UnsafeMutablePointer<yaml_parser_t>
     private let input: UnsafeMutableBufferPointer<UInt8>
 
@@ -78,7 +78,7 @@ struct YAMLSyntaxError: Error {
         case YAML_DOCUMENT_START_EVENT: return plain(.documentStart, position)
         case YAML_DOCUMENT_END_EVENT: return plain(.documentEnd, position)
         case YAML_STREAM_START_EVENT: return plain(.streamStart, position)
-        // libyaml returns `YAML_NO_EVENT` only after the end of the stream.
+        // The default case is the end of the stream, because only there does libyaml return `YAML_NO_EVENT`.
         default: return plain(.streamEnd, position)
         }
     }
@@ -89,7 +89,7 @@ struct YAMLSyntaxError: Error {
 
     private func syntaxError() -> YAMLSyntaxError {
         let problem = unsafe parser.pointee.problem.map { unsafe String(cString: $0) } ?? "not YAML"
-        // If bytes are not UTF-8, libyaml reports an offset instead of a line and a column.
+        // For bytes that are not UTF-8, libyaml reports an offset, and neither line nor column.
         let isReaderError = unsafe parser.pointee.error == YAML_READER_ERROR
         let position =
             isReaderError

@@ -17,16 +17,16 @@ package struct YAMLPosition: Hashable, Comparable, Sendable, CustomStringConvert
     package var description: String { "\(line):\(column)" }
 }
 
-/// One value of a YAML document, and its position in the file.
+/// One value of a YAML document, with its position in the file.
 ///
-/// Scalars are stored as text, because only the code that reads a value knows the expected type. For example, `no` is a
-/// name where a name is expected. ``read(_:file:limits:)`` refuses anchors, aliases and tags.
+/// Scalars are kept as text, because only the code that reads a value knows the expected type. For example, `no` is a
+/// valid name and not false if a name is expected. ``read(_:file:limits:)`` refuses anchors, aliases and tags.
 package struct YAMLNode: Hashable, Sendable {
     package enum Content: Hashable, Sendable {
-        /// A text or number. `isPlain` means that the scalar had no quotes and was not a block.
+        /// A text or number. The value `isPlain` is true if the scalar had no quotes and was not a block scalar.
         case scalar(String, isPlain: Bool)
         case sequence([YAMLNode])
-        /// The entries of a mapping, in the order of the file. No key occurs twice.
+        /// The entries of a mapping, in the order of the file. All entries of a mapping have different keys.
         case mapping([YAMLEntry])
     }
 
@@ -55,7 +55,7 @@ package struct YAMLEntry: Hashable, Sendable {
 // MARK: The content
 
 extension YAMLNode {
-    /// Whether the value is empty, `~` or `null`.
+    /// Whether this node means "no value": it is empty, `~` or `null`.
     package var isNull: Bool {
         guard case .scalar(let text, isPlain: true) = content else { return false }
         return text.isEmpty || text == "~" || text == "null"
@@ -84,7 +84,7 @@ extension YAMLNode {
         }
     }
 
-    /// The members of a list; empty if this node is null, and `nil` if it is a text or a mapping.
+    /// The elements of a list; empty if this node is null, and `nil` if it is a text or a mapping.
     package var items: [YAMLNode]? {
         if case .sequence(let items) = content { return items }
         return isNull ? [] : nil
@@ -96,7 +96,7 @@ extension YAMLNode {
         return isNull ? [] : nil
     }
 
-    /// The value of this key; `nil` if this node is not a mapping or does not contain the key.
+    /// The value for this key; `nil` if this node is not a mapping or lacks the key.
     package subscript(key: String) -> YAMLNode? { entries?.first { $0.key == key }?.value }
 
     /// A description of the value for error messages: `"tree"`, `a list`, `a group of keys` or `nothing`.

@@ -1,4 +1,4 @@
-/// The size limits of a YAML document. A document that exceeds these limits is refused.
+/// The size limits of a YAML document.
 package struct YAMLLimits: Sendable {
     package var bytes = 1 << 20
     package var depth = 16
@@ -8,7 +8,7 @@ package struct YAMLLimits: Sendable {
 }
 
 extension YAMLNode {
-    /// Reads one UTF-8 document. An empty document is read as a null value.
+    /// Reads a YAML document in UTF-8. An empty document is read as a null value.
     ///
     /// Errors are reported for duplicate keys, keys that are not text, anchors, aliases, tags and second documents.
     ///
@@ -38,7 +38,7 @@ extension YAMLNode {
     }
 }
 
-/// Builds nodes from libyaml's events.
+/// Builds YAML nodes from the events of libyaml.
 private struct YAMLReader: ~Copyable {
     var events: YAMLEvents
     let limits: YAMLLimits

@@ -1,10 +1,10 @@
-/// Writes text for YAML and for error sentences.
+/// Writes texts as YAML scalars, or as quotes in error messages.
 package enum YAMLText {
-    /// A YAML scalar that is read as this text. The scalar has quotes only if it needs them.
+    /// Writes a text as a YAML scalar, with quotes only if they are needed.
     package static func scalar(_ text: String) -> String { isSafePlain(text) ? text : quoted(text) }
 
-    /// The text in quotes for an error message. The text is shortened to 40 characters and its control characters are
-    /// escaped, because the file may contain anything.
+    /// A text from the settings file, in quotes for an error message. The text is shortened to 40 characters and its
+    /// control characters are escaped, because a file can contain anything.
     static func shownInError(_ text: String) -> String {
         text.count > 40 ? quoted(String(text.prefix(40)) + "…") : quoted(text)
     }

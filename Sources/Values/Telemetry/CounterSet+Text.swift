@@ -1,6 +1,5 @@
 extension CounterSet {
-    /// The metrics in Prometheus text format 0.0.4, followed by the given families. These families have labels that are
-    /// known only while the daemon runs.
+    /// The metrics in Prometheus text format 0.0.4, followed by `families`, whose labels are known only at run time.
     package func prometheusText(with families: [MetricFamily] = []) -> String {
         var out = ""
         var family = ""
@@ -31,8 +30,8 @@ extension CounterSet {
         return out
     }
 
-    /// A duration in seconds with six decimals. The text is computed with integers, because binary fractions would be
-    /// rounded.
+    /// A duration in seconds with six decimals. The text is computed from integers, because floating-point numbers
+    /// would be rounded.
     static func seconds(_ duration: Duration) -> String {
         let (seconds, attoseconds) = duration.components
         let digits = "\(attoseconds / 1_000_000_000_000)"

@@ -1,7 +1,7 @@
 import Timekeeping
 
-/// All metrics of one event loop, in plain memory. Counting needs no lock and no look-up by name. For a report, the
-/// metrics of several loops are added together.
+/// All metrics that one event loop counts, in plain memory of that loop. Counting needs no lock and no look-up by name.
+/// For a report, the sets of several loops are merged into one.
 package struct CounterSet: Hashable, Sendable {
     private var counters = [UInt64](repeating: 0, count: Counter.allCases.count)
     private var gauges = [Int](repeating: 0, count: Gauge.allCases.count)
@@ -17,7 +17,7 @@ package struct CounterSet: Hashable, Sendable {
     package subscript(gauge: Gauge) -> Int { gauges[gauge.rawValue] }
     package subscript(timing: Timing) -> Histogram { timings[timing.rawValue] }
 
-    /// Adds the metrics of another loop to this set. The gauges are summed like the counters.
+    /// Adds the metrics of another loop to this set. Gauges are summed like counters.
     package mutating func merge(_ other: CounterSet) {
         for counter in Counter.allCases { count(counter, by: other[counter]) }
         for gauge in Gauge.allCases { set(gauge, to: self[gauge] &+ other[gauge]) }
@@ -25,8 +25,8 @@ package struct CounterSet: Hashable, Sendable {
     }
 }
 
-/// A histogram that counts durations in 24 slots. Each slot is twice as wide as the previous slot. The slots cover 0.1
-/// ms to 14 minutes.
+/// A histogram that counts durations in 24 slots. Each slot is twice as wide as the previous slot. The 24 slots cover
+/// durations from 0.1 ms to 14 minutes.
 package struct Histogram: Hashable, Sendable {
     static let slots = 24
     private var counts = [UInt64](repeating: 0, count: Self.slots + 1)
@@ -36,12 +36,12 @@ package struct Histogram: Hashable, Sendable {
     package init() {}
 
     package mutating func add(_ duration: Duration) {
-        // How many times the width of the first slot fits into the duration. The number of bits of this value is the
-        // index of the slot.
+        // How many whole widths of the first slot the duration exceeds. The number of bits of `bounds` is the index of
+        // the slot.
         let bounds = (max(1, duration.nanoseconds) - 1) / Self.firstBound.nanoseconds
         counts[min(Int64.bitWidth - bounds.leadingZeroBitCount, Self.slots)] &+= 1
         total &+= 1
-        // The duration is limited to a day, so that a wrong clock cannot make the sum overflow.
+        // One duration adds at most a day, so that a wrong clock cannot make the sum overflow.
         sum += min(max(duration, .zero), .seconds(86_400))
     }
 
@@ -51,7 +51,7 @@ package struct Histogram: Hashable, Sendable {
         sum += other.sum
     }
 
-    /// For each slot: its upper bound, and the number of durations up to this bound.
+    /// The upper bound of each slot, with the number of durations up to this bound.
     var cumulative: [(Duration, UInt64)] {
         var sum: UInt64 = 0
         var bound = Self.firstBound

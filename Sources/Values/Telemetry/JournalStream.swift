@@ -2,11 +2,11 @@ import Glibc
 
 /// Tells whether journald reads the output of this process.
 package enum JournalStream {
-    /// The variable in which systemd names the device and the inode of journald's socket (systemd.exec(5)).
+    /// The environment variable in which systemd names the device and inode of journald's socket (systemd.exec(5)).
     package static let variable = "JOURNAL_STREAM"
 
-    /// Whether the descriptor is the socket that the variable names. If somebody redirected the output, the descriptor
-    /// is another file.
+    /// Whether the descriptor is journald's socket, as named by the environment variable. The result is false if
+    /// somebody redirected the output to another file.
     ///
     /// - Parameters:
     ///   - descriptor: the file descriptor to which lines are written.

@@ -1,10 +1,10 @@
 import Synchronization
 package import Timekeeping
 
-/// Writes events to the log, each on its own line. All copies of a log share its level and its sink.
+/// Writes events to the log, each as one line. All copies of a log share one level and one sink.
 ///
-/// The message of a line is a constant of the program. Values from outside belong in fields, where the log escapes
-/// them. Fields are evaluated only if the line is written.
+/// The message of a line is always a constant of the program. Values from outside the program belong in fields, which
+/// the log escapes. The values of the fields are computed only if the line is written.
 package struct Log: Sendable {
     private let core: LogCore
 
@@ -59,10 +59,10 @@ package struct Log: Sendable {
 private final class LogCore: Sendable {
     static let silent = LogCore(level: nil, format: .text, sink: NoSink()) { UnixTime(milliseconds: 0) }
 
-    /// The rank of the least important level that is written.
+    /// The rank of the least important level whose lines are written.
     let threshold: Atomic<Int>
     let droppedInTotal = Atomic(0)
-    /// How many lines were lost since the last line that reported a loss.
+    /// How many lines the sink has refused since the last line that reported refused lines.
     private let dropped = Atomic(0)
     private let format: LogFormat
     private let sink: any LogSink

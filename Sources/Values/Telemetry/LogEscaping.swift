@@ -2,15 +2,15 @@ import Bytes
 
 /// Makes bytes safe for terminals and for search tools that read lines.
 enum LogEscaping {
-    /// Whether the byte needs neither quotes nor escapes.
+    /// Whether the byte needs neither quotes nor escapes in a log line.
     static func isPlain(_ byte: UInt8) -> Bool {
         byte > 0x20 && byte < 0x7F && byte != UInt8(ascii: "\"") && byte != UInt8(ascii: "\\")
             && byte != UInt8(ascii: "=")
     }
 
-    /// Appends a value. Letters of all scripts stay unchanged. Control characters, invisible characters and characters
-    /// that change the reading direction become `\u{…}`. Bytes that are not UTF-8 become `\xHH`. If the value exceeds
-    /// the limit, its end is replaced by `…`.
+    /// Appends a value, in which letters of all scripts stay unchanged. Control characters, invisible characters and
+    /// characters that change the reading direction become `\u{…}`. Bytes that are not UTF-8 become `\xHH`. If the
+    /// value exceeds the limit, its end is replaced by `…`.
     static func append(_ value: [UInt8], atMost limit: Int, quote: Bool = true, to out: inout [UInt8]) {
         var decoder = UTF8.ForwardParser()
         var iterator = value.prefix(limit).makeIterator()
@@ -21,7 +21,7 @@ enum LogEscaping {
                 index += encoded.count
                 appendScalar(UTF8.decode(encoded), quote: quote, to: &out)
             case .error(let length):
-                // `length` is the number of bytes that form no valid character.
+                // The number `length` counts the bytes that are not a valid UTF-8 character.
                 for byte in value[index..<min(index + length, value.count)] {
                     out.append("\\x")
                     out.append(hex: byte)

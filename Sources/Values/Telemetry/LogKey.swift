@@ -1,4 +1,4 @@
-/// The names of all fields that a log line can have.
+/// The names of all fields that log lines can have.
 package enum LogKey: String, CaseIterable, Sendable {
     // Who and where
     case aor

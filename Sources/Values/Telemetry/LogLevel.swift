@@ -1,11 +1,10 @@
-/// The importance of a log line, which tells who should read it. docs/Logging.md explains which events have which
-/// level.
+/// The importance of a log line, which determines who should read it.
 package enum LogLevel: String, CaseIterable, Comparable, Sendable {
-    /// An error that stops the daemon's work. Somebody must act immediately.
+    /// An error that prevents the daemon's work, so that somebody must act immediately.
     case error
-    /// A problem that the operator should look at soon: a provider refuses our credentials, or a limit was reached.
+    /// A problem that the operator should look at soon, such as a provider that refuses our credentials.
     case warning
-    /// A rare and normal event, such as a start, a stop, new settings, or a switched provider.
+    /// A rare but normal event, such as a start, a stop, new settings, or a switched provider.
     case notice
     /// A step of one call or registration.
     case info

@@ -1,13 +1,13 @@
 import Bytes
 import Timekeeping
 
-/// Formats one event as one line of at most ``limit`` bytes. The line is always printable UTF-8, even if a peer sent
+/// Formats one event as one line of at most ``limit`` bytes. A log line is always printable UTF-8, even if a peer sent
 /// invalid bytes.
 struct LogLine {
-    /// The maximum length of a line in bytes. The limit is below 4,096, the number of bytes that a pipe accepts as a
-    /// whole.
+    /// The maximum length of a line in bytes. The limit is below 4,096, the number of bytes that a pipe accepts in one
+    /// piece.
     static let limit = 4000
-    /// The maximum length of each value in bytes, so that one long value leaves room for the others.
+    /// The maximum length of each value in bytes, so that a long value leaves room for other fields.
     static let valueLimit = 1024
 
     private(set) var bytes: [UInt8] = []
@@ -97,7 +97,7 @@ struct LogLine {
         append("}")
     }
 
-    /// Appends a text as a JSON string. The text is first escaped as in the text format, and then `\` and `"` are
+    /// Appends a text as a JSON string. The text is escaped as in the text format first, and then its `\` and `"` are
     /// escaped for JSON.
     private mutating func jsonString(_ value: [UInt8]) {
         var escaped: [UInt8] = []
@@ -112,7 +112,8 @@ struct LogLine {
 
     // MARK: Parts
 
-    /// If the line is too long, cuts it back to `length` and appends `marker`. Returns whether the line was cut.
+    /// If the line is too long, cuts it back to `length` and appends `marker`. The function returns whether it has cut
+    /// the line.
     private mutating func cutBack(to length: Int, marker: StaticString) -> Bool {
         guard bytes.count > Self.limit else { return false }
         bytes.removeSubrange(length...)
@@ -130,7 +131,7 @@ struct LogLine {
         append("ms")
     }
 
-    /// Appends a duration in seconds, the unit of all times in JSON lines.
+    /// Appends a duration in seconds, which are the unit of all times in JSON lines.
     private mutating func appendSeconds(_ duration: Duration) {
         let microseconds = microseconds(duration)
         bytes.append(decimal: microseconds / 1_000_000)
@@ -138,7 +139,7 @@ struct LogLine {
         appendPadded(Int64(microseconds % 1_000_000), width: 6)
     }
 
-    /// The absolute value of a duration in microseconds. If the duration is negative, a `-` is appended first.
+    /// The absolute value of a duration in microseconds. For a negative duration, the function first appends a `-`.
     private mutating func microseconds(_ duration: Duration) -> UInt64 {
         let (seconds, attoseconds) = duration.components
         let (scaled, overflow) = seconds.multipliedReportingOverflow(by: 1_000_000)

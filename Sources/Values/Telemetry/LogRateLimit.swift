@@ -1,10 +1,10 @@
 package import Timekeeping
 
-/// Limits how many log lines peers can cause. Each interval allows a number of lines, and the next written line reports
-/// how many were suppressed.
+/// Limits how many log lines of one kind peers can cause. Each interval allows a number of lines, and the first line of
+/// the next interval reports how many were suppressed.
 ///
-/// Each kind of line has a limit of its own. There is no limit for each peer, because that would need a table that
-/// peers could fill.
+/// Each kind of log line has a rate limit of its own. There is no limit for each peer, because peers could fill a table
+/// of peers.
 package struct LogRateLimit: Sendable {
     private let burst: Int
     private let interval: Duration

@@ -1,20 +1,20 @@
 import Glibc
 import Synchronization
 
-/// Receives the lines of the log.
+/// Receives the lines of the log, and writes them somewhere.
 package protocol LogSink: Sendable {
-    /// Writes one line. Any thread may call this function, and it must not block.
+    /// Writes one line; any thread may call this function, and it must not block.
     ///
     /// - Parameter line: printable UTF-8, with a line feed at the end.
     /// - Returns: whether the sink accepted the line. A refused line is lost.
     func write(_ line: [UInt8]) -> Bool
 }
 
-/// Writes the log to standard error without ever blocking. If the reader of standard error is too slow, lines are lost.
+/// Writes the log to standard error without ever blocking. Lines are lost if the reader of standard error is too slow.
 package final class StandardErrorSink: LogSink {
     private let descriptor: Int32
-    /// A lock that lets only one thread write at a time, so that lines stay whole. The lock also ensures that the
-    /// descriptor is still writable when a thread has checked it.
+    /// A lock that lets only one thread write at a time, so that lines stay whole. The lock also keeps the descriptor
+    /// writable between a thread's check and its write.
     private let turn = Mutex(())
 
     /// Makes a sink for a descriptor, which the caller must close. Only tests use a descriptor other than standard

@@ -1,14 +1,14 @@
 package import Bytes
 
-/// The value of one field in a log line. A value is computed only if its line is written.
+/// The value of one field in a log line. The value of a field is computed only if its line is written.
 package enum LogValue: Sendable {
-    /// Text from any source. The log escapes the text when it writes the line.
+    /// Text from any source. When the log writes the line, it escapes this text.
     case text(String)
-    /// Bytes from a peer. The log escapes the bytes when it writes the line.
+    /// Bytes from a peer. When the log writes the line, it escapes the bytes of the value.
     case bytes(ByteString)
     case integer(Int64)
     case flag(Bool)
-    /// A duration, written in milliseconds with three decimals; in JSON, in seconds.
+    /// A duration, which is written in milliseconds with three decimals, and in JSON in seconds.
     case duration(Duration)
     case redacted(Redacted)
 

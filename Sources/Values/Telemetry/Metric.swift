@@ -24,7 +24,9 @@ package enum Counter: Int, CaseIterable, Sendable {
     case bindingCreated, bindingRemoved, tokenDropped
     case challengeSent, credentialsAccepted, credentialsRefused
     case loginFailed, loginLimited
+    case wakeChallenged, wakeKeptNonce, wakePushedNonce
     case userKnown, userUnknown, userUnusable, userFailed, userLate, userKept, userRefused
+    case tokenAccepted, tokenRefused, tokenChecked
     case outgoingCall, outgoingAnswered, outgoingRefused, outgoingUnanswered, outgoingUnreachable, outgoingGivenUp
     case shareUsedUp, registerLimited
     case call, callForwarded, callResumed, heldDelivered, heldCancelled, heldTimedOut, heldDeviceGone
@@ -88,6 +90,9 @@ package enum Counter: Int, CaseIterable, Sendable {
             MetricName(
                 "sippushd_limited_logins_total",
                 "Passwords and ApiTokens refused without a check, after too many wrong ones.")
+        case .wakeChallenged: Self.wake("challenge")
+        case .wakeKeptNonce: Self.wake("kept")
+        case .wakePushedNonce: Self.wake("push")
         case .userKnown: Self.user("known")
         case .userUnknown: Self.user("unknown")
         case .userUnusable: Self.user("unusable")
@@ -101,6 +106,10 @@ package enum Counter: Int, CaseIterable, Sendable {
             MetricName(
                 "sippushd_users_not_judged_total",
                 "Requests and logins answered 503 because no source of users could say who the user is.")
+        case .tokenAccepted: Self.token("accepted")
+        case .tokenRefused: Self.token("refused")
+        case .tokenChecked:
+            MetricName("sippushd_bearer_checks_total", "Signatures of bearer tokens that were checked.")
         case .outgoingCall:
             MetricName("sippushd_outgoing_calls_total", "Calls that phones make through the upstream.")
         case .outgoingAnswered: Self.outgoing("answered")
@@ -202,6 +211,13 @@ package enum Counter: Int, CaseIterable, Sendable {
         MetricName("sippushd_sip_requests_total", labels: "method=\"\(method)\"", "SIP requests received.")
     }
 
+    private static func wake(_ nonce: String) -> MetricName {
+        MetricName(
+            "sippushd_wakes_total", labels: "nonce=\"\(nonce)\"",
+            "REGISTERs that released calls, by the origin of their nonce: only those with a challenge needed a second REGISTER."
+        )
+    }
+
     private static func response(_ statusClass: String) -> MetricName {
         MetricName("sippushd_sip_responses_total", labels: "class=\"\(statusClass)\"", "SIP responses sent.")
     }
@@ -222,6 +238,11 @@ package enum Counter: Int, CaseIterable, Sendable {
         MetricName(
             "sippushd_user_questions_total", labels: "result=\"\(result)\"",
             "Questions to sources of users outside the store, by result.")
+    }
+
+    private static func token(_ result: String) -> MetricName {
+        MetricName(
+            "sippushd_bearer_tokens_total", labels: "result=\"\(result)\"", "Bearer tokens in requests, by result.")
     }
 
     private static func register(_ outcome: String) -> MetricName {
@@ -283,12 +304,13 @@ package enum Counter: Int, CaseIterable, Sendable {
     }
 }
 
-/// A metric that rises and falls: the current size of a table or queue.
+/// A metric that rises and falls, such as the current size of a table or queue.
 package enum Gauge: Int, CaseIterable, Sendable {
     case bindings, pushBindings, addresses
     case heldCalls, transactions, forks
     case overload
     case usersKnown, usersUnknown, userQuestions, userSourcesAway
+    case tokensRemembered, tokenIssuersAway
     case connections
     case bucketEntries, waitingMessages
     case pushQueue, pushesInFlight
@@ -313,6 +335,10 @@ package enum Gauge: Int, CaseIterable, Sendable {
             MetricName("sippushd_user_questions_open", "Open questions to sources of users outside the store.")
         case .userSourcesAway:
             MetricName("sippushd_user_sources_away", "Sources of users outside the store that do not answer.")
+        case .tokensRemembered:
+            MetricName("sippushd_bearer_tokens_remembered", "Bearer tokens whose proof is remembered.")
+        case .tokenIssuersAway:
+            MetricName("sippushd_bearer_issuers_away", "Issuers of bearer tokens whose keys could not be read.")
         case .bucketEntries: MetricName("sippushd_bucket_entries", "Missed calls that are not reported yet.")
         case .waitingMessages: MetricName("sippushd_waiting_messages", "Messages that wait for phones.")
         case .pushQueue: MetricName("sippushd_push_queue", "Pushes that wait in the queue.")

@@ -1,12 +1,15 @@
-/// Metrics with one name whose label values come from settings or from the system, for example one metric for each app.
+/// Metrics with one name and different labels, whose values come from settings or the system: for example one for each
+/// app.
 package struct MetricFamily: Hashable, Sendable {
     package enum Kind: String, Hashable, Sendable {
-        case counter, gauge
+        case counter, gauge, histogram
     }
 
     package struct Sample: Hashable, Sendable {
+        /// The end of the sample's name, after the name of the family.
+        package let suffix: String
         package let labels: [Label]
-        /// The value as printed.
+        /// The sample's value, as printed in the metrics.
         package let value: String
     }
 
@@ -15,9 +18,9 @@ package struct MetricFamily: Hashable, Sendable {
         package let value: String
     }
 
-    /// The names of metric labels. The code fixes the names; the values of labels may come from outside.
+    /// The names of metric labels. The names are fixed in the code, whereas the values of labels may come from outside.
     package enum StaticName: String, Hashable, Sendable {
-        case provider, app, outcome, version, server, file
+        case provider, app, outcome, version, server, file, state, result, le
     }
 
     package let name: String
@@ -35,28 +38,39 @@ package struct MetricFamily: Hashable, Sendable {
         add(text: "\(value)", labels)
     }
 
-    /// Adds a duration. The duration is printed in seconds with six decimals.
+    /// Adds a sample whose value is a duration, printed in seconds with six decimals.
     package mutating func add(_ duration: Duration, _ labels: KeyValuePairs<StaticName, String> = [:]) {
         add(text: CounterSet.seconds(duration), labels)
     }
 
-    private mutating func add(text: String, _ labels: KeyValuePairs<StaticName, String>) {
-        samples.append(Sample(labels: labels.map { Label(name: $0.key, value: $0.value) }, value: text))
+    /// Adds all samples of a histogram.
+    package mutating func add(_ histogram: Histogram) {
+        for (bound, count) in histogram.cumulative {
+            add(text: "\(count)", [.le: CounterSet.seconds(bound)], suffix: "_bucket")
+        }
+        add(text: "\(histogram.total)", [.le: "+Inf"], suffix: "_bucket")
+        add(text: CounterSet.seconds(histogram.sum), [:], suffix: "_sum")
+        add(text: "\(histogram.total)", [:], suffix: "_count")
     }
 
-    /// The family in Prometheus text format. If there are no samples, the text is empty.
+    private mutating func add(text: String, _ labels: KeyValuePairs<StaticName, String>, suffix: String = "") {
+        samples.append(Sample(suffix: suffix, labels: labels.map { Label(name: $0.key, value: $0.value) }, value: text))
+    }
+
+    /// The family in Prometheus text format. The text is empty if the family has no samples.
     var prometheusText: String {
         guard !samples.isEmpty else { return "" }
         var out = "# HELP \(name) \(help)\n# TYPE \(name) \(kind.rawValue)\n"
         for sample in samples {
             let labels = sample.labels.map { "\($0.name.rawValue)=\"\(Self.escaped($0.value))\"" }
-            out += labels.isEmpty ? name : "\(name){\(labels.joined(separator: ","))}"
+            out += name + sample.suffix
+            if !labels.isEmpty { out += "{\(labels.joined(separator: ","))}" }
             out += " \(sample.value)\n"
         }
         return out
     }
 
-    /// The value of a label with the three escapes that the text format defines.
+    /// The value of a label, with the three escapes that the Prometheus text format defines.
     private static func escaped(_ value: String) -> String {
         var out = ""
         for scalar in value.unicodeScalars {

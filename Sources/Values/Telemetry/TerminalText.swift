@@ -1,8 +1,8 @@
 /// Makes text from callers, phones and providers safe for a terminal.
 package enum TerminalText {
     /// Escapes a value or a line in the same way as the log. Control characters, line ends, invisible characters and
-    /// characters that change the reading direction become `\u{…}`, `\n` and so on. Backslashes and quotes stay
-    /// unchanged, so that an operator can copy the text.
+    /// characters that change the reading direction become `\u{…}`, `\n` and so on. Unlike in the log, backslashes and
+    /// quotes stay unchanged, so that an operator can copy the text.
     package static func escaped(_ text: String) -> String {
         escape(text, keepsLines: false) { scalar in
             switch scalar {
@@ -14,12 +14,13 @@ package enum TerminalText {
         }
     }
 
-    /// Escapes a text of several lines, such as the metrics or the sample of the settings. Line ends stay unchanged.
+    /// Escapes a text of several lines, such as the metrics or the sample of the settings. The line ends of this text
+    /// stay unchanged.
     package static func escapedLines(_ text: String) -> String {
         escape(text, keepsLines: true) { "\\u{\(String($0.value, radix: 16))}" }
     }
 
-    /// Escapes JSON text. All characters that must be escaped are in JSON strings, where they become `\uXXXX`.
+    /// Escapes JSON text: hidden characters can occur only in its strings, and become `\uXXXX` there.
     package static func escapedJSON(_ text: String) -> String {
         escape(text, keepsLines: true) { scalar in
             String(scalar).utf16.map { unit in

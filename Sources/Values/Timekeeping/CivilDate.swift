@@ -1,4 +1,4 @@
-/// A date of the proleptic Gregorian calendar, with a time of day, in UTC.
+/// A date of the proleptic Gregorian calendar with a time of day, both in UTC.
 package struct CivilDate: Hashable, Sendable {
     package let year: Int64
     /// The month, from 1 to 12.
@@ -13,8 +13,8 @@ package struct CivilDate: Hashable, Sendable {
     package static let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
     private static let weekdays = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"]
 
-    /// The number of days from 1970-01-01 to this date (Hinnant's `days_from_civil`). `day` may exceed the length of
-    /// the month.
+    /// The number of days from 1970-01-01 to this date (Hinnant's `days_from_civil`). The argument `day` may be larger
+    /// than the number of days in the month.
     package static func days(_ year: Int64, _ month: Int64, _ day: Int64) -> Int64 {
         // The year is counted from March, so that the leap day is the last day of the year.
         let year = month <= 2 ? year - 1 : year
@@ -60,7 +60,7 @@ extension UnixTime {
         return CivilDate(
             year: yearOfEra + era * 400 + (month <= 2 ? 1 : 0), month: month,
             day: dayOfYear - (153 * monthFromMarch + 2) / 5 + 1,
-            // 1970-01-01 was a Thursday, which is day 4.
+            // Day 0 is 1970-01-01, which was a Thursday (weekday 4).
             weekday: ((days + 4) % 7 + 7) % 7, secondOfDay: seconds - days * 86_400)
     }
 }

@@ -10,18 +10,18 @@ package struct DeadlineID: Hashable, Sendable {
         self.generation = generation
     }
 
-    /// An identifier that belongs to no deadline, so that cancelling it does nothing.
+    /// The id that stands for no deadline, so that cancelling it does nothing.
     package static let none = DeadlineID(index: -1, generation: 0)
 }
 
 /// A queue of deadlines, each with a payload. Scheduling and cancelling take constant time. The queue is optimised for
-/// deadlines that are usually cancelled.
+/// timers that are usually cancelled before they fire.
 ///
 /// The queue is a hierarchical timer wheel (Varghese and Lauck) with seven levels of 64 slots. One slot of a level
-/// covers as much time as all slots of the level below together. A deadline is rounded up to the next tick of 10 ms, so
-/// it never fires early. All deadlines of a level are earlier than the deadlines of the next level. Bit sets mark the
-/// slots in use, so that a step of hours costs no more than a step of one tick. Deadlines of the same tick are returned
-/// in the order in which they were scheduled.
+/// covers as much time as all slots of the level below it. A deadline is rounded up to the next tick of 10 ms, so it
+/// never fires early. All deadlines in a level are earlier than all deadlines in the levels above it. Bit sets mark the
+/// slots in use, so that advancing by hours costs no more than advancing by one tick. Deadlines of the same tick are
+/// returned in the order in which they were scheduled.
 ///
 /// A deadline at `Instant.distantFuture` never fires. Each deadline needs 24 bytes in addition to its payload. The
 /// owner of the queue limits the number of deadlines.
@@ -61,12 +61,12 @@ package struct DeadlineQueue<Payload> {
     struct Slot {
         @usableFromInline var head: Int32 = -1
         @usableFromInline var tail: Int32 = -1
-        /// A tick that is not later than any deadline in the slot.
+        /// A lower bound for the ticks of all deadlines in the slot.
         @usableFromInline var earliest: UInt64 = .max
 
         @inlinable init() {}
 
-        /// Appends the node to the slot.
+        /// Appends the node to the slot's list.
         ///
         /// - Returns: the node that was the last one before the call; -1 if the slot was empty.
         @inlinable
@@ -81,15 +81,15 @@ package struct DeadlineQueue<Payload> {
 
     @usableFromInline var nodes: [Node] = []
     @usableFromInline var firstFree: Int32 = -1
-    /// The slots of all levels, level by level.
+    /// All slots: first the 64 slots of the lowest level, then those of the next level, and so on.
     @usableFromInline var slots = [Slot](repeating: Slot(), count: wheelLevels * 64)
     /// For each level, a set of bits that marks the slots in use.
     @usableFromInline var occupied = [UInt64](repeating: 0, count: wheelLevels)
-    /// The earliest tick in the first used slot; the largest `UInt64` if no slot is in use. The value is stored,
+    /// The lower bound of the first used slot; the largest `UInt64` if no slot is in use. The soonest tick is stored,
     /// because it is read after every event.
     @usableFromInline var soonest = UInt64.max
-    /// The tick up to which the wheel has turned. The level of a slot is the highest base-64 digit in which the slot's
-    /// ticks differ from this value.
+    /// The tick up to which the wheel has turned. A deadline's level is the highest base-64 digit in which the
+    /// deadline's tick differs from `elapsed`.
     @usableFromInline var elapsed: UInt64 = 0
 
     /// The number of scheduled deadlines.
@@ -115,7 +115,7 @@ package struct DeadlineQueue<Payload> {
         return DeadlineID(index: index, generation: nodes[Int(index)].generation)
     }
 
-    /// Cancels a deadline. If the deadline was already popped or cancelled, the function does nothing.
+    /// Cancels a deadline, and does nothing if it was already popped or cancelled.
     @inlinable
     package mutating func cancel(_ id: DeadlineID) {
         let index = Int(id.index)
@@ -125,8 +125,8 @@ package struct DeadlineQueue<Payload> {
         _ = release(id.index)
     }
 
-    /// The time at which the owner must check the queue again. This time is never later than the earliest deadline, and
-    /// is earlier only after cancellations.
+    /// The time at which the owner must check the queue again. The returned time is never later than the earliest
+    /// deadline, and is earlier only after cancellations.
     @inlinable
     package var nextDeadline: Instant? { soonest < .max ? wheelInstant(atTick: soonest) : nil }
 
@@ -146,8 +146,7 @@ package struct DeadlineQueue<Payload> {
             }
             slots[slot] = Slot()
             occupied[place.level] &= ~(1 << UInt64(place.index))
-            // All deadlines in this slot are earlier than the deadlines in other slots. The deadlines of this slot now
-            // move to lower levels.
+            // All deadlines of this slot are earlier than those in other slots, and now move to lower levels.
             soonest = .max
             var index = head
             while index >= 0 {
@@ -219,13 +218,13 @@ extension DeadlineQueue.Slot: Sendable {}
 
 // MARK: Ticks
 
-/// The number of levels. 64^7 ticks cover every `Instant`, see ``wheelOrigin``.
+/// The number of levels. This many levels cover every `Instant`, see ``wheelOrigin``.
 @usableFromInline let wheelLevels = 7
 
-/// The length of a tick in nanoseconds.
+/// The length of a tick of the wheel in nanoseconds.
 @usableFromInline let wheelTickLength: Int64 = 10_000_000
 
-/// The tick of instant zero. This offset makes the ticks of all instants positive and keeps them below 2^41.
+/// The tick number of `Instant` zero. With this offset, the ticks of all instants are positive and below 2^41.
 @usableFromInline let wheelOrigin: Int64 = 1 << 40
 
 @inlinable

@@ -1,13 +1,13 @@
-/// Divides a limited resource among callers, for one callee or for all callees (T32).
+/// Divides a limited resource among callers, for one callee or for all callees together (T32).
 ///
-/// Each caller may use only a part of the resource. A part of the resource is reserved for trusted peers, so that all
-/// untrusted callers together cannot use it up. Pushes, held calls, waiting requests, missed calls, messages and
-/// records are divided by this rule.
+/// Each caller may use only a part of the whole resource. A part of the resource is reserved for trusted peers, so that
+/// all untrusted callers together cannot use it up. Pushes, held calls, waiting requests, missed calls, messages and
+/// records are divided into shares.
 package struct FairShare: Hashable, Sendable {
     /// The whole amount of the resource.
     package let whole: Int
     package let ofOne: Int
-    /// The maximum amount for all untrusted callers together.
+    /// The maximum amount of the resource for all untrusted callers together.
     package let ofUntrusted: Int
 
     /// Creates the limits for the users of a resource.
@@ -60,8 +60,8 @@ package struct FairShare: Hashable, Sendable {
         return nil
     }
 
-    /// Selects the element to drop when there are too many elements. The caller with the most elements loses its oldest
-    /// one. If several callers have equally many elements, the oldest element of these callers is selected.
+    /// Selects which stored element to drop when there are too many: the oldest one of the caller with the most
+    /// elements. If several callers have equally many elements, the oldest element of them all is selected.
     ///
     /// - Parameters:
     ///   - callers: the caller of each element, oldest element first.

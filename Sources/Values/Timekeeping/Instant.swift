@@ -1,7 +1,7 @@
-/// A point of the monotonic clock, in nanoseconds. All timers of the rules use this time.
+/// A time of the monotonic clock, in nanoseconds. All timers use this kind of time.
 ///
-/// This type reads no clock; callers pass the current time as `now`. An instant has eight bytes, half as many as
-/// `ContinuousClock.Instant`.
+/// This type reads no clock; the current time is passed to functions as `now`. An instant has eight bytes, and
+/// `ContinuousClock.Instant` twice as many.
 @usableFromInline
 package struct Instant: Hashable, Comparable, Sendable {
     @usableFromInline package let nanoseconds: Int64
@@ -28,15 +28,15 @@ package struct Instant: Hashable, Comparable, Sendable {
     @inlinable package static var distantPast: Instant { Instant(nanoseconds: .min) }
 }
 
-/// A point of the wall clock, in milliseconds since 1970 UTC. This type is for dates that leave the process. Timers
-/// must use ``Instant`` instead of this type.
+/// A time of the wall clock, in milliseconds since 1970 UTC. This type is for dates that are stored or sent; timers
+/// must use ``Instant``.
 package struct UnixTime: Hashable, Comparable, Sendable {
     package let milliseconds: Int64
 
     package init(milliseconds: Int64) { self.milliseconds = milliseconds }
     package init(seconds: Int64) { milliseconds = seconds.multipliedReportingOverflow(by: 1000).partialValue }
 
-    /// The time in whole seconds since 1970, rounded down. Dates in payloads are in this unit.
+    /// The time in whole seconds since 1970, rounded down. The dates in push payloads have this unit.
     package var seconds: Int64 { milliseconds >= 0 ? milliseconds / 1000 : (milliseconds - 999) / 1000 }
 
     package static func < (left: UnixTime, right: UnixTime) -> Bool { left.milliseconds < right.milliseconds }
@@ -51,11 +51,11 @@ package struct UnixTime: Hashable, Comparable, Sendable {
 }
 
 extension Duration {
-    /// The duration in whole nanoseconds, rounded towards zero. If a duration is too long, the result is the largest or
+    /// The duration in whole nanoseconds, rounded towards zero. A duration that is too long gives the largest or
     /// smallest `Int64`.
     ///
-    /// The daemon uses this property to compute a deadline for every message. `components` would be slow, because it
-    /// divides 128-bit numbers several times.
+    /// This property must be fast, because the daemon computes a deadline for every message. The standard property
+    /// `components` would be slow, because it divides 128-bit numbers several times.
     package var nanoseconds: Int64 {
         let all = attoseconds
         let high = UInt64(truncatingIfNeeded: all.magnitude >> 64)
@@ -66,8 +66,8 @@ extension Duration {
     }
 }
 
-/// One reading of the monotonic clock and the wall clock. The clocks are read once when an event arrives, and all code
-/// that handles the event gets this reading.
+/// The time of both clocks at one moment: the monotonic clock and the wall clock. The clocks are read once when an
+/// event arrives, and all code that handles the event uses that time.
 package struct Moment: Hashable, Sendable {
     package let instant: Instant
     package let date: UnixTime

@@ -1,17 +1,17 @@
-/// Limits how many events each key may have in a span of time. All events of a span may occur at the same moment (the
-/// generic cell rate algorithm).
+/// Limits how many events each key may have in a span of time. A key may have all its events at the same moment
+/// (generic cell rate algorithm).
 ///
-/// For each key that had events within the last span, one instant is stored. If there are too many keys, only the
-/// busiest keys are kept.
+/// The limit stores one instant for each key that had events within the last span. Above the maximum number of keys,
+/// only the busiest keys are kept.
 @usableFromInline
 package struct RateLimit<Key: Hashable & Sendable>: Sendable {
     /// The maximum number of events of each key in a span; 0 means no limit.
     @usableFromInline package var limit: Int { didSet { cost = Self.cost(of: limit, in: span) } }
     @usableFromInline let span: Duration
-    /// The amount of time that one event uses up: the span divided by the limit. The value is stored, because dividing
-    /// durations takes a hundred steps.
+    /// The time that one event uses up: the span divided by the limit. The cost is stored, because dividing durations
+    /// takes a hundred steps.
     @usableFromInline var cost: Duration
-    /// For each key, the moment after which its events no longer count.
+    /// For each key, the moment at which all its counted events are forgotten.
     @usableFromInline var paidOff: [Key: Instant] = [:]
     /// The number of stored keys at which keys without recent events are removed.
     @usableFromInline var sweepAt: Int
@@ -29,8 +29,8 @@ package struct RateLimit<Key: Hashable & Sendable>: Sendable {
     /// - Parameters:
     ///   - limit: the maximum number of events of each key in a span; 0 means no limit.
     ///   - span: the length of the span.
-    ///   - capacity: the maximum number of stored keys. If there are more keys, those with the fewest events are
-    ///     dropped.
+    ///   - capacity: the maximum number of stored keys. If there are more keys than the capacity, the keys with the
+    ///     fewest events are dropped.
     package init(_ limit: Int, in span: Duration, capacity: Int = .max) {
         self.limit = limit
         self.span = span
@@ -42,7 +42,7 @@ package struct RateLimit<Key: Hashable & Sendable>: Sendable {
     /// The number of stored keys.
     package var count: Int { paidOff.count }
 
-    /// Whether the limit allows one more event of this key. An allowed event is counted.
+    /// Whether the limit allows one more event of this key. If the result is true, the event is counted.
     @inlinable
     package mutating func admit(_ key: Key, now: Instant) -> Bool {
         guard limit > 0 else { return true }
@@ -53,8 +53,8 @@ package struct RateLimit<Key: Hashable & Sendable>: Sendable {
         return true
     }
 
-    /// How long this key must wait until the limit allows one more event; `nil` if an event is allowed now. Counts no
-    /// event.
+    /// How long this key must wait until the limit allows one more event; `nil` if an event is allowed now. The
+    /// function only asks; it counts no event.
     @inlinable
     package func wait(for key: Key, now: Instant) -> Duration? {
         guard limit > 0, let debt = paidOff[key] else { return nil }
@@ -62,7 +62,7 @@ package struct RateLimit<Key: Hashable & Sendable>: Sendable {
         return excess > .zero ? excess : nil
     }
 
-    /// Uncounts one event of this key.
+    /// Takes back one counted event of this key.
     package mutating func giveBack(_ key: Key, now: Instant) {
         guard let debt = paidOff[key] else { return }
         paidOff[key] = debt + (.zero - cost) > now ? debt + (.zero - cost) : nil
@@ -74,8 +74,7 @@ package struct RateLimit<Key: Hashable & Sendable>: Sendable {
     mutating func sweep(now: Instant) {
         paidOff = paidOff.filter { $0.value > now }
         if paidOff.count >= capacity {
-            // Half of the keys are dropped together. If only one key were dropped, each new key in a flood of keys
-            // would cause a new sweep.
+            // Half of the keys are dropped at once, because otherwise each new key in a flood would cause a new sweep.
             let debts = paidOff.values.sorted()
             let least = debts[debts.count / 2]
             paidOff = paidOff.filter { $0.value > least }

@@ -1,8 +1,9 @@
-/// Limits the rate of events for each target, for example the pushes to a device. Each party that causes events may use
-/// only a part of the target's limit (T32).
+/// Limits the rate of events for each target, for example the pushes to a device. Each party that causes events for a
+/// target may use only a part of the target's limit (T32).
 ///
-/// An instant is stored for each active target, and for each pair of party and target. The number of stored pairs is
-/// limited. Like ``RateLimit``, this type is specialised for its keys, because each call uses two of these limits.
+/// Instants are stored for each active target, and for each pair of party and target. The number of pairs of party and
+/// target that are stored is limited. This type, like ``RateLimit``, is specialised for its keys for speed, because
+/// each call uses two limits of this type.
 @usableFromInline
 package struct SharedRate<Key: Hashable & Sendable>: Sendable {
     @usableFromInline var whole: RateLimit<Key>
@@ -14,8 +15,8 @@ package struct SharedRate<Key: Hashable & Sendable>: Sendable {
     /// Makes a rate limit.
     ///
     /// - Parameters:
-    ///   - share: the maximum number of events in a span, for each target and for each party. If the whole is 0, there
-    ///     is no limit.
+    ///   - share: the maximum number of events in a span, for each target and for each party. If `share.whole` is 0,
+    ///     there is no limit.
     ///   - span: the length of the span.
     ///   - limitsWhole: false if only the shares of parties are limited, because the owner drops the oldest event when
     ///     there are too many.
@@ -51,13 +52,13 @@ package struct SharedRate<Key: Hashable & Sendable>: Sendable {
         return true
     }
 
-    /// Whether the limits allow one more event of this target. The event is not counted.
+    /// Whether the limits allow one more event for this target; the function does not count the event.
     @inlinable
     package func hasRoom(for key: Key, by pair: UInt64?, isTrusted: Bool, now: Instant) -> Bool {
         if let pair, pairs.wait(for: pair, now: now) != nil { return false }
         return whole.wait(for: key, now: now) == nil && (isTrusted || untrusted.wait(for: key, now: now) == nil)
     }
 
-    /// Whether the limit of the target is used up by all parties together.
+    /// Whether all parties together have used up the limit of the target.
     package func isUsedUp(_ key: Key, now: Instant) -> Bool { whole.wait(for: key, now: now) != nil }
 }

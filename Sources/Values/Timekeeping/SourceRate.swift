@@ -1,15 +1,15 @@
-/// Limits how many expensive requests one source may send per second (T17.6, T17.7).
+/// Limits how many expensive requests one source address may send per second (T17.6, T17.7).
 ///
-/// Unauthenticated requests count four times, and are counted separately from authenticated requests. Therefore a peer
-/// with a forged source or without a password cannot use up the limit of authenticated peers at the same source.
+/// Unauthenticated requests have a limit of their own, which is a quarter of the limit for authenticated requests. A
+/// peer with a forged source or without a password cannot use up the limit of authenticated peers at the same source.
 package struct SourceRate: Sendable {
     private var proved: RateLimit<Int>
     private var unproved: RateLimit<Int>
 
-    /// The maximum number of sources that are stored.
+    /// The maximum number of sources whose requests are counted.
     private static let capacity = 65_536
-    /// The number of seconds whose allowed requests may arrive at the same moment. This burst lets all phones behind
-    /// one address reconnect together.
+    /// The span of the limit in seconds: all requests that are allowed in this span may arrive at the same moment. With
+    /// this burst, all phones behind one address can reconnect together.
     private static let burst = 10
     private static let weight = 4
 
@@ -31,21 +31,21 @@ package struct SourceRate: Sendable {
 
     package var isOn: Bool { proved.limit > 0 }
 
-    /// How long the source must wait before its next request; `nil` if it may send a request now. The request is not
-    /// counted.
+    /// How long the source must wait before its next request; `nil` if it may send one now. The function only asks; it
+    /// counts no request.
     package func wait(_ source: Int, isProved: Bool, now: Instant) -> Duration? {
         isProved ? proved.wait(for: source, now: now) : unproved.wait(for: source, now: now)
     }
 
-    /// Counts a request of the source.
+    /// Counts a request of the source, unless it exceeds the limit.
     ///
-    /// - Returns: false if the request exceeds the limit. A request that must wait is not counted.
+    /// - Returns: false if the request exceeds the limit.
     package mutating func asked(_ source: Int, isProved: Bool, now: Instant) -> Bool {
         isProved ? proved.admit(source, now: now) : unproved.admit(source, now: now)
     }
 
-    /// Moves a request from the unauthenticated to the authenticated requests of its source. Call this function when a
-    /// request that was counted as unauthenticated has been authenticated.
+    /// Moves one counted request of the source from the unauthenticated to the authenticated requests. Call this
+    /// function when a request that was counted as unauthenticated has been authenticated.
     package mutating func hasProvedItself(_ source: Int, now: Instant) {
         unproved.giveBack(source, now: now)
         _ = proved.admit(source, now: now)

@@ -67,7 +67,7 @@ struct SampleCompressorTests {
         #expect(SampleCompressor.bytes(of: ByteString(block), count: bytes.count, like: .empty) == nil)
     }
 
-    /// A text of a few different words, which contains many repetitions.
+    /// Makes a text with many repetitions, from a few different words.
     private func words(_ random: inout SeededGenerator, _ count: Int) -> [UInt8] {
         var text: [UInt8] = []
         while text.count < count { text += Array("word\(UInt8.random(in: 0...50, using: &random)) ".utf8) }

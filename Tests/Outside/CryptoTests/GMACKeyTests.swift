@@ -18,7 +18,7 @@ struct GMACKeyTests {
 
     private static func text(_ count: Int) -> [UInt8] { (0..<count).map { UInt8(truncatingIfNeeded: $0 * 7 + 3) } }
 
-    /// Tags made by `openssl mac ... GMAC`, with AES-256-GCM and the nonce a0a1…ab.
+    /// The tags were made by `openssl mac` with GMAC, AES-256-GCM and the nonce a0a1…ab.
     @Test(arguments: [
         (1, "aba0e7d66cf63eb4a1ad773559d381a8"), (16, "c51a5b7c695b01f9ed6f282a8cc57b4e"),
         (45, "2caa7977ab21263c5993c7351a49ee8c"), (200, "a92bd2f273ee9f201500ce0c188ae5cc"),

@@ -1,7 +1,7 @@
 import Crypto
 import Testing
 
-/// The digest response of RFC 7616 section 3.4.1, computed only with hashes.
+/// Computes the digest response of RFC 7616 section 3.4.1 with hashes only.
 private func response(
     _ algorithm: HashAlgorithm, user: String, realm: String, password: String, method: String, uri: String,
     nonce: String, cnonce: String

@@ -154,11 +154,11 @@ struct BlockKeyTests {
         let sealed = seal(7, 9, sealer)
         #expect(sealed.count == 23 && sealed == seal(7, 9, sealer) && sealed != seal(7, 8, sealer))
         #expect(sealer.openBlock(ByteString(sealed)).map { [$0.high, $0.low] } == [7, 9])
-        // The key with number 1 still opens the messages that it has sealed.
+        // After key 2 is set, key 1 still opens the text that it has sealed.
         try sealer.use(RandomBytes.make(32), number: 2)
         #expect(sealer.openBlock(ByteString(sealed)).map { [$0.high, $0.low] } == [7, 9])
         #expect(seal(7, 9, sealer) != sealed)
-        // Another key with number 1 cannot open the message.
+        // A new key with number 1 replaces the old key 1, and so it cannot open the old text.
         try sealer.use(RandomBytes.make(32), number: 1)
         #expect(sealer.openBlock(ByteString(sealed)).map { [$0.high, $0.low] } != [7, 9])
         sealer.forget(1)

@@ -29,7 +29,7 @@ extension TestKeys {
         -----END PRIVATE KEY-----
         """
 
-    // The following texts are the same key in the formats of several programs.
+    // The texts below are one and the same key, in the formats of several programs.
 
     static let sec1 = """
         -----BEGIN EC PRIVATE KEY-----
@@ -87,8 +87,7 @@ extension TestKeys {
         -----END ENCRYPTED PRIVATE KEY-----
         """
 
-    /// A signature by `rsa2048`, made by another library: the input of RFC 7515 appendix A.3, whose algorithm is called
-    /// RS256.
+    /// A signature by the key `rsa2048`, made by another library for the input of RFC 7515 appendix A.3 (RS256).
     static let rs256Signature = """
         bIpJWQPrRhX55LUn9ODv9IkSn5vikkOoWf1X1rnu39S4JOPEmkI42BTKhGiekg4eEpZFNzK9WJ2bxHVrRGw1Q4_HeBg_BSMaPrsk\
         pZjgXJ7xxRMCk6ZrctvwXmHaaHwZUqcI3SUyispKmxCZSogcklSJnT43jKOPYriR5myRX2HSNsgdY1-GbnnS3K1Q5JjO-wnXpk1Y\

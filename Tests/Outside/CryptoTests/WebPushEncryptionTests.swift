@@ -97,7 +97,7 @@ struct WebPushEncryptionTests {
             } == .wrongLength)
     }
 
-    /// Points that are too short, too long, at infinity, compressed, hybrid, not on the curve, or with coordinates
+    /// Invalid public keys: points that are too short, too long, at infinity, compressed, hybrid, off the curve or
     /// beyond the field.
     private static let badPoints: [[UInt8]] = {
         guard let good = Base64.url.decode(Array(Vector.userAgent.utf8)) else { return [] }
@@ -140,8 +140,7 @@ struct WebPushEncryptionTests {
             let changedCode = code { () throws(CryptoError) in
                 _ = try WebPushEncryption.decrypt(changed, with: receiver, authSecret: secret)
             }
-            // The record size in the header (bytes 16 to 19) may be larger than the body, so a change of it may have no
-            // effect.
+            // A changed record size (bytes 16 to 19) may have no effect, because it may be larger than the body.
             #expect(changedCode == .undecryptable || (16..<20).contains(index), "byte \(index)")
             let cut = Array(body[..<index])
             #expect(

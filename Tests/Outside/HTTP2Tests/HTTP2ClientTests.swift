@@ -1,11 +1,12 @@
 import HTTP2
 import Testing
 
-/// A client and a server without a network. The test moves all bytes between client and server itself.
+/// An HTTP/2 client and server without a network between them. The test moves all bytes between client and server
+/// itself.
 private final class Pair {
     let client: HTTP2Client
     let server: HTTP2Server
-    /// The client's output that has not yet reached the server.
+    /// The client's output that the test has not passed to the server yet.
     var onTheWay: [UInt8] = []
 
     init(streams: Int = 100) throws {
@@ -24,7 +25,7 @@ private final class Pair {
     @discardableResult
     func toClient() -> Bool { client.received(server.takeOutput().span) }
 
-    /// Exchanges the settings of both sides.
+    /// Exchanges the SETTINGS frames of client and server.
     func greet() {
         toServer()
         toClient()
@@ -51,7 +52,7 @@ private final class Pair {
         return list
     }
 
-    /// Takes the client's output, discards it, and returns its number of bytes.
+    /// Discards the client's output, and returns its number of bytes.
     func outputCount() -> Int {
         defer { client.takeOutput { _ in } }
         return client.outputCount
@@ -200,7 +201,7 @@ struct HTTP2ClientTests {
         pair.greet()
         pair.start()
         pair.toServer()
-        // The next bytes are a DATA frame on stream 0, which is an error.
+        // The test sends a DATA frame on stream 0, and so violates the rules of the connection.
         let goesOn = pair.client.received([0, 0, 0, 0, 0, 0, 0, 0, 0].span)
         #expect(!goesOn)
         let late = try #require(pair.start())
@@ -245,7 +246,8 @@ struct HTTP2ClientTests {
                 ])
             counts.append(pair.outputCount())
         }
-        // All header blocks after the first have the same length, except for the rounding of the Huffman code.
+        // All header blocks after the first have about the same length, because repeated fields are in the compression
+        // table.
         let later = counts.dropFirst()
         #expect(counts[0] > (later.max() ?? 0) + 20)
         #expect((later.max() ?? 0) - (later.min() ?? 0) <= 6)

@@ -5,7 +5,7 @@ import HTTP2
 import LoopTesting
 import Reactor
 
-/// A test server that uses HTTP/2 over TLS. The server hands its requests to the test, which answers them.
+/// A test server that uses HTTP/2 over TLS. The fake server passes each request to the test, which answers it.
 actor FakeHTTP2Server {
     /// A request, and the number of the connection on which it arrived, counted from 0.
     struct Arrival: Sendable {
@@ -27,7 +27,7 @@ actor FakeHTTP2Server {
     private var listener: StreamListener?
     private var peers: [Peer] = []
     private var limits = HTTP2Server.Limits()
-    /// A function that handles all requests if it is set. The test does not get these requests.
+    /// If this function is set, it handles all requests, and the test does not get them.
     private var policy: (@Sendable (Arrival, StreamConnection, HTTP2Server) -> Void)?
     /// Whether the server answers all requests immediately.
     private var answersAll = false
@@ -94,7 +94,7 @@ actor FakeHTTP2Server {
     /// Closes the TCP connection without any HTTP/2 frame.
     func drop(_ connection: Int) { peers[connection].connection.close() }
 
-    /// Stops reading from the connection, or continues to read if `isDeaf` is false.
+    /// Stops reading from a connection, or resumes it if `isDeaf` is false.
     func setDeaf(_ isDeaf: Bool, _ connection: Int) {
         peers[connection].connection.setReading(!isDeaf)
     }

@@ -7,14 +7,15 @@ import Testing
 
 @Suite("HTTP/2 against an unstable server", .timeLimit(.minutes(10)))
 struct FickleServerTests {
-    /// The server's state: the requests that it got, and the faults that it caused.
+    /// The requests that the fickle server got, and the faults that it caused.
     private struct Record: Sendable {
         var looked: [String: Int] = [:]
         var random: SeededGenerator
         var refusals = 0
         var goodbyes = 0
         var drops = 0
-        /// For each connection, the last stream that a GOAWAY named. Streams with higher numbers are ignored.
+        /// The last stream, for each connection, that a GOAWAY of the server named. The server ignores streams with
+        /// higher numbers than this.
         var last: [Int: Int32] = [:]
     }
 

@@ -137,7 +137,7 @@ struct HTTP2MessageTests {
         try await HTTP2Fixture.with { fixture in
             fixture.send("0")
             let arrival = try await fixture.arrival()
-            // A DATA frame on stream 0 is an error.
+            // The server sends a DATA frame on stream 0, and so violates the rules of the connection.
             await fixture.server.sendRaw([0, 0, 0, 0, 1, 0, 0, 0, 0], on: arrival.connection)
             let error = try await fixture.failed()
             #expect(error.code == .reset)
@@ -158,7 +158,7 @@ struct HTTP2MessageTests {
                 $0.url = $0.url.replacing("127.0.0.1", with: "no-such-host.invalid")
                 $0.route.address = .loopbackV4
             }
-            // The client finds the server, but the certificate is for another name.
+            // The handshake fails, because the server's certificate is for another name.
             let misnamed = try await fixture.failed()
             #expect(misnamed.code == .tls)
         }
@@ -196,7 +196,7 @@ struct HTTP2MessageTests {
                 var request = HTTPClientRequest(url: url + "/")
                 request.route.authorityFile = identity.certificateFile
                 let stranger = await #expect(throws: HTTPClientError.self) { try await session.response(to: request) }
-                // The client gets the alert unless it notices first that the TCP connection has ended.
+                // The error is `tls`, or `connect` if the client notices the end of TCP before the TLS alert.
                 #expect(stranger?.code == .tls || stranger?.code == .connect)
                 request.route.certificateFile = ours.certificateFile
                 request.route.keyFile = ours.keyFile
@@ -224,7 +224,8 @@ struct HTTP2MessageTests {
                     let response = try await session.response(to: request)
                     #expect(response.version == .http1)
                 }
-                // The session opened one connection to learn the protocol; libcurl opened and kept the second.
+                // There are two connections: the session opened one to learn the protocol, and libcurl opened and kept
+                // the other.
                 let count = await server.connectionCount
                 #expect(count == 2)
                 request.route.group = "another that finds out"

@@ -10,7 +10,7 @@ import Testing
 
 @testable import HTTP2Connections
 
-/// A fake server and an HTTP session, each on a loop of its own. The session sends its requests to the server.
+/// A fake HTTP/2 server, and an HTTP session that sends requests to it, each on its own loop.
 struct HTTP2Fixture {
     let session: HTTPSession
     let server: FakeHTTP2Server
@@ -30,7 +30,7 @@ struct HTTP2Fixture {
                 let session = HTTPSession(on: loop, limits: limits)
                 var request = HTTPClientRequest(method: "POST", url: url + "/", body: Array("{}".utf8))
                 request.route.authorityFile = identity.certificateFile
-                // The timeout is longer than the test takes, unless the test changes it.
+                // The timeout is longer than the test takes, unless the test sets another.
                 request.timeout = .seconds(300)
                 try await body(HTTP2Fixture(session: session, server: server, request: request))
                 loop.post { session.close() }
@@ -39,7 +39,7 @@ struct HTTP2Fixture {
         }
     }
 
-    /// Sends a request for each path, in this order. The results arrive in `outcomes`.
+    /// Sends a request for each path, in this order. The results of the requests arrive in `outcomes`.
     func send(_ paths: String..., change: (inout HTTPClientRequest) -> Void = { _ in }) {
         for path in paths {
             var request = request
@@ -51,11 +51,11 @@ struct HTTP2Fixture {
 
     func arrival() async throws -> FakeHTTP2Server.Arrival { try await server.arrivals.next() }
 
-    /// Expects that the next outcome is a response, and returns this response.
+    /// Returns the next outcome, which must be a response.
     @discardableResult
     func answered() async throws -> HTTPClientResponse { try await outcomes.next().get() }
 
-    /// Expects that the next outcome is a failure, and returns this failure.
+    /// Returns the next outcome, which must be a failure.
     func failed() async throws -> HTTPClientError {
         let outcome = try await outcomes.next()
         guard case .failure(let error) = outcome else {
@@ -65,7 +65,7 @@ struct HTTP2Fixture {
     }
 }
 
-/// A self-signed certificate in a file, which is also its own certificate authority.
+/// A self-signed certificate in a file; the certificate is its own authority.
 struct TestIdentity {
     let certificateFile: String
     let keyFile: String
@@ -250,7 +250,7 @@ struct HTTP2OriginTests {
         var limits = HTTPSession.Limits()
         limits.connections = 1
         try await HTTP2Fixture.with(limits: limits) { fixture in
-            // After a response, the client knows the server's settings, and the connection takes several requests.
+            // After the first response, the client knows the server's limit, and sends several requests together.
             fixture.send("0")
             await fixture.server.answer(try await fixture.arrival())
             try await fixture.answered()
@@ -262,16 +262,15 @@ struct HTTP2OriginTests {
             lost.timeout = .seconds(300)
             let exchanges = Mailbox<HTTPExchange>()
             session.loop.post { [lost, elsewhere] in
-                // If the request fails, its handler immediately sends a request to a second server. The session has no
-                // room for a connection to it.
+                // The completion of the failed request immediately sends a request to another server. The session is at
+                // its limit of connections, so it cannot open one to the other server.
                 exchanges.put(session.send(lost) { _ in session.send(elsewhere) { _ in } })
             }
             let first = try await exchanges.next()
             _ = try await fixture.arrival()
             session.loop.post { [unsent] in
                 session.send(unsent) { outcomes.put($0) }
-                // This closure runs after the turn of the loop that gives the request to the connection, but before any
-                // byte is written.
+                // The connection ends after it has got the request, but before any byte is written.
                 session.loop.post { (first.connection as? HTTP2Connection)?.end(HTTPClientError(.reset)) }
             }
             let again = try await fixture.arrival()
@@ -285,7 +284,7 @@ struct HTTP2OriginTests {
 
     @Test func `a request that takes too long is cancelled, and makes room`() async throws {
         try await HTTP2Fixture.with(streams: 1) { fixture in
-            // The connection is open before the timeout of the second request starts.
+            // The first request opens the connection, before the timeout of the second request starts.
             fixture.send("first")
             await fixture.server.answer(try await fixture.arrival())
             try await fixture.answered()
@@ -360,7 +359,7 @@ struct HTTP2OriginTests {
     private var hasty: HTTPSession.Limits {
         var limits = HTTPSession.Limits()
         limits.answerPatience = .milliseconds(20)
-        // This time is long enough for a healthy server to answer a PING on a busy machine.
+        // Even on a busy machine, a healthy server answers a PING within this time.
         limits.pingPatience = .milliseconds(400)
         limits.sickPatience = .milliseconds(200)
         limits.firstWarmPause = .milliseconds(1)
@@ -380,7 +379,7 @@ struct HTTP2OriginTests {
             let second = try await fixture.arrival()
             #expect(second.connection != 0)
             await fixture.server.answer(second)
-            // The order of the two outcomes is not defined.
+            // The two outcomes may arrive in either order.
             let outcomes = try await [fixture.outcomes.next(), fixture.outcomes.next()]
             let errors = outcomes.compactMap { if case .failure(let error) = $0 { error } else { nil } }
             #expect(errors.map(\.code) == [.reset])
@@ -409,7 +408,7 @@ struct HTTP2OriginTests {
         try await HTTP2Fixture.with(limits: hasty) { fixture in
             fixture.send("0")
             let first = try await fixture.arrival()
-            // As long as the PINGs are answered, the connection stays open.
+            // The connection stays open while the server answers PINGs, even if a request times out.
             fixture.send("1") { $0.timeout = .milliseconds(900) }
             _ = try await fixture.arrival()
             let late = try await fixture.failed()

@@ -113,8 +113,8 @@ final class NGHTTPD {
         let code: Int32
     }
 
-    /// Starts a program. The tests do not use Foundation's `Process`, because it sometimes crashes in a process with
-    /// many threads.
+    /// Starts a program. Foundation's `Process` is not used, because it sometimes crashes in a process with many
+    /// threads.
     private static func start(_ path: String, _ arguments: [String]) throws -> pid_t {
         var actions = unsafe posix_spawn_file_actions_t()
         unsafe posix_spawn_file_actions_init(&actions)
@@ -131,8 +131,8 @@ final class NGHTTPD {
         return child
     }
 
-    /// Returns the port that the kernel has chosen for the process, as soon as the process listens. `nghttpd` does not
-    /// print its port. A port that the test chooses in advance may be taken by another test before the process listens.
+    /// Waits until the process listens, and returns the port that the kernel has chosen for it. `nghttpd` does not
+    /// print its port. The test does not choose the port itself, because another test may take it first.
     private static func port(of process: pid_t) async throws -> UInt16 {
         while true {
             var status: Int32 = 0
@@ -141,7 +141,8 @@ final class NGHTTPD {
             let sockets = try FileManager.default.contentsOfDirectory(atPath: folder).compactMap {
                 try? FileManager.default.destinationOfSymbolicLink(atPath: "\(folder)/\($0)")
             }
-            // proc(5): the local address is the second column, the state the fourth (0A listens), the inode the tenth.
+            // In /proc/PID/net/tcp, column 2 is the local address, column 4 the state (0A listens), column 10 the inode
+            // (proc(5)).
             for line in try String(contentsOfFile: "/proc/\(process)/net/tcp", encoding: .utf8).split(separator: "\n") {
                 let columns = line.split(separator: " ")
                 guard columns.count >= 10, columns[3] == "0A", sockets.contains("socket:[\(columns[9])]") else {
@@ -154,8 +155,7 @@ final class NGHTTPD {
     }
 
     func stop() {
-        // SIGTERM would not work: a child inherits the signal mask of the thread that starts it, and the threads of
-        // tasks block SIGTERM.
+        // SIGKILL is used, because the child inherits a signal mask that blocks SIGTERM.
         kill(process, SIGKILL)
         var status: Int32 = 0
         while unsafe waitpid(process, &status, 0) < 0, errno == EINTR {}

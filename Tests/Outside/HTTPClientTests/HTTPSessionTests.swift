@@ -12,7 +12,7 @@ import Testing
 
 @Suite("HTTP session, HTTP/1.1", .timeLimit(.minutes(10)))
 struct HTTPSessionTests {
-    /// Runs a test with a scripted server and a session, each on a loop of its own.
+    /// Runs a test with a server that follows a script and an HTTP session, each on its own loop.
     private func with(
         _ replies: FakeProvider.Reply..., tls: TLSContext? = nil,
         body: (HTTPSession, FakeProvider, String) async throws -> Void
@@ -69,8 +69,8 @@ struct HTTPSessionTests {
     ])
     func `methods with and without body`(method: String, body: String, expected: String) async throws {
         try await with(.answer(200, "ok"), .answer(200, "ok")) { session, server, url in
-            // The second request reuses the libcurl handle and the connection of the first, so their old settings must
-            // not remain.
+            // The second request uses the libcurl handle and connection of the first request, and the handle must not
+            // keep settings of the first request.
             for _ in 0..<2 {
                 let request = HTTPClientRequest(method: method, url: url, body: Array(body.utf8))
                 let response = try await session.response(to: request)
@@ -119,7 +119,8 @@ struct HTTPSessionTests {
         try await with(.answer(200, "ok"), .close, .answer(200, "ok"), .answer(200, "ok")) { session, server, url in
             let request = HTTPClientRequest(method: method, url: url, body: Array(body.utf8))
             _ = try await session.response(to: request)
-            // This request reuses the libcurl handle of the first one, and must not be repeated on another connection.
+            // The second request uses the connection of the first request, and must not be repeated on another
+            // connection.
             await #expect(throws: HTTPClientError(.reset, detail: "the kept connection was closed without an answer")) {
                 try await session.response(to: request)
             }

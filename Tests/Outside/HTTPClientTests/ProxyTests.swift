@@ -9,14 +9,15 @@ import Reactor
 import TestSupport
 import Testing
 
-/// A server, a proxy and an HTTP session. Only the proxy knows the server's name.
+/// A server, an HTTP proxy and an HTTP session, of which the session must use the proxy to reach the server. The name
+/// of the server is known to the proxy only.
 private struct ProxyFixture {
     let session: HTTPSession
     let proxy: FakeProxy
     let request: HTTPClientRequest
     let version: HTTPRoute.Version
 
-    /// Runs a test with a server, a proxy and a session, which send requests over this HTTP version.
+    /// Runs a test with a server, a proxy, and a session that sends its requests over this HTTP version.
     static func with(
         _ version: HTTPRoute.Version, _ behaviour: FakeProxy.Behaviour, login: HTTPProxy.Login? = nil,
         _ body: (ProxyFixture) async throws -> Void
@@ -81,7 +82,7 @@ struct ProxyTests {
             #expect(head.hasPrefix("CONNECT \(server) HTTP/1.1\r\n"))
             #expect(head.contains("\r\nHost: \(server)\r\n"))
             #expect(!head.lowercased().contains("authorization") && !head.contains("secret"))
-            // All requests went through one connection to the proxy.
+            // All requests used one connection to the proxy.
             #expect(await fixture.proxy.requestCount == 1)
         }
     }
@@ -96,7 +97,7 @@ struct ProxyTests {
     @Test(arguments: versions)
     func `user and password open it`(version: HTTPRoute.Version) async throws {
         let login = HTTPProxy.Login(user: "daemon", password: "p@ss:word")
-        // This is the base64 of `daemon:p@ss:word`.
+        // The expected credentials are the base64 of `daemon:p@ss:word`.
         try await ProxyFixture.with(version, .wants("ZGFlbW9uOnBAc3M6d29yZA=="), login: login) {
             (fixture) async throws in
             #expect(try await fixture.session.response(to: fixture.request).status == 200)

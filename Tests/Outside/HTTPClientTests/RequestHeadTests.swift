@@ -6,7 +6,7 @@ import Testing
 
 @Suite("Heads of HTTP/2 requests")
 struct RequestHeadTests {
-    /// Returns the bytes that a server reads if the requests are sent one after the other.
+    /// Returns the header fields that a server reads when the requests are sent one after the other.
     private func received(_ requests: [HTTPClientRequest]) throws -> [[String]] {
         let client = try #require(HTTP2Client())
         let server = try #require(HTTP2Server())

@@ -29,7 +29,7 @@ struct HTTPListenerTests {
         return limits
     }()
 
-    /// Answers with the contents of the request, so that the test can check how the server read it.
+    /// Answers with a description of the request, so that the test can check how the server read it.
     @Sendable private static func echo(_ request: HTTPRequest) async -> HTTPResponse {
         let lines = [
             request.method, request.target, "\(request.path)", "\(request.query.map { [$0.name, $0.value] })",
@@ -161,6 +161,14 @@ struct HTTPListenerTests {
         }
     }
 
+    @Test func `changed limits hold for the next connection`() async throws {
+        try await withServer(limits: Self.patient) { listener, session, endpoint in
+            await Bench(session.loop).run { _ in listener.limits.headTimeout = .milliseconds(20) }
+            let answer = try await TCPClient.answer(to: "GET / HTTP/1.1\r\n", from: endpoint)
+            #expect(answer.hasPrefix("HTTP/1.1 408 "))
+        }
+    }
+
     @Test func `a byte now and then renews no time limit`() async throws {
         var limits = Self.limits
         limits.headTimeout = .milliseconds(100)
@@ -182,7 +190,7 @@ struct HTTPListenerTests {
         var limits = Self.limits
         limits.connectionsPerSource = 1
         try await withServer(limits: limits) { listener, session, endpoint in
-            // This connection stays open until the end of the test.
+            // The connection of this request stays open until the end of the test.
             _ = try await session.response(to: HTTPClientRequest(url: "http://\(endpoint)/"))
             let answer = try await TCPClient.answer(to: "GET / HTTP/1.1\r\nHost: a\r\n\r\n", from: endpoint)
             #expect(answer.isEmpty)
@@ -215,8 +223,8 @@ struct HTTPListenerTests {
                     for _ in 0..<events { _ = try await connected.next() }
                     return connection
                 }
-                // On the first connection, the server asks for the body of a request. The second connection has sent
-                // half of a request head.
+                // The first connection waits for the permission to send a body (100 Continue). The second connection
+                // has sent half of a request head.
                 let head = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n"
                 let first = try await open(ends.0, head, events: 2)
                 let second = try await open(ends.1, "GET / HTT", events: 1)
@@ -309,7 +317,7 @@ struct HTTPListenerTests {
             func status(trusting authority: String) async throws -> Int {
                 var request = HTTPClientRequest(url: "https://\(endpoint)/")
                 request.route.authorityFile = folder.file(authority)
-                // Each authority has a group of its own, so the client opens a new connection for each.
+                // Each authority has its own group of requests, so that the client opens a new connection for it.
                 request.route.group = authority
                 return try await session.response(to: request).status
             }
@@ -399,8 +407,7 @@ struct HTTPListenerTests {
         }
     }
 
-    /// The results of a body that the server sends in pieces: whether the last piece was wanted, and the most bytes
-    /// that waited.
+    /// How a body in pieces was sent: whether the last piece was wanted, and the most bytes that waited.
     private struct Given {
         var isWanted = true
         var most = 0
@@ -475,7 +482,7 @@ struct HTTPListenerTests {
         }
     }
 
-    /// A body that is larger than the kernel's buffers.
+    /// A body that does not fit into the kernel's socket buffers.
     private static let much = [[UInt8]](repeating: [UInt8](repeating: 7, count: 256 << 10), count: 200)
 
     @Test func `no piece is asked for while the client does not accept the ones before`() async throws {
@@ -485,8 +492,7 @@ struct HTTPListenerTests {
                 #expect(try await client.events.next() == .connected)
                 await client.setReading(false)
                 await client.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
-                // If all bytes have been sent and no response is held up, this loop never ends. The suite's time limit
-                // ends such a loop.
+                // The loop waits until a body is held up; if it never is, the suite's time limit ends the test.
                 while await bench.run({ _ in listener.heldUp.count }) == 0 {
                     try Task.checkCancellation()
                     await Task.yield()
@@ -601,7 +607,7 @@ struct HTTPListenerTests {
     }
 }
 
-/// Takes connections over from the listener, and records the bytes that arrive on them.
+/// Takes over connections from the listener, and records the bytes that arrive on them.
 private final class Guest {
     private var stream: StreamConnection?
 
@@ -617,7 +623,7 @@ private final class Guest {
     }
 }
 
-/// Sends a request head one byte at a time, and never finishes it.
+/// A client that sends a request head one byte at a time, and never finishes it.
 private final class Dripper: @unchecked Sendable {
     private(set) var count = 0
     private var timer: LoopTimer?
@@ -644,7 +650,7 @@ private final class Dripper: @unchecked Sendable {
 }
 
 extension HTTPListener {
-    /// Creates a server whose handler is a task. The listener sends the response when the task returns it.
+    /// Creates a server whose handler is a task. The listener sends the response that the task returns.
     fileprivate convenience init(
         on loop: EventLoop, limits: Limits = Limits(),
         respond: @escaping @Sendable (HTTPRequest) async -> HTTPResponse
@@ -656,7 +662,7 @@ extension HTTPListener {
 }
 
 extension HTTPListener {
-    /// The number of bodies that wait for slow clients, and the number of bytes ready for them.
+    /// The number of response bodies that wait for slow clients, and the number of bytes that are ready for them.
     fileprivate var heldUp: (count: Int, bytes: Int) {
         let streams = waiting.values.map(\.stream)
         return (streams.count(where: \.isHeldUp), streams.reduce(0) { $0 + $1.outputCount })

@@ -4,8 +4,8 @@ import LoopTesting
 import Reactor
 import Testing
 
-/// Thousands of connections that open, send or close at the same moment must not delay datagrams. A flood of datagrams
-/// must not delay connections.
+/// Thousands of connections that open, send or close at the same moment must not delay datagrams. The opposite must
+/// hold too: a flood of datagrams must not delay connections.
 @Suite("Turns of connections", .timeLimit(.minutes(10)))
 struct ConnectionTurnsTests {
     /// An event loop with the connections of many phones and one socket for datagrams.
@@ -17,9 +17,9 @@ struct ConnectionTurnsTests {
         private var listener: StreamListener?
         private var accepted: [StreamConnection] = []
         private var phones: [StreamConnection] = []
-        /// Whether the first connection belongs to a trusted peer.
+        /// Whether the first connection is that of a trusted peer.
         private var hasTrunk = false
-        /// The test's function that gets each event.
+        /// The function that the test calls for each event.
         private var told: (String) -> Void = { _ in }
         nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
 
@@ -85,14 +85,14 @@ struct ConnectionTurnsTests {
 
         func endPhones() { for phone in phones { phone.close() } }
 
-        /// Lets all phones send something, and then sends datagrams. The loop finds the phones' data and the datagrams
-        /// at the same time.
+        /// Lets all phones send something, and then sends datagrams. The loop then finds the data of the phones and the
+        /// datagrams at the same time.
         func speakAll() {
             for phone in phones { phone.send([1]) }
             sendDatagrams(1)
         }
 
-        /// Keeps the UDP socket full: after each read, the test sends as many datagrams as one read takes. Meanwhile,
+        /// Keeps the UDP socket full by sending, after each read, as many datagrams as were read. During this flood,
         /// one phone sends a byte.
         func flood() {
             told = { what in if what == "datagrams" { self.sendDatagrams(DatagramBatch.capacity) } }
@@ -100,8 +100,8 @@ struct ConnectionTurnsTests {
             phones.first?.send([1])
         }
 
-        /// Keeps the trusted peer's connection full: the peer sends another byte whenever one was read. Each phone
-        /// sends one byte.
+        /// Keeps a trusted peer's connection busy: the peer sends a byte whenever one was read. During this time, each
+        /// phone sends one byte.
         func floodTrunk() {
             told = { what in if what == "call" { self.phones.first?.send([1]) } }
             for phone in phones { phone.send([1]) }

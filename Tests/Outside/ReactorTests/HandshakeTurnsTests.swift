@@ -10,7 +10,8 @@ import Testing
 struct HandshakeTurnsTests {
     static let phoneCount = 20
 
-    /// Lets the daemon's loop and the phones' loop wait for each other. If a test hangs, the time limit ends it.
+    /// Lets the daemon's loop and the phones' loop wait for each other. The suite's time limit ends a test that waits
+    /// forever.
     final class Gate: Sendable {
         private let semaphore = DispatchSemaphore(value: 0)
 
@@ -19,7 +20,8 @@ struct HandshakeTurnsTests {
         func wait() { #expect(semaphore.wait(timeout: .now() + 30) == .success) }
     }
 
-    /// Phones that connect at the same moment, on a loop of their own. Afterwards a stranger sends invalid data.
+    /// Phones that connect at the same moment, on a loop of their own. A stranger connects after them, and sends
+    /// invalid data.
     actor Phones {
         private let loop: EventLoop
         private var phones: [StreamConnection] = []
@@ -29,9 +31,8 @@ struct HandshakeTurnsTests {
 
         init(_ loop: EventLoop) { self.loop = loop }
 
-        /// Connects all phones. No phone sends anything until the server has accepted all connections. The stranger's
-        /// data is handled after the last message of each phone, so all handshakes are done when the stranger is
-        /// refused.
+        /// Connects all phones. No phone sends anything until the server has accepted all connections. The stranger is
+        /// refused last: its data arrives after the last message of each phone, when all handshakes are done.
         func connect(to target: Endpoint, _ context: TLSContext, accepted: Gate, done: Gate) throws {
             for _ in 0..<HandshakeTurnsTests.phoneCount {
                 phones.append(
@@ -59,7 +60,7 @@ struct HandshakeTurnsTests {
         }
     }
 
-    /// The server to which the phones connect. The server gets a datagram as soon as the first connection exists.
+    /// The server to which the phones connect. The server gets a datagram as soon as the first connection is open.
     actor Host {
         private let loop: EventLoop
         private let mailbox: Mailbox<String>
@@ -75,7 +76,7 @@ struct HandshakeTurnsTests {
             self.mailbox = mailbox
         }
 
-        /// Listens. After the last connection, the loop stops until all handshakes are done.
+        /// Listens. When the last connection is accepted, the server's loop stops until all handshakes are done.
         func listen(_ context: TLSContext, accepted: Gate, done: Gate) throws -> Endpoint {
             let (sender, receiver) = (
                 try UDPSocket(boundTo: Endpoint(.loopbackV4, 0), on: loop),

@@ -6,7 +6,7 @@ import Testing
 
 @Suite("Turns of the loop", .timeLimit(.minutes(10)))
 struct LoopTurnTests {
-    /// A socket whose handler arms a timer for the current time, with the turn that the test chooses.
+    /// A UDP socket whose handler arms a timer for the current time, with the priority that the test chooses.
     actor Receiver {
         private let loop: EventLoop
         private let mailbox: Mailbox<String>
@@ -19,7 +19,7 @@ struct LoopTurnTests {
             self.mailbox = mailbox
         }
 
-        /// Opens the socket. When the loop reads the socket for the first time, two batches of datagrams already wait.
+        /// Opens the socket. Two batches of datagrams already wait when the loop reads the socket for the first time.
         func open(turn: LoopTurn) throws {
             let sender = try UDPSocket(boundTo: Endpoint(.loopbackV4, 0), on: loop)
             let receiver = try UDPSocket(boundTo: Endpoint(.loopbackV4, 0), on: loop)
@@ -60,8 +60,8 @@ struct LoopTurnTests {
         #expect(try await order(turn: .usual) == ["batch of 16", "batch of 16", "timer"])
     }
 
-    /// A socket and a TLS listener. When the loop reads for the first time, two batches of datagrams and some
-    /// connections already wait.
+    /// A UDP socket and a TLS listener on one loop. Two batches of datagrams and some connections already wait when the
+    /// loop reads for the first time.
     actor Crowd {
         private let loop: EventLoop
         private let mailbox: Mailbox<String>

@@ -43,7 +43,7 @@ struct ProcessTests {
                 let target = try await bench.listen()
                 let last = dup(0)
                 close(last)
-                // One descriptor is left, for the client's socket. No descriptor is left for the server's socket.
+                // The limit leaves one descriptor for the client's socket, and none for the server's.
                 var limit = rlimit()
                 unsafe getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
                 limit.rlim_cur = rlim_t(last + 1)
@@ -51,8 +51,7 @@ struct ProcessTests {
                 try await bench.connect(to: target)
                 let connected = try await bench.client.next()
                 #expect(connected == .connected)
-                // The connection waits in the kernel's queue. The server accepts the connection as soon as descriptors
-                // are available again.
+                // The connection waits in the kernel's queue, until the server has a free descriptor again.
                 await bench.at(.client) { $0.send([1]) }
                 limit.rlim_cur = limit.rlim_max
                 unsafe setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
@@ -108,11 +107,11 @@ private func onThreadWithoutSignals<Made: Sendable>(
     return try await done.next().get()
 }
 
-/// One loop that watches three signals.
+/// An event loop that watches three signals.
 private struct Watches: Sendable {
     private let loop: EventLoop
     private let watches: [SignalWatch]
-    /// The reported signals; `nil` means that the waiting time is over.
+    /// The signals that the watches have reported; `nil` means that the time for waiting is over.
     private let told = Mailbox<Int32?>()
 
     init(on loop: EventLoop) throws {
@@ -125,8 +124,8 @@ private struct Watches: Sendable {
         ]
     }
 
-    /// Expects one report of the signal within ten turns of the loop. libevent needs two turns. The signal is sent to
-    /// the loop's thread, because other threads may block it.
+    /// Expects one report of the signal within ten turns of the loop. libevent needs two turns. The test sends the
+    /// signal to the loop's thread, because other threads may block it.
     func expect(_ signal: Int32, at place: SourceLocation = #_sourceLocation) async throws {
         loop.post {
             raise(signal)

@@ -18,15 +18,15 @@ struct ResumptionTests {
         tickets = try TicketKeys()
     }
 
-    /// Returns a TLS context. All contexts share their ticket keys, like the contexts of a daemon before and after
-    /// SIGHUP.
+    /// Makes a TLS context of the server. All contexts share their ticket keys, like the contexts of a daemon before
+    /// and after SIGHUP.
     private func context(_ clients: TLSContext.ClientCertificates) throws -> TLSContext {
         try TLSContext.server(
             identities: [TLSIdentity(certificate: .bytes(server.certificate), key: .bytes(server.key))],
             clients: clients, tickets: tickets)
     }
 
-    /// Connects twice, the second time with the ticket of the first connection.
+    /// Connects twice; the second connection offers the session ticket of the first.
     ///
     /// - Returns: whether the second handshake was abbreviated, and the identity of the peer after it.
     private func connect(
@@ -38,7 +38,7 @@ struct ResumptionTests {
             let client = try TLSContext.client(
                 authority: .bytes(server.certificate), certificate: shown.map { .bytes($0.certificate) },
                 key: shown.map { .bytes($0.key) })
-            // The TLS 1.3 tickets are sent before this byte, so the client has them when the byte arrives.
+            // The server sends its TLS 1.3 tickets before this byte, so the client has them when the byte arrives.
             await bench.setReply { $0.send([2]) }
             let target = try await bench.listen(tls: try context(first))
             let earlier = try client.makeClientSession(host: "127.0.0.1")
@@ -77,7 +77,7 @@ struct ResumptionTests {
         let found = try await connect(showing: peer, first: first, second: second)
         #expect(!found.isResumed)
         #expect(found.names == [])
-        // The listener for phones has the same ticket keys but another session context.
+        // A listener with other rules for client certificates has another session context, and so resumes no session.
         #expect(try await !connect(showing: nil, first: first, second: second).isResumed)
         #expect(try await !connect(showing: nil, first: .unknown, second: first).isResumed)
     }

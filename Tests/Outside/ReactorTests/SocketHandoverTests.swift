@@ -6,7 +6,7 @@ import Reactor
 import ScenarioReplay
 import Testing
 
-/// Sockets that another program has opened and passed to this process.
+/// Tests of sockets that another program has opened and passed to this process.
 @Suite("Sockets handed over", .timeLimit(.minutes(10)), .serialized)
 struct SocketHandoverTests {
     /// Copies the descriptor of a socket to a number that can be the first of the handed-over descriptors.
@@ -26,11 +26,11 @@ struct SocketHandoverTests {
                 bench.loop.handover = SocketHandover(
                     environment: environment(1, names: "sip"), process: getpid(), first: first)
                 #expect(bench.loop.handover.unclaimed.map(\.place) == [.datagrams(place)])
-                // The port is in use, so the daemon could not bind a new socket to it.
+                // The passed socket must be used, because its port is in use and cannot be bound again.
                 let taken = try UDPSocket(boundTo: place, on: bench.loop)
                 #expect(taken.local == place)
                 #expect(bench.loop.handover.unclaimed.isEmpty)
-                // `opened` lists only the sockets that this process opened itself.
+                // The list `opened` must have only sockets that this process opened itself.
                 #expect(bench.loop.handover.opened.isEmpty)
             }
         }
@@ -97,7 +97,7 @@ struct SocketHandoverTests {
     }
 }
 
-/// A socket that receives the messages that a service sends to its manager.
+/// The manager's socket, which receives the messages of a service.
 private final class Listener {
     let number: Int32
     private let path: String

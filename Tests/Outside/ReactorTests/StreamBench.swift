@@ -25,19 +25,19 @@ actor StreamBench {
     var listener: StreamListener?
     var accepted: [StreamConnection] = []
     var connected: [StreamConnection] = []
-    /// The maximum number of bytes that the server's handler uses in one call.
+    /// The maximum number of bytes of input that the server's handler uses in one call.
     var appetite = Int.max
-    /// The function that the server's handler calls after it has used bytes.
+    /// The function that the server's handler calls after it has used some input.
     var reply: @Sendable (StreamConnection) -> Void = { _ in }
     /// The function that runs when the server has accepted and started a connection.
     private var started: @Sendable () -> Void = {}
-    /// Whether the handler ends its turn after ``appetite`` bytes.
+    /// Whether the server's handler ends its turn when it has used ``appetite`` bytes.
     var endsTurns = false
 
     init(_ loop: EventLoop) { self.loop = loop }
 
-    /// Runs the body of a test with a new bench. After the body, the function breaks the reference cycle of actor,
-    /// connections and handlers.
+    /// Runs a test with a new bench, and cleans up after it. The clean-up is needed, because actor, connections and
+    /// handlers refer to each other.
     static func with(_ body: (StreamBench) async throws -> Void) async throws {
         try await withLoop { loop in
             let bench = StreamBench(loop)
@@ -125,11 +125,13 @@ actor StreamBench {
 
     func stopListening() { listener = nil }
 
+    func setOpenTimeout(_ timeout: Duration) { listener?.connectionLimits.openTimeout = timeout }
+
     var listenerCount: Int { listener?.connectionCount ?? 0 }
 }
 
 extension Mailbox<StreamEvent> {
-    /// Collects received bytes until `count` bytes have arrived.
+    /// Waits until `count` bytes have arrived, and returns them.
     func bytes(_ count: Int) async throws -> [UInt8] {
         var all: [UInt8] = []
         while all.count < count {
@@ -167,7 +169,7 @@ struct RawPeer: ~Copyable {
         _ = unsafe write(descriptor, bytes, count)
     }
 
-    /// Reads until the connection ends.
+    /// Reads until the peer or the kernel ends the connection.
     ///
     /// - Returns: the bytes, and whether the connection was closed in order, not reset.
     func readToEnd() -> (bytes: [UInt8], endsWell: Bool) {

@@ -64,7 +64,7 @@ struct StreamConnectionTests {
 
     @Test func `a refused connection is reported`() async throws {
         try await withBench { bench in
-            // No other test listens at this address, so none can take the port when it becomes free.
+            // No other test uses this address, so the port stays unused after the listener is closed.
             let target = try await bench.listen(Endpoint(try #require(IPAddress("127.0.0.77")), 0))
             await bench.stopListening()
             try await bench.connect(to: target)
@@ -178,7 +178,7 @@ struct StreamConnectionTests {
             await bench.at(.client) { $0.setReading(false) }
             let block = [UInt8](repeating: 0, count: 64 << 10)
             await bench.at(.server) { connection in
-                // The output must exceed the buffers of a loopback socket.
+                // The output must be larger than the kernel's buffers for a loopback socket.
                 for _ in 0..<1000 where connection.outputCount <= 256 << 10 { connection.send(block) }
             }
             try await bench.server.expect(.closed(.outputOverflow))
@@ -190,7 +190,7 @@ struct StreamConnectionTests {
         limits.output = 16 << 20
         try await withPair(limits: limits) { bench in
             await bench.at(.client) { $0.setReading(false) }
-            // Blocks of many lengths, which together exceed the buffers of a loopback socket.
+            // Output in blocks of many lengths; together they exceed the kernel's buffers for a loopback socket.
             let blocks = (1...3000).map { [UInt8](repeating: UInt8(truncatingIfNeeded: $0), count: $0) }
             let waits = await bench.at(.server) { connection in
                 for block in blocks { connection.send(block) }
@@ -233,7 +233,7 @@ struct StreamConnectionTests {
         }
     }
 
-    /// If a connection is closed immediately, unread bytes make the kernel reset it.
+    /// A connection that is closed immediately with unread bytes is reset by the kernel.
     @Test(arguments: [false, true])
     func `the last that is sent arrives although something was not read, if we wait for the peer's end`(
         finishes: Bool
@@ -254,7 +254,7 @@ struct StreamConnectionTests {
             if finishes { try await bench.server.expect(.closed(.finished)) }
             let end = peer.readToEnd()
             #expect(end.bytes == [1, 2, 3] && end.endsWell)
-            // The closing connection discards the bytes that arrive now.
+            // The connection is being closed, and so discards the bytes that the peer sends now.
             peer.send(100_000)
         }
     }
@@ -266,8 +266,7 @@ struct StreamConnectionTests {
                 connection.send([7])
                 connection.close()
             }
-            // The kernel's reply to the first bytes shows that the peer has gone, and the write of the second bytes
-            // fails.
+            // Two writes are needed: the reply to the first one shows that the peer has gone, and the second one fails.
             await bench.at(.server) { connection in
                 connection.send([1])
                 connection.send([2])
@@ -285,7 +284,7 @@ struct StreamConnectionTests {
                 for _ in 0..<40_000 { connection.send([UInt8(truncatingIfNeeded: connection.outputCount)]) }
             }
             await bench.at(.client) { $0.send([7]) }
-            // The value of each byte is the number of bytes kept back before it (at most 16 KiB), modulo 256.
+            // Each byte's value is the number of bytes that were left unused before it (at most 16 KiB), modulo 256.
             let got = try await bench.client.bytes(40_000)
             #expect(got == (0..<40_000).map { UInt8(truncatingIfNeeded: $0 % (16 << 10)) })
         }

@@ -106,7 +106,17 @@ struct TLSConnectionTests {
         }
     }
 
-    /// In this test, the loop is blocked as soon as it has accepted the connection.
+    @Test func `changed limits hold for the next connection`() async throws {
+        try await StreamBench.with { bench in
+            let target = try await bench.listen(tls: server(Self.identity()))
+            await bench.setOpenTimeout(.milliseconds(20))
+            try await bench.connect(to: target)
+            guard case .accepted = try await bench.server.next() else { throw Unexpected() }
+            try await bench.server.expect(.closed(.openTimeout))
+        }
+    }
+
+    /// The test blocks the loop as soon as it has accepted the connection.
     @Test func `a handshake does not wait for the work of its loop`() async throws {
         let gate = DispatchSemaphore(value: 0)
         try await StreamBench.with { server in

@@ -11,7 +11,7 @@ struct UDPSocketTests {
         let source: Endpoint
     }
 
-    /// Two UDP sockets on loopback. The mailbox gets the datagrams that the second socket receives, batch by batch.
+    /// Two UDP sockets on loopback. The mailbox receives, batch by batch, the datagrams of the second socket.
     actor Pair {
         let loop: EventLoop
         let mailbox: Mailbox<[Datagram]>
@@ -28,7 +28,7 @@ struct UDPSocketTests {
         func open(_ address: IPAddress, datagramLimit: Int) throws -> (Endpoint, Endpoint) {
             let sender = try UDPSocket(boundTo: Endpoint(address, 0), on: loop)
             let receiver = try UDPSocket(boundTo: Endpoint(address, 0), on: loop, datagramLimit: datagramLimit)
-            // The closure needs no `assumeIsolated`: the socket calls it only on the loop's thread.
+            // The closure needs no `assumeIsolated`, because the socket calls it only on the loop's thread.
             try receiver.receive { batch in
                 self.batches += 1
                 self.mailbox.put(
@@ -47,7 +47,7 @@ struct UDPSocketTests {
             for datagram in datagrams { sender?.queue(datagram, to: target) }
         }
 
-        /// Breaks the reference cycle of the actor, its socket and the handler.
+        /// Closes the sockets, so that actor, socket and handler no longer refer to each other.
         func close() {
             receiver?.close()
             sender?.close()
@@ -71,7 +71,7 @@ struct UDPSocketTests {
         try await withLoop { loop in
             let bench = Bench(loop)
             let drops = try await bench.run { bench in
-                // This socket is bound and never read. At most eight megabytes fit into its buffer.
+                // Nobody reads from this socket, whose buffer has room for at most eight megabytes.
                 let receiver = try UDPSocket(boundTo: Endpoint(.loopbackV4, 0), on: bench.loop)
                 let sender = try UDPSocket(boundTo: Endpoint(.loopbackV4, 0), on: bench.loop)
                 #expect(receiver.receiveDrops == 0)
@@ -148,7 +148,8 @@ struct UDPSocketTests {
                     ($0 as? SystemError)?.isAddressInUse == true
                 }
                 first.close()
-                // Another test may start a program just now: its child process has a copy of the socket until exec.
+                // The port may still be in use for a moment, because a child process of another test has a copy of the
+                // socket until its `exec`.
                 var second: UDPSocket?
                 while second == nil {
                     do { second = try UDPSocket(boundTo: first.local, on: bench.loop) } catch let error as SystemError {

@@ -9,7 +9,8 @@ struct ServerSelectionTests {
     private static let v6 = IPAddress(high: 0x2001_0db8_0000_0000, low: 1)
     private static let other = IPAddress(v4: 0xc000_0202)
 
-    /// Runs all steps of the selection with the given answers. Names that are not in the list do not exist.
+    /// Runs all steps of the server selection with the given DNS answers. A name that is not in the list does not
+    /// exist.
     private func locate(
         _ query: ServerQuery, _ answers: [DNSQuestion: DNSAnswer] = [:], seed: UInt64 = 1
     ) -> (outcome: Result<[ServerCandidate], ResolverError>, asked: [DNSQuestion]) {
@@ -194,7 +195,7 @@ struct ServerSelectionTests {
             #expect(ports.count == 4 && ports.last == 20)
             firsts[ports[0], default: 0] += 1
         }
-        // Expected shares of 4,000: 1/41, 30/41 and 10/41.
+        // The expected numbers are 1/41, 30/41 and 10/41 of 4,000, by the weights of the records.
         #expect((40...180).contains(firsts[10] ?? 0))
         #expect((2750...3100).contains(firsts[11] ?? 0))
         #expect((850...1100).contains(firsts[12] ?? 0))

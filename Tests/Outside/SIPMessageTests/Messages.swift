@@ -3,7 +3,7 @@ import SIPGrammar
 import SIPMessage
 import Testing
 
-/// Returns the text with the line ends of SIP, which are CRLF.
+/// Converts the text to bytes with SIP's line ends, which are CRLF.
 func wire(_ text: String) -> [UInt8] {
     var bytes: [UInt8] = []
     for byte in text.utf8 {
@@ -13,7 +13,7 @@ func wire(_ text: String) -> [UInt8] {
     return bytes
 }
 
-/// Returns a message head without a body: the lines, and the empty line after them.
+/// Makes a message head without a body: the lines, and the empty line after them.
 func head(_ lines: String) -> [UInt8] { wire(lines + "\n\n") }
 
 func read(_ bytes: [UInt8], isStream: Bool = false) -> ReadMessage {
@@ -40,7 +40,7 @@ func unusable(_ bytes: [UInt8], isStream: Bool = false) throws -> UnusableMessag
 
 struct Unexpected: Error { let message: String }
 
-/// A valid message in which a test changes some header fields.
+/// A valid SIP message, in which a test changes some header fields.
 struct Draft {
     var startLine = "OPTIONS sip:bob@pn.test SIP/2.0"
     var via = "Via: SIP/2.0/UDP 192.0.2.1:5060;branch=z9hG4bK1;rport"
@@ -68,7 +68,7 @@ struct Draft {
         return draft
     }
 
-    /// Returns a message with this body. If `length` is `nil`, the message has no Content-Length.
+    /// Makes a message with this body, and no Content-Length if `length` is `nil`.
     static func with(body: String, length: String?) -> Draft {
         var draft = Draft()
         draft.length = length.map { "Content-Length: \($0)" }
@@ -93,6 +93,6 @@ func == (left: ByteString?, right: String) -> Bool { left?.string == right }
 extension [UInt8] {
     var text: String { String(decoding: self, as: UTF8.self) }
 
-    /// The text with line ends that a Swift literal can contain.
+    /// The message with line ends that a Swift literal can contain.
     var lines: String { text.replacing("\r\n", with: "\n") }
 }

@@ -7,7 +7,7 @@ import Testing
 struct ReaderLimitTests {
     private let limits = ReaderLimits()
 
-    /// Returns the answer to each message. In the result, `nil` means that the reader accepted the message.
+    /// Returns the status with which each message is answered; `nil` if the reader accepts the message.
     private func statuses(_ values: [Int], isStream: Bool = false, _ message: (Int) -> [UInt8]) -> [UInt16?] {
         values.map { value in
             switch read(message(value), isStream: isStream) {
@@ -44,7 +44,8 @@ struct ReaderLimitTests {
         #expect(found == [nil, nil, 400])
     }
 
-    /// The reader stores the first 32 header fields on the stack, and the others in allocated memory.
+    /// The reader stores up to 32 header fields without allocating memory, so the test has messages with fewer and more
+    /// fields.
     @Test(arguments: [25, 26, 27, 80])
     func `any number of rows keeps its order`(count: Int) throws {
         let values = (0..<count).map { ByteString("<sip:p\($0)@192.0.2.9;lr>") }

@@ -70,7 +70,7 @@ struct ReaderTests {
         }
         #expect(try answer("\"a\\\(control)\"") == .badRequest)
         #expect(try answer("\"a\\\\\\\(control)\"") == .badRequest)
-        // The backslash before the control character belongs to a quoted pair of its own.
+        // The last backslash belongs to a quoted pair of its own, and so does not escape the control character.
         #expect(try answer("\"a\\\\\(control)\"") == nil)
         #expect(try answer("\"a\(control)\"") == nil)
         // A line end cannot be the second character of a quoted pair.
@@ -101,7 +101,7 @@ struct ReaderTests {
             $0.cseq = "CSeq: x ACK"
         }
         #expect(try unusable(ack.bytes).answer == nil)
-        // A request whose CSeq names ACK gets no answer.
+        // A request is not answered if its CSeq names ACK.
         #expect(try unusable(Draft().changed { $0.cseq = "CSeq: 1 ACK" }.bytes).answer == nil)
     }
 

@@ -6,7 +6,7 @@ import Testing
 
 @Suite("Cutting streams into messages")
 struct StreamFramerTests {
-    /// Returns the frames of a stream that arrives in pieces of the given sizes.
+    /// Returns the frames of a stream whose bytes arrive in pieces of the given sizes.
     private func frames(_ bytes: [UInt8], pieces: () -> Int) -> [String] {
         var framer = StreamFramer()
         var waiting: [UInt8] = []

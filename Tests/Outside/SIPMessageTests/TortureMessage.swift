@@ -1,12 +1,12 @@
 import Bytes
 import Testing
 
-/// A message of RFC 4475 or RFC 5118, and the expected result of the reader.
+/// A torture message of RFC 4475 or RFC 5118, with the result that the reader must give.
 struct TortureMessage: Sendable, CustomTestStringConvertible {
     enum Expectation: Equatable, Sendable {
         case request, response
         case answered(UInt16)
-        /// The reader gives no answer, because none is possible or none is allowed.
+        /// The reader does not answer the message, because an answer is impossible or forbidden.
         case dropped
     }
 

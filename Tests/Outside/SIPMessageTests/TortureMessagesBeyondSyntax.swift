@@ -1,6 +1,6 @@
 extension TortureMessage {
-    /// The messages of RFC 4475 sections 3.2 to 3.4. The reader accepts most of these messages, and other parts of the
-    /// proxy decide what to do with them.
+    /// The messages of RFC 4475 sections 3.2 to 3.4. The reader accepts most of the messages in this list, and other
+    /// parts of the proxy handle them.
     static let beyondSyntax: [TortureMessage] = [
         TortureMessage(
             "badbranch", .request,
@@ -15,7 +15,7 @@ extension TortureMessage {
             CSeq: 8 OPTIONS
             l: 0
             """),
-        // The reader answers only if To, From and Call-ID are present.
+        // The reader answers only if To, From and Call-ID are present, so this torture message gets no answer.
         TortureMessage(
             "insuf", .dropped,
             """

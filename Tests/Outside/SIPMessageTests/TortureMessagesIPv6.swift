@@ -1,8 +1,8 @@
 import Bytes
 
 extension TortureMessage {
-    /// The messages of RFC 5118 section 4, by name. The lengths that the RFC prints are slightly wrong. Here each
-    /// Content-Length is the length of the body with CRLF.
+    /// The messages of RFC 5118 section 4, by name. The Content-Length values in the RFC are slightly wrong, and
+    /// corrected here for bodies with CRLF.
     static let ipv6: [TortureMessage] = [
         register("ipv6-good", .request, "sip:[2001:db8::10]"),
         register("ipv6-bad", .answered(400), "sip:2001:db8::10"),

@@ -140,7 +140,7 @@ extension TortureMessage {
             Max-Forwards: 70
             Content-Length: 0
             """),
-        // The reader accepts this message: it keeps the headers of the URI apart, so they never become header fields.
+        // The reader accepts this message, because the headers in a URI never become header fields.
         TortureMessage(
             "escruri", .request,
             """

@@ -49,7 +49,7 @@ struct FileLockTests {
         _ = try FileLock(path: path, activity: "b")
     }
 
-    /// This test imitates the state of a child process between fork and exec.
+    /// The copied descriptor imitates a child process between fork and exec.
     @Test func `a copy of the descriptor in a child process does not keep the lock`() throws {
         let first = try FileLock(path: path, activity: "a")
         let descriptors = try FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd").compactMap { Int32($0) }

@@ -3,8 +3,8 @@ import Storage
 import TestSupport
 import Testing
 
-/// SQLite's locks on a database file tell other processes that the file is in use. POSIX locks belong to the process:
-/// if any code of the process opens and closes the file without SQLite, the process loses all its locks on the file.
+/// SQLite's locks on a database file tell other processes that the file is in use. If any other code of the process
+/// opens and closes the file, the process loses all its POSIX locks on the file.
 @Suite("SQL connection, locks on the file")
 struct FileLocksTests {
     private let folder: TemporaryFolder

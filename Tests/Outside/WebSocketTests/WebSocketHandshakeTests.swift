@@ -34,7 +34,7 @@ struct WebSocketHandshakeTests {
         #expect(handshake.subprotocol == "sip")
     }
 
-    @Test func `each part that is missing or wrong has its refusal`() {
+    @Test func `each missing or wrong part of the handshake causes its own refusal`() {
         #expect(refusal { _ in } == nil)
         #expect(refusal { $0.upgrade = [] } == .notAsked)
         #expect(refusal { $0.upgrade = ["websockets"] } == .notAsked)
@@ -50,7 +50,7 @@ struct WebSocketHandshakeTests {
         #expect(refusal { $0.subprotocols = [] } == .subprotocol)
     }
 
-    @Test func `an origin must be listed where any is, and one that no browser sends is not asked for`() {
+    @Test func `an origin must be in a list of origins, but a handshake without an origin is accepted`() {
         let listed: Set = ["https://phone.example.net"]
         #expect(refusal(origins: listed) { _ in } == nil)
         #expect(refusal(origins: listed) { $0.origin = [] } == nil)

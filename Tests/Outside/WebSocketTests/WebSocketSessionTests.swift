@@ -3,7 +3,7 @@ import WebSocket
 
 @Suite("A WebSocket session")
 struct WebSocketSessionTests {
-    /// Returns a frame as a client would send it.
+    /// Makes a WebSocket frame as a client would send it.
     private func frame(
         _ payload: [UInt8], _ opcode: UInt8 = 1, isFinal: Bool = true, isMasked: Bool = true, reserved: UInt8 = 0
     ) -> [UInt8] {
@@ -19,7 +19,7 @@ struct WebSocketSessionTests {
         return bytes + payload.enumerated().map { isMasked ? $1 ^ mask[$0 % 4] : $1 }
     }
 
-    /// Passes all bytes to the session, at most `pieces` bytes at a time, and returns the messages.
+    /// Passes all bytes to the session, at most `pieces` bytes at a time, and returns the complete messages.
     private func feed(_ session: WebSocketSession, _ bytes: [UInt8], pieces: Int = .max) -> [[UInt8]] {
         var messages: [[UInt8]] = []
         var place = 0
@@ -33,7 +33,7 @@ struct WebSocketSessionTests {
         return messages
     }
 
-    /// Returns the code of the close frame; 0 if the frame has no code.
+    /// Returns the code of the close frame that the session sends after receiving `bytes`; 0 if the frame has no code.
     private func closeCode(after bytes: [UInt8], limit: Int = 1000) -> UInt16? {
         let session = WebSocketSession(messageLimit: limit)
         let messages = feed(session, bytes)
@@ -50,7 +50,7 @@ struct WebSocketSessionTests {
             frame(Array("one".utf8)) + frame(Array("tw".utf8), isFinal: false) + frame([1, 2], 9)
             + frame(Array("o".utf8), 0) + frame(long, 2)
         #expect(feed(session, bytes, pieces: pieces) == [Array("one".utf8), Array("two".utf8), long])
-        // The session answers the ping between the fragments.
+        // The session answers a ping that arrives between two fragments.
         #expect(session.takeOutput() == [0x8a, 2, 1, 2])
         #expect(!session.isOver)
     }
@@ -62,7 +62,7 @@ struct WebSocketSessionTests {
         bytes += frame([], 0, isFinal: false) + frame([120], 0)
         #expect(feed(session, bytes) == [[UInt8](repeating: 120, count: 100)])
         #expect(!session.isOver)
-        // The session then accepts another message.
+        // After a message of the maximum length, the session accepts another message.
         #expect(feed(session, frame([121])) == [[121]])
 
         var one = frame([120], isFinal: false)
@@ -91,7 +91,7 @@ struct WebSocketSessionTests {
         #expect(closeCode(after: frame(piece, isFinal: false) + frame(piece, 0, isFinal: false)) == 1009)
     }
 
-    @Test func `text goes as text, and what is none as binary`() {
+    @Test func `UTF-8 text is sent as a text message, and all other bytes as a binary message`() {
         let session = WebSocketSession(messageLimit: 1000)
         session.send(Array("OK é".utf8))
         #expect(session.takeOutput() == [0x81, 5] + Array("OK é".utf8))

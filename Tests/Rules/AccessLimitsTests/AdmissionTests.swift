@@ -8,7 +8,7 @@ struct AdmissionTests {
         Instant(nanoseconds: 1_000_000_000 + Int64(milliseconds) * 1_000_000)
     }
 
-    /// Reports to the admission every 10 ms that work has waited this long.
+    /// Reports to the admission, every 10 ms for this long, how long work has waited.
     private func busy(_ wait: Duration, from start: Int = 0, for milliseconds: Int, _ admission: inout Admission) {
         for time in stride(from: start, through: start + milliseconds, by: 10) {
             admission.looked(after: wait, now: at(time))
@@ -17,7 +17,7 @@ struct AdmissionTests {
 
     private static let most = [100, 100, 80, 90]
 
-    /// The refused share of each kind of work, in percent.
+    /// The share of each kind of work that is refused, in percent.
     private func refused(_ admission: Admission, at time: Int) -> [Int] {
         Admission.Kind.allCases.map { kind in
             (0..<100).count { number in
@@ -61,13 +61,12 @@ struct AdmissionTests {
             seen.append(refused(admission, at: time))
         }
         for shares in seen {
-            // A kind of work is refused only if all less important kinds are already refused as far as possible.
+            // Work is refused only if all kinds of less important work are already refused as far as possible.
             for (index, share) in shares.enumerated().dropFirst() {
                 #expect(share == 0 || shares[index - 1] == Self.most[index - 1])
             }
         }
-        // Even at the highest load, some REGISTERs and calls are served. Further refusals would leave less time for the
-        // requests that are served.
+        // At the highest load, some REGISTERs and calls are still served.
         #expect(seen.last == Self.most)
         #expect(seen.firstIndex { $0[0] == 100 } ?? 99 <= 25)
         #expect(seen.firstIndex { $0[3] == Self.most[3] } ?? 99 <= 63)

@@ -7,7 +7,7 @@ import Timekeeping
 
 @testable import AccessLimits
 
-/// T35.1: reports of refusals are limited, and no source uses up the share of another.
+/// The number of reports of refusals is limited, and no source uses up the reports of others (T35.1).
 @Suite("Reports of refusals")
 struct RefusalsTests {
     private func at(_ seconds: Int) -> Instant { Instant(nanoseconds: 1_000_000_000) + .seconds(seconds) }
@@ -43,7 +43,7 @@ struct RefusalsTests {
             refusals.asked({ call(name) }, callID: ByteString(name), at: pbx, now: now)
         }
         #expect(asked("a", now: at(0)) == at(3))
-        // The first request repeats call "a", which is already known; the second is another call of the same source.
+        // The first request repeats the known call "a"; the second request is another call from the same source.
         #expect(asked("a", now: at(1)) == nil)
         #expect(asked("b", now: at(1)) == nil)
         refusals.answered(callID: ByteString("b"), at: host(2))

@@ -13,21 +13,21 @@ struct ForkTests {
     private static let flow = Flow(
         transport: .udp, listener: 0, connection: 0, remote: Endpoint(IPAddress(v4: 0x7f00_0001), 5060))
 
-    /// A fork whose branches have no device, and whose requests were all sent.
+    /// Makes a fork whose branches have no device, and whose requests were all sent.
     private static func sent(_ clients: ClientTransactionID..., isInvite: Bool = true) -> Fork {
         var fork = Fork(isInvite: isInvite, branches: clients.map { _ in ForkBranch(device: nil) })
         for (branch, client) in clients.enumerated() { fork.sent(branch, as: client, on: flow) }
         return fork
     }
 
-    /// A fork whose only branch waits for its device.
+    /// Makes a fork whose only branch waits for its device.
     private static func waiting() -> Fork {
         var fork = Fork(isInvite: true, branches: [ForkBranch(device: DeviceID(rawValue: 3))])
         fork.waits(0)
         return fork
     }
 
-    /// A fork with two branches whose requests were sent, and one branch that waits for device 3.
+    /// Makes a fork with two branches whose requests were sent, and one branch that waits for device 3.
     private func fork(isInvite: Bool = true) -> Fork {
         var fork = Fork(isInvite: isInvite, branches: (1...3).map { ForkBranch(device: DeviceID(rawValue: $0)) })
         for (branch, client) in [Self.first, Self.second].enumerated() { fork.sent(branch, as: client, on: Self.flow) }
@@ -52,7 +52,7 @@ struct ForkTests {
             cseq: CSeq(number: 1, method: .invite))
     }
 
-    /// Orders as text, so that whole lists can be compared.
+    /// The orders of a fork as text, so that whole lists can be compared.
     private func text(_ orders: [Fork.Order]) -> [String] {
         orders.map { order in
             switch order {
@@ -140,7 +140,7 @@ struct ForkTests {
             }
         #expect(text(orders).contains { $0.hasPrefix("cancel 1 ") }, "\(text(orders))")
         #expect(fork.phase == .ended)
-        // If the phone still answers with a 2xx, the call is connected, as with any CANCEL that crosses a 2xx.
+        // A 2xx that crosses the CANCEL still connects the call.
         #expect(text(fork.successReceived(response(200), on: 0, from: Self.first)) == ["relay 200"])
     }
 
@@ -177,7 +177,7 @@ struct ForkTests {
         #expect(text(fork.failed(1, with: 486, response: response(486))) == ["respond 487"])
     }
 
-    @Test func `a CANCEL while only sleepers wait is 487 at once`() {
+    @Test func `a CANCEL while all phones sleep gets 487 at once`() {
         var fork = Self.waiting()
         #expect(text(fork.cancelReceived()) == ["drop 0", "respond 487"])
     }
@@ -196,7 +196,7 @@ struct ForkTests {
         #expect(fork.branches.map(\.deviceKnows) == [false, true, false])
     }
 
-    /// The size of a branch matters, because a hundred thousand calls may wait at the same time.
+    /// The memory for a branch must stay small, because a hundred thousand calls may wait at the same time.
     @Test func `a branch does not get larger`() {
         #expect(MemoryLayout<ForkBranch>.size <= 56)
     }
@@ -227,18 +227,18 @@ struct ForkTests {
         }
     }
 
-    @Test func `a non-INVITE that nobody answered gets no 408`() {
+    @Test func `a request other than INVITE without an answer gets no 408`() {
         var fork = Self.sent(Self.first, isInvite: false)
         #expect(text(fork.silenced(0)) == ["give up"])
     }
 
     // MARK: A forward
 
-    /// A fork that waits for two phones and then tries a forwarding target.
+    /// Makes a fork that waits for two phones, and then tries a forwarding target.
     private func forwarding() -> Fork {
         var fork = Fork(isInvite: true, branches: (1...2).map { ForkBranch(device: DeviceID(rawValue: $0)) })
         for branch in 0...1 { fork.waits(branch) }
-        fork.mayForward = true
+        fork.allowsForward(true)
         return fork
     }
 
@@ -256,7 +256,7 @@ struct ForkTests {
         #expect(text(fork.provisionalReceived(response(180), on: 2)) == ["drop 0", "drop 1", "relay 180"])
         #expect(!fork.isWaiting && !fork.isForwardPending)
         #expect(text(fork.successReceived(response(200), on: 2, from: Self.first)) == ["relay 200"])
-        // The called user has missed this call.
+        // The call counts as missed for the called user, although the forwarding target answered.
         #expect(fork.phase == .ended && fork.wasForwarded && fork.wasAnswered && !fork.isAnswered)
     }
 

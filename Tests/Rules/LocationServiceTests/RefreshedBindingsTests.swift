@@ -6,14 +6,14 @@ import TestSupport
 
 @Suite("Bindings whose rows are not up to date")
 struct RefreshedBindingsTests {
-    private func devices(_ numbers: ClosedRange<UInt64>) -> [DeviceID] { numbers.map { DeviceID(rawValue: $0) } }
-
     @Test func `each is written once, with the phone's latest values`() {
         var refreshed = RefreshedBindings()
         #expect(refreshed.isEmpty)
-        refreshed.insert(devices(1...3), saying: ByteString("Linphone/5.0"))
-        refreshed.insert(devices(2...2), saying: ByteString("Linphone/5.1"))
-        refreshed.insert(devices(3...3), saying: .empty)
+        for device in 1...3 as ClosedRange<UInt64> {
+            refreshed.insert(DeviceID(rawValue: device), saying: ByteString("Linphone/5.0"))
+        }
+        refreshed.insert(2, saying: ByteString("Linphone/5.1"))
+        refreshed.insert(3, saying: .empty)
         #expect(refreshed.agent(of: 2) == ByteString("Linphone/5.1") && refreshed.agent(of: 3) == .empty)
         #expect(refreshed.agent(of: 4) == nil)
         var taken: [DeviceID: ByteString?] = [:]
@@ -26,19 +26,19 @@ struct RefreshedBindingsTests {
 
     @Test func `invented names fill no memory, and displace no other name`() {
         var refreshed = RefreshedBindings()
-        refreshed.insert(devices(1...1), saying: ByteString("Honest/1.0"))
+        refreshed.insert(1, saying: ByteString("Honest/1.0"))
         for number in 2...1000 as ClosedRange<UInt64> {
-            refreshed.insert(devices(number...number), saying: ByteString("Invented/\(number)"))
+            refreshed.insert(DeviceID(rawValue: number), saying: ByteString("Invented/\(number)"))
         }
         #expect(refreshed.agent(of: 1) == ByteString("Honest/1.0"))
-        refreshed.insert(devices(2000...2000), saying: ByteString("Honest/1.0"))
+        refreshed.insert(2000, saying: ByteString("Honest/1.0"))
         #expect(refreshed.agent(of: 2000) == ByteString("Honest/1.0"))
         let taken = refreshed.take(2000)
         #expect(taken.count == 1001)
-        // If there is no room for a new user agent name, the entry has none and the store keeps the old name.
+        // Without room for a new user agent name, the entry has no name, and the store keeps the old one.
         #expect(taken.count { $0.agent != nil } == RefreshedBindings.maximumAgents + 1)
-        // After `take`, there is room for new names.
-        refreshed.insert(devices(2...2), saying: ByteString("Invented/2000"))
+        // The call of `take` makes room for new user agent names.
+        refreshed.insert(2, saying: ByteString("Invented/2000"))
         #expect(refreshed.agent(of: 2) == ByteString("Invented/2000"))
     }
 }

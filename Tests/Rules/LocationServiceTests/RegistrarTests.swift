@@ -113,14 +113,14 @@ struct RegistrarTests {
         let devices = registrar.bindings.forkTargets(for: bob, now: scene.now.instant).map(\.id)
         var areFirst: [Bool] = []
         for device in [devices[0], devices[0], devices[1]] {
-            areFirst.append(registrar.noteRefreshed([device], saying: ByteString("Phone/1")))
+            areFirst.append(registrar.noteRefreshed(device, saying: ByteString("Phone/1")))
         }
         #expect(areFirst == [true, false, false])
         let first = registrar.refreshedRows(limit: 1, now: scene.now)
         #expect(first.rows.count == 1 && first.hasMore && first.rows[0].userAgent == ByteString("Phone/1"))
         let second = registrar.refreshedRows(limit: 5, now: scene.now)
         #expect(second.rows.count == 1 && !second.hasMore)
-        let isFirst = registrar.noteRefreshed([devices[1]], saying: .empty)
+        let isFirst = registrar.noteRefreshed(devices[1], saying: .empty)
         #expect(isFirst)
     }
 }

@@ -4,7 +4,7 @@ import Testing
 import TestSupport
 import Timekeeping
 
-/// The clock is set while the daemon runs: dates jump, and the monotonic time does not.
+/// Tests that the wall clock may be set while the daemon runs, because only dates use it.
 @Suite("Clock changes")
 struct ClockJumpTests {
     @Test(arguments: [3600, -3600, 86_400, -86_400])
@@ -18,7 +18,7 @@ struct ClockJumpTests {
             bench.engine.deadlineReached(now: now)
             return story(bench.take())
         }
-        // The date has advanced by an hour but the monotonic time only by a second, so the call still waits.
+        // The call still waits, because the monotonic time has advanced by only a second, and the date by an hour.
         #expect(!at(1).contains { $0.contains("480") })
         #expect(bench.engine.heldCalls.count == 1)
         #expect(bench.targets.count == 1)

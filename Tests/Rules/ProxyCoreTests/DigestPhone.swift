@@ -6,7 +6,7 @@ import Registration
 import SIPGrammar
 import TestSupport
 
-/// Users with passwords, and the answers of phones that know these passwords.
+/// Makes users with passwords, and the requests of phones that know these passwords.
 enum TestDigest {
     /// Creates the users of one domain. Each password is the user's name spelled backwards.
     static func users(_ names: String..., domain: String = "example.net") -> UserDirectory {
@@ -20,7 +20,7 @@ enum TestDigest {
         return users
     }
 
-    /// A request that answers a challenge, in another transaction and with the next CSeq.
+    /// Makes the request that answers a challenge, with another branch and the next CSeq.
     ///
     /// - Parameters:
     ///   - challenge: the 401 or 407 response.
@@ -37,24 +37,45 @@ enum TestDigest {
         let text = String(decoding: request, as: UTF8.self)
         let isRegister = challenge.status == .unauthorized
         let rows = challenge.frame.values(of: isRegister ? .wwwAuthenticate : .proxyAuthenticate).map(\.string)
-        guard let row = rows.first(where: { row in realm.map { row.contains("realm=\"\($0)\"") } ?? true }) else {
+        guard
+            let row = rows.first(where: { row in
+                row.hasPrefix("Digest") && (realm.map { row.contains("realm=\"\($0)\"") } ?? true)
+            })
+        else {
             return request
         }
+        let algorithm = DigestAlgorithm(rawValue: value("algorithm", row)) ?? .md5
+        return next(
+            credentials(
+                user, password: password, realm: value("realm", row), nonce: value("nonce", row), algorithm,
+                count: count, isRegister: isRegister, to: text))
+    }
+
+    /// The request with credentials for this nonce. The parameter `count` is `nil` for a client that knows no qop.
+    static func credentials(
+        _ user: String, password: String? = nil, realm: String = "example.net", nonce: String,
+        _ algorithm: DigestAlgorithm = .sha256, count: Int?, isRegister: Bool = true, to text: String
+    ) -> [UInt8] {
         let words = text.split(separator: " ", maxSplits: 2)
         let (method, uri) = (String(words[0]), String(words[1]))
-        let (theirRealm, nonce) = (value("realm", row), value("nonce", row))
-        let algorithm = DigestAlgorithm(rawValue: value("algorithm", row)) ?? .md5
         func hash(_ text: String) -> String {
             String(decoding: Hex.encode(DigestFunctions.forTests.hash(algorithm, Array(text.utf8))), as: UTF8.self)
         }
-        let ha1 = hash("\(user):\(theirRealm):\(password ?? String(user.reversed()))")
-        let nc = "0000000\(count)"
-        let response = hash("\(ha1):\(nonce):\(nc):c:auth:" + hash("\(method):\(uri)"))
-        let credentials =
-            "\(isRegister ? "" : "Proxy-")Authorization: Digest username=\"\(user)\", realm=\"\(theirRealm)\", "
-            + "nonce=\"\(nonce)\", uri=\"\(uri)\", response=\"\(response)\", algorithm=\(algorithm.rawValue), "
-            + "qop=auth, nc=\(nc), cnonce=\"c\"\r\nContent-Length:"
-        return next(Array(text.replacing("Content-Length:", with: credentials).utf8))
+        let ha1 = hash("\(user):\(realm):\(password ?? String(user.reversed()))")
+        let digits = String(count ?? 0, radix: 16)
+        let nc = String(repeating: "0", count: 8 - digits.count) + digits
+        let middle = count == nil ? "" : "\(nc):c:auth:"
+        let response = hash("\(ha1):\(nonce):\(middle)" + hash("\(method):\(uri)"))
+        let rest = count == nil ? "" : ", qop=auth, nc=\(nc), cnonce=\"c\""
+        let row =
+            "\(isRegister ? "" : "Proxy-")Authorization: Digest username=\"\(user)\", realm=\"\(realm)\", "
+            + "nonce=\"\(nonce)\", uri=\"\(uri)\", response=\"\(response)\", algorithm=\(algorithm.rawValue)\(rest)"
+        return Array(text.replacing("Content-Length:", with: "\(row)\r\nContent-Length:").utf8)
+    }
+
+    /// The nonce of a challenge.
+    static func nonce(of challenge: SIPResponse) -> String {
+        value("nonce", challenge.frame.values(of: .wwwAuthenticate).first?.string ?? "")
     }
 
     /// Builds a copy of the request, with another branch and the next CSeq.
@@ -65,7 +86,7 @@ enum TestDigest {
         return Array("\(parts[0])CSeq: \(number + 1)\(parts[1].drop { $0.isNumber })".utf8)
     }
 
-    private static func value(_ name: String, _ row: String) -> String {
+    static func value(_ name: String, _ row: String) -> String {
         let rest = row.split(separator: "\(name)=", maxSplits: 1).last ?? ""
         return String(rest.first == "\"" ? rest.dropFirst().prefix { $0 != "\"" } : rest.prefix { $0 != "," })
     }
@@ -83,7 +104,7 @@ extension EngineBench {
         }
     }
 
-    /// Sends a request of a phone, and then its answer to our challenge.
+    /// Sends a request of a phone, and then the same request with an answer to the challenge.
     @discardableResult
     func receiveProved(
         _ request: [UInt8], as user: String, password: String? = nil, from source: Endpoint = EngineBench.phone
@@ -92,7 +113,7 @@ extension EngineBench {
         return receive(TestDigest.answer(challenge, to: request, as: user, password: password), from: source)
     }
 
-    /// Builds a request of the phone.
+    /// Builds the text of a request from the phone.
     func phoneText(
         _ method: String = "INVITE", to target: String = "sip:200@example.net", from: String = "sip:bob@example.net",
         callID: String = "p1", extra: [String] = []

@@ -14,12 +14,13 @@ import TestSupport
 import Testing
 import Timekeeping
 
-/// An engine with a phone, a PBX and a clock. Tests give it SIP messages as text, and receive the engine's actions.
+/// An engine with a phone, a PBX and a clock, which tests control. Tests pass SIP messages to the bench as text, and
+/// get the engine's actions.
 final class EngineBench {
     let engine: ProxyEngine
     private(set) var now = Moment(instant: Instant(nanoseconds: 1_000_000_000), date: UnixTime(seconds: 1_790_000_000))
     private(set) var actions: [ProxyAction] = []
-    /// The last attempt of each push by its id.
+    /// The last attempt to send each push, by the id of the push.
     private var tries: [PushID: PushDispatcher.Transmission] = [:]
 
     static let phone = Endpoint(IPAddress(v4: 0xc000_0205), 40_000)
@@ -33,7 +34,7 @@ final class EngineBench {
         engine = EngineFixture.engine(StoredState(users: users), seed: seed, log: log, hasTLS: hasTLS, change)
     }
 
-    /// Creates another run of the program, which starts with the content of the disk.
+    /// Creates a bench whose engine starts with the content of `disk`, like the next run of the program.
     init(
         restarting disk: SimulatedDisk, at now: Moment, seed: UInt64, hasTLS: Bool = false,
         _ change: (inout ProxySettings) -> Void
@@ -54,16 +55,16 @@ final class EngineBench {
         return bench
     }
 
-    /// Changes the settings, as a reload does.
+    /// Changes the settings of the running engine, as a reload does.
     func change(_ change: (inout ProxySettings) -> Void) {
         var settings = engine.settings
         change(&settings)
-        engine.settingsChanged(settings)
+        engine.settingsChanged(settings, now: now)
     }
 
     static func udp(_ remote: Endpoint) -> Flow { Flow(transport: .udp, listener: 0, connection: 0, remote: remote) }
 
-    /// Lets the engine read these bytes.
+    /// Lets the engine process the message in `bytes`.
     ///
     /// - Returns: the engine's actions.
     @discardableResult
@@ -114,7 +115,7 @@ final class EngineBench {
             contact: "<sip:\(user)@\(source)\(push)>", expires: expires, extra: extra)
     }
 
-    /// Performs a whole registration: request, commit, response.
+    /// Performs a whole registration: the request, the commit and the response.
     @discardableResult
     func register(
         user: String = "bob", token: String? = "tok1", callID: String = "r1", cseq: Int = 1,
@@ -150,14 +151,14 @@ final class EngineBench {
 }
 
 extension EngineBench {
-    /// The CANCEL of a call from the PBX.
+    /// Sends the CANCEL of a call from the PBX.
     @discardableResult
     func cancel(_ extra: [String] = [], callID: String = "call1", branch: String = "i1") -> [ProxyAction] {
         guard let invite = readRequest(inviteText(callID: callID, branch: branch)) else { return [] }
         return receive(SIPText.hopRequest("CANCEL", for: invite, extra: extra), from: Self.pbx)
     }
 
-    /// Reports the final outcome of a push.
+    /// Reports the final outcome of a push to the engine.
     func finish(_ push: PushID, _ outcome: PushOutcome = .accepted(nil)) {
         guard let transmission = tries[push] else {
             Issue.record("no such push has left")
@@ -166,8 +167,8 @@ extension EngineBench {
         engine.pushHappened(Self.event(transmission, outcome), now: now)
     }
 
-    /// Returns the dispatcher's event for this outcome. An answer in the event has the syntax of Google and of the
-    /// mediator.
+    /// Returns the event by which the dispatcher reports this outcome. The text of an answer in the event fits both
+    /// Google's and the mediator's syntax.
     private static func event(
         _ transmission: PushDispatcher.Transmission, _ outcome: PushOutcome
     ) -> PushDispatcher.Event {
@@ -183,7 +184,7 @@ extension EngineBench {
             text.append(jsonString: token)
             return answer(#""registration_id":\#(String(decoding: text, as: UTF8.self))"#)
         case .tokenDead(nil): return answer(#""error":"NotRegistered""#)
-        // An answer that asks for a retry would make the dispatcher send the push again.
+        // The event has no answer, because an answer that asks for a retry would make the dispatcher send again.
         case .retry: return .unanswered(transmission, .noConnection("no answer"), "no answer")
         case .tokenDead, .renewCredential, .credentialsRefused, .foreignToken, .noConnection, .payloadRefused,
             .noSuitableToken:
@@ -191,7 +192,8 @@ extension EngineBench {
         }
     }
 
-    /// Changes the settings so that pushes wait for a credential. The test decides when the credential is created.
+    /// Changes the settings so that pushes wait for a credential. The test itself decides when the credential is
+    /// created.
     static func wantsCredential(_ settings: inout ProxySettings) {
         let sources = settings.dispatch.directory.apps.map { _ in PushCredentials.Source.made(0) }
         settings.dispatch.credentials = PushCredentials(sources, kinds: [.google])
@@ -207,13 +209,13 @@ extension EngineBench {
 }
 
 extension [UInt8] {
-    /// This message with a part of its text replaced.
+    /// A copy of this message in which a part of the text is replaced.
     func replacing(_ old: String, with new: String) -> [UInt8] {
         Array(String(decoding: self, as: UTF8.self).replacing(old, with: new).utf8)
     }
 }
 
-/// The actions as short text: `200 REGISTER > phone`, `INVITE > phone`, `push invite tok1`.
+/// Describes the actions as short text, such as `200 REGISTER > phone` or `push invite tok1`.
 func story(_ actions: [ProxyAction]) -> [String] {
     actions.compactMap { action in
         switch action {
@@ -243,14 +245,16 @@ func story(_ actions: [ProxyAction]) -> [String] {
             }
         case .reported(let ticket, let result): return "report \(ticket.number) \(result)"
         case .askUser(let question): return "ask \(question.name)"
+        case .readKeys(let issuer): return "keys \(issuer)"
         case .userSettled(let ticket): return "login \(ticket.number)"
         case .resolve: return "resolve"
+        case .storeRegisterCeiling: return "ceiling"
         }
     }
 }
 
 extension [ProxyAction] {
-    /// The bytes of all messages that are sent.
+    /// The bytes of all messages that the actions send.
     var bytes: [[UInt8]] { compactMap { if case .send(let bytes, _) = $0 { bytes } else { nil } } }
 
     var texts: [String] { bytes.map { String(decoding: $0, as: UTF8.self) } }

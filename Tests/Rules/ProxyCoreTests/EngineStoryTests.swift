@@ -10,7 +10,7 @@ import Timekeeping
 
 @Suite("Register, sleep, push, hold, wake, deliver, missed calls")
 struct EngineStoryTests {
-    @Test func `200 to a REGISTER follows the commit`() {
+    @Test func `the 200 to a REGISTER is sent after the commit`() {
         let bench = EngineBench()
         let first = bench.receive(bench.registerText())
         #expect(story(first) == ["commit"])
@@ -56,7 +56,7 @@ struct EngineStoryTests {
             "a CANCEL while held is 487, and the phone learns of the call when it returns, in one push", .register(),
             .wakingCall, .cancel("200 cancel > pbx", "487 invite > pbx"), .wakingCall, .pass(31).unseen,
             .refresh("push missed 103,103 tok1"),
-            // The list of missed calls is already being sent, so the daemon does not send it again.
+            // The refresh causes no second list of missed calls, because the first is already being sent.
             .refresh()),
         PhoneStory(
             "a missed-calls push that failed is sent at the next return", .register(), .wakingCall, .pass(31).unseen,
@@ -73,7 +73,7 @@ struct EngineStoryTests {
             where: { $0.call.skipPushWithin = .seconds(60) }, .register(), .plainCall, .pass(40).unseen,
             .refresh().unseen, .pass(59).unseen, .plainCall, .pass(1).unseen, .wakingCall),
     ])
-    func `a call to a phone that sleeps`(story: PhoneStory) { #expect(story.faults == []) }
+    func `a call wakes a sleeping phone`(story: PhoneStory) { #expect(story.faults == []) }
 
     @Test func `REGISTERs of one user are served in their order`() {
         let bench = EngineBench()
@@ -82,7 +82,7 @@ struct EngineStoryTests {
         #expect(story(bench.commitAll(in: first)) == ["200 register > phone", "200 register > phone"])
     }
 
-    @Test func `the REGISTER gets its 200 first, then the INVITE on the new flow, once`() {
+    @Test func `the 200 to the REGISTER is sent before the INVITE, and the INVITE is sent once`() {
         let bench = EngineBench.registered()
         bench.invite()
         let elsewhere = Endpoint(IPAddress(v4: 0xcb00_7101), 1234)
@@ -91,7 +91,7 @@ struct EngineStoryTests {
         #expect(story(bench.register(callID: "r2", cseq: 2, from: elsewhere)) == ["200 register > \(elsewhere)"])
     }
 
-    @Test func `push parameters stay here`() {
+    @Test func `push parameters never leave the daemon`() {
         let bench = EngineBench.registered()
         bench.invite()
         let invite = bench.register(cseq: 2).texts.last ?? ""

@@ -7,7 +7,7 @@ import SIPGrammar
 import TestSupport
 import Timekeeping
 
-/// Bob's phone over UDP or TCP. The phone may move from one address to another.
+/// A bench with bob's phone over UDP or TCP; the phone may move between addresses.
 final class PhoneBench {
     enum Invite { case first, last }
 
@@ -16,7 +16,7 @@ final class PhoneBench {
     private var registers = 0
     private var calls = 0
     private var reports: UInt64 = 0
-    /// The last REGISTER that was sent with each token.
+    /// For each push token, the last REGISTER that the phone sent with it.
     private var registrations: [String?: (callID: String, cseq: Int)] = [:]
     private(set) var place = 0
     private(set) var pushes: [PushID] = []
@@ -28,7 +28,7 @@ final class PhoneBench {
     private var records: [TimelineRecord] = []
 
     init(_ transport: Transport = .udp, _ change: (inout ProxySettings) -> Void = { _ in }) {
-        // The daemon sends no OPTIONS to connections here, because other tests cover them.
+        // The daemon of this bench sends no OPTIONS to connections, because other tests cover the OPTIONS.
         bench = EngineBench {
             $0.call.asksConnections = false
             change(&$0)
@@ -47,8 +47,8 @@ final class PhoneBench {
 
     /// Registers the phone at the address with this number, or refreshes its registration at its present address.
     ///
-    /// - Returns: the actions without the commit and the 200. If these do not come first, or if a commit is missing or
-    ///   not expected, all actions are returned.
+    /// - Returns: the actions without the commit and the 200. All actions are returned if the commit and the 200 do not
+    ///   come first, or if a commit is missing or unexpected.
     func register(
         at place: Int? = nil, token: String? = "tok1", isRefresh: Bool = false, expires: Int = 3600,
         commits: Bool? = nil
@@ -156,7 +156,7 @@ final class PhoneBench {
         }
     }
 
-    /// Returns the number of the next report over HTTP.
+    /// Returns a number for the next report over HTTP.
     func nextReport() -> UInt64 {
         reports += 1
         return reports
@@ -169,7 +169,7 @@ final class PhoneBench {
 }
 
 extension TimelineRecord {
-    /// The content of the record in short form. Missing values are omitted from the text.
+    /// Describes the content of the timeline record in short form. The description leaves out missing values.
     fileprivate var words: String {
         let times = [
             ("sent", steps.sent), ("answered", steps.answered), ("registered", steps.registered),

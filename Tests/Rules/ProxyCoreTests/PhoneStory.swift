@@ -7,8 +7,8 @@ import PushPlanning
 import SIPGrammar
 import TestSupport
 
-/// The events of bob's phone in their order, each with the resulting actions. `invite > 1` means an INVITE to the phone
-/// at its address number 1.
+/// A story of bob's phone: its events in their order, each with the actions that it must cause. In the actions,
+/// `invite > 1` means an INVITE to the phone at its address number 1.
 typealias PhoneStory = Story<PhoneBench, String>
 
 extension PhoneStory {
@@ -23,14 +23,16 @@ extension PhoneStory {
 // MARK: The phone
 
 extension PhoneStory.Step {
-    /// A REGISTER of a new client. The expected actions do not include the commit and the 200, which must come first.
+    /// The phone sends the first REGISTER of a new client. The commit and the 200, which must come first, are not
+    /// listed among the expected actions.
     static func register(
         at place: Int = 0, token: String? = "tok1", commits: Bool? = nil, _ told: String...
     ) -> Self {
         Self("REGISTER at \(place)", told) { $0.register(at: place, token: token, commits: commits) }
     }
 
-    /// The next REGISTER of the client that registered last, from the same address. By default, it needs no commit.
+    /// The client that registered last sends its next REGISTER, from the same address. By default, the REGISTER needs
+    /// no commit.
     static func refresh(
         token: String? = "tok1", expires: Int = 3600, commits: Bool = false, _ told: String...
     ) -> Self {
@@ -53,8 +55,8 @@ extension PhoneStory.Step {
         }
     }
 
-    /// A phone that registered, got a push for a call, and registered again. The phone has the INVITE, and has answered
-    /// 180 if `rings` is true.
+    /// The phone registers, gets a push for a call, and registers again. The phone then has the INVITE, and has
+    /// answered 180 if `rings` is true.
     static func called(rings: Bool = true) -> Self {
         Self("called", []) { phone in
             _ = phone.register(at: 0)
@@ -77,12 +79,12 @@ extension PhoneStory.Step {
     /// A call whose INVITE is sent immediately, because the contact needs no push.
     static var plainCall: Self { .call("100 invite > pbx", "invite > 0") }
 
-    /// The CANCEL of the first call.
+    /// The caller cancels the first call.
     static func cancel(reasons: [String] = [], _ told: String...) -> Self {
         Self("CANCEL", told) { $0.cancel(reasons) }
     }
 
-    /// The outcome of the last push, or of the push with that number.
+    /// The provider reports the outcome of the last push, or of the push with this number.
     static func push(_ outcome: PushOutcome, number: Int? = nil, _ told: String...) -> Self {
         Self("push \(outcome)", told) { $0.give(outcome, number) }
     }
@@ -95,12 +97,12 @@ extension PhoneStory.Step {
     /// The provider receives the push, and has not answered after 80 ms.
     static var slowProvider: Self { Self("slow provider", []) { $0.provider(nil) } }
 
-    /// The provider's answer to a push that was in flight when the daemon dropped it.
+    /// The provider answers a push that was in flight when the daemon dropped it.
     static func lateProvider(_ outcome: PushOutcome, _ told: String...) -> Self {
         Self("the provider says late \(outcome)", told) { $0.lateProvider(outcome) }
     }
 
-    /// The service has created the credential for which pushes wait.
+    /// The push service has created the credential for which pushes wait.
     static var credential: Self { Self("credential", []) { $0.makeCredential() } }
 
     static func pass(_ seconds: Double, _ told: String...) -> Self {
@@ -124,7 +126,7 @@ extension PhoneStory.Step {
         Self("the last INVITE", [callID]) { [$0.invites.last?.callID.string ?? "none"] }
     }
 
-    /// Expects this number of missed calls, which are stored for devices that do not know about them yet.
+    /// Expects this number of missed calls that are stored for devices that do not know about them yet.
     static func missed(_ count: Int) -> Self {
         Self("missed calls", ["\(count)"]) { ["\($0.bench.engine.buckets.entries(of: EngineBench.bob).count)"] }
     }

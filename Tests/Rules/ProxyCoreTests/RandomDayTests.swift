@@ -2,7 +2,7 @@ import SIPGrammar
 import Testing
 import TestSupport
 
-/// The days run one after the other, because each keeps a thread busy for seconds and other tests wait in real time.
+/// The days run one after the other, because each uses a thread for seconds while other tests wait in real time.
 @Suite("Whole days in a simulated network", .serialized)
 struct RandomDayTests {
     @Test(arguments: Array(0..<16) + [474, 943, 994])
@@ -10,10 +10,11 @@ struct RandomDayTests {
         let world = SimulatedWorld(seed: seed)
         world.run()
         #expect(world.violations.isEmpty)
-        // A day with few events would prove little.
+        // The day must have many events, because a day with few events would prove little.
         let day = world.statistics
         #expect(day.answered > 20 && day.records > 200)
-        // Phones that are called immediately miss fewer calls, so these lower bounds do not apply to them.
+        // The lower bounds do not apply to days with phones that are called immediately, because such phones miss fewer
+        // calls.
         if !world.plan.ringsLiveFlows { #expect(day.cancelled > 20 && day.reports > 15 && day.pushes > 100, "\(day)") }
     }
 
@@ -34,6 +35,16 @@ struct RandomDayTests {
             ends += world.plan.crashes > 0 ? world.outgoingEnds : []
         }
         #expect(ends.count { $0 == 200 } > 2 && ends.contains(486) && ends.contains(487), "\(ends)")
+    }
+
+    @Test(arguments: [12, 28, 44, 60] as [UInt64])
+    func `on some days the PBX owns the users, loses their registrations, and calls their tokens`(seed: UInt64) {
+        let world = SimulatedWorld(seed: seed)
+        world.run()
+        #expect(world.plan.registersAtPBX && world.violations.isEmpty, "\(world.violations.prefix(5))")
+        #expect(world.registrations.accepted > 50)
+        // Only the restarts of the PBX leave a user without a contact for a while.
+        #expect(world.calls.count > 120 && world.registrations.voicemails < 80, "\(world.registrations.voicemails)")
     }
 
     @Test func `some calls of a day with references are for one phone`() {

@@ -10,8 +10,8 @@ import TestSupport
 import Testing
 import Timekeeping
 
-/// A daemon that is killed and started again while bob is called. Tests give the bench text and receive a story. The
-/// simulated disk keeps what was written.
+/// A daemon that is killed and started again during a call to bob. Tests pass messages as text, and get the actions as
+/// a story. The simulated disk keeps everything that was written before the crash.
 final class RestartBench {
     private(set) var bench: EngineBench
     private(set) var disk = SimulatedDisk()
@@ -20,7 +20,7 @@ final class RestartBench {
     private(set) var sent: [ProxyAction] = []
     private var runs: UInt64 = 1
     private let change: (inout ProxySettings) -> Void
-    /// The entries that the journal has written since the last call of ``journalled(_:)``.
+    /// The entries that the journal has written since ``journalled(_:)`` was last called.
     var written: [String] = []
 
     /// Whether the next run of the daemon has TLS listeners.
@@ -32,15 +32,15 @@ final class RestartBench {
         bench = EngineBench(hasTLS: hasTLS, change)
     }
 
-    /// Returns the entries that the journal writes while the body runs. These entries must be in the same batch of
-    /// actions as their consequences. ``told(_:)`` checks this.
+    /// Returns the entries that the journal writes while `body` runs. A journal entry must be in the same batch of
+    /// actions as the actions that depend on it. ``told(_:)`` checks this.
     func journalled(_ body: () -> Void) -> [String] {
         written = []
         body()
         return written
     }
 
-    /// Performs all actions of the engine, including commits.
+    /// Performs all actions that the engine has ordered, including commits.
     @discardableResult
     func told(_ actions: [ProxyAction]) -> [String] {
         var story: [String] = []
@@ -92,14 +92,14 @@ final class RestartBench {
 
     func pass(_ duration: Duration) -> [String] { told(bench.pass(duration)) }
 
-    /// Kills the daemon (`kill -9`) and starts the next run.
+    /// Kills the daemon (`kill -9`), and starts its next run.
     @discardableResult
     func crash(downFor duration: Duration = .seconds(1)) -> [String] {
         disk.dropQueue()
         runs += 1
         let now = bench.now
         let later = Moment(
-            // The monotonic clock may start at any value.
+            // In the next run, the monotonic clock may begin at any value.
             instant: Instant(nanoseconds: 5_000_000_000), date: now.date + duration)
         bench = EngineBench(restarting: disk, at: later, seed: runs, hasTLS: hasTLS, change)
         return told(bench.take())
@@ -135,7 +135,7 @@ final class RestartBench {
 
     func cancel() -> [String] { told(bench.cancel()) }
 
-    /// The caller's ACK of the last final response.
+    /// Sends the caller's ACK of the last final response.
     func acknowledge(_ response: SIPResponse?) -> [String] {
         guard let invite = readRequest(bench.inviteText()), let response else { return ["no response"] }
         let to = response.frame.firstValue(of: .to)?.string ?? ""
@@ -143,7 +143,7 @@ final class RestartBench {
         return told(bench.receive(ack, from: EngineBench.pbx))
     }
 
-    /// The caller's ACK of a phone's answer, along the route that the answer recorded.
+    /// Sends the caller's ACK of a phone's 2xx, along the route that the 2xx recorded.
     func acknowledgeAnswer(_ answer: SIPResponse, cseq: Int = 1) -> [String] {
         guard let invite = readRequest(bench.inviteText()) else { return ["no INVITE"] }
         let ack = SIPText.dialogRequest(
@@ -153,7 +153,7 @@ final class RestartBench {
 }
 
 extension ProxyAction {
-    /// The Call-ID of the call that the journal must write.
+    /// The Call-ID of the call, if this action makes the journal write the start of a call.
     fileprivate var begunCall: ByteString? {
         guard case .journal(.begun(let call)) = self else { return nil }
         return call.userCall?.callID

@@ -22,7 +22,7 @@ private func problem(_ param: String, _ prid: String) -> APNsToken.Problem? {
 struct APNsTokenTests {
     @Test(
         arguments: [
-            // RFC 8599: a single token, with the service at the end of pn-param.
+            // A single token has its service at the end of pn-param (RFC 8599).
             ("DEF123GHIJ.com.ex.app.voip", "00fc13adff78512", "com.ex.app", nil, "00fc13adff78512"),
             ("DEF123GHIJ.com.ex.app", "00fc", "com.ex.app", "00fc", nil),
             ("DEF123GHIJ.com.ex.app.remote", "00FC", "com.ex.app", "00fc", nil),
@@ -34,7 +34,7 @@ struct APNsTokenTests {
             // A word that is not a service belongs to the bundle identifier.
             ("T.com.ex.voips", "AB", "com.ex.voips", "ab", nil),
             ("T.voip", "AB", "voip", "ab", nil),
-            // ECSS-10: pn-param is a match key of any form, or is missing.
+            // In ECSS-10, pn-param is a match key of any form, or is missing.
             ("", "AB", nil, "ab", nil),
             ("", "AB:voip", nil, nil, "ab"),
             ("", "AB:voip&CD:remote", nil, "cd", "ab"),
@@ -44,7 +44,7 @@ struct APNsTokenTests {
             // Only hexadecimal tokens are converted to lower case.
             ("T.b", "Token-A", "b", "Token-A", nil),
         ] as [(String, String, String?, String?, String?)])
-    func `tokens and bundle are told apart`(
+    func `the parser separates the tokens from the bundle identifier`(
         param: String, prid: String, bundle: String?, remote: String?, voip: String?
     ) throws {
         let token = try read(param, prid)

@@ -5,7 +5,7 @@ import Settings
 import Testing
 import Timekeeping
 
-/// The end push for a phone that was woken and has not registered before the end of the call.
+/// Makes the end push for a phone that got a push and has not registered before the end of the call.
 private func end(_ outcome: EndedCallNotice.Outcome = .missed) -> PushMessage {
     let call = IncomingCall(
         callRef: CallRef(rawValue: 1), callerURI: ByteString("sip:103@example.net"), displayName: ByteString("Anna"),
@@ -89,7 +89,7 @@ struct EndedCallTests {
         #expect(over.header("urgency") == "high" && over.header("ttl") == "30")
         #expect(over.header("topic") != nil && over.header("topic") == call.header("topic"))
         #expect(over.text.contains(#""type":"call_ended""#))
-        // A push without content would look like a call to the app, so no end push can be sent.
+        // No end push can be sent, because the app would take a push without content for a call.
         #expect(
             PushSettings.sample(.ecss10).render(push(to: token(.webPush, url), end())) == .impossible(.noSuitableToken))
     }

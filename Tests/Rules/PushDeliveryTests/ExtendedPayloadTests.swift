@@ -34,7 +34,7 @@ struct ExtendedPayloadTests {
         #expect(old.contains(#""data":{"type":"invite","date":1623753691},"time_to_live""#))
     }
 
-    /// A later attempt to send a push has its own time, and an expiry that covers the rest of the waiting time.
+    /// Each attempt to send a push names its own time, and an expiry that covers the rest of the waiting time.
     @Test func `each try has its own time`() throws {
         let late = try data(incomingCall(), now: sampleDate + .seconds(9))
         #expect(late["date"]?.string == "1623753691")
@@ -53,12 +53,12 @@ struct ExtendedPayloadTests {
         }
     }
 
-    /// A part of a Call-ID would match no INVITE, and a long Call-ID must leave room for the other members.
+    /// A cut Call-ID would match no INVITE, and a long one must leave room for the other members.
     @Test func `a Call-ID comes whole or not at all`() throws {
         for name in ["ecss10.extended", "10d"] {
             let settings = PushSettings.sample(try #require(PayloadProfile(rawValue: name)))
             for (length, fits) in [(512, true), (513, false), (4000, false)] {
-                // Each of these characters takes two bytes of JSON.
+                // Each backslash takes two bytes in JSON.
                 let id = String(repeating: "\\", count: length)
                 for device in [apple, android] {
                     let request = try #require(settings.rendered(push(to: device, call(id))))
@@ -83,7 +83,7 @@ struct ExtendedPayloadTests {
 }
 
 extension JSONValue {
-    /// The value of the first member `call_id`, even if the member is in a string that contains JSON.
+    /// The value of the first member `call_id`, which may be in a string that contains JSON.
     fileprivate var callID: String? {
         switch self {
         case .object(let members):

@@ -71,7 +71,7 @@ struct FCMRequestTests {
         let list: [JSONValue]
         if format == .v1 {
             let text = try #require(body["message"]?["data"]?["calls"]?.string)
-            // FCM counts the bytes of all keys and values.
+            // FCM's limit of 4,096 bytes counts all keys and values.
             #expect(text.utf8.count + "typemissed_callsdate1623753691calls".utf8.count <= 4096)
             list = try #require(try JSONValue(Array(text.utf8)).array)
         } else {

@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 import Timekeeping
 
-/// Texts that peers may send as a name, a caller or a token.
+/// Hostile texts, which peers may send as a name, a caller or a token.
 private let hostile: [[UInt8]] =
     [
         "\"", "\\", "\"},\"to\":\"other", "\r\nX: y", "%0d%0a", "\0", "a\0b", "{{x}}", "${x}", "\u{2028}\u{2029}",
@@ -34,7 +34,7 @@ private func call(_ bytes: [UInt8]) -> PushMessage {
 
 @Suite("Hostile bytes in a name, caller or token (T10)")
 struct HostileTextTests {
-    /// Whether the field contains the text, or the beginning of it if the text is long.
+    /// Whether the payload's field contains the text, or its beginning if the text is long.
     private func holds(_ found: String?, _ bytes: [UInt8]) -> Bool {
         guard let found else { return false }
         let whole = String(decoding: bytes, as: UTF8.self)
@@ -94,7 +94,7 @@ struct HostileTextTests {
             #expect(isSafe)
             #expect(ByteString(String(segment)).percentDecoded().array == text)
         }
-        // The texts that are not rendered name a service that does not exist, or consist of dots.
+        // Half of the texts may be refused, because they name a service that does not exist, or consist of dots.
         #expect(rendered > texts.count / 2)
     }
 
@@ -103,7 +103,7 @@ struct HostileTextTests {
             let device = PushToken(
                 provider: .acrobits, param: ByteString(Array("a:".utf8) + text), prid: ByteString(text))
             guard let request = settings.rendered(push(to: device, call(text))) else {
-                // A colon or an ampersand in the token has a special meaning.
+                // The push is refused only if the token has a colon or an ampersand, which have a special meaning.
                 #expect(text.contains(UInt8(ascii: ":")) || text.contains(UInt8(ascii: "&")))
                 continue
             }
@@ -133,7 +133,8 @@ struct HostileTextTests {
             #expect(holds(body["from-uri"]?.string, text))
             #expect(holds(body["call-id"]?.string, text))
             #expect(request.headers.allSatisfy { $0.value.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7f } })
-            // None of these texts is a valid key for Web Push.
+            // None of the hostile texts is a valid key for Web Push, so a push with such a key in its token cannot be
+            // sent.
             let keyed = PushToken(provider: .webPush, param: ByteString(text + [0x2e] + text), prid: device.prid)
             #expect(settings.rendered(push(to: keyed, call(text)))?.protection == ProviderRequest.Protection.none)
         }

@@ -43,7 +43,7 @@ private func entry(
         devices: devices, told: told, isOver: isOver, isStored: isStored)
 }
 
-/// The caller of this call. By default, each call has another caller.
+/// The caller of the call with this reference. Each call has another caller, unless a test says otherwise.
 private func owner(_ ref: CallRef) -> Caller { Caller(hash: ref.rawValue, isTrusted: true) }
 
 @Suite("Missed-call bucket (R19 to R27, A20 to A25)")
@@ -61,7 +61,7 @@ struct MissedCallBucketTests {
         #expect(said() == [])
         bucket.miss(third, after: 200)
         #expect(said(after: 300) == [third])
-        // The tablet gets its list of missed calls. The phone gets the list when it has a token that can carry lists.
+        // The tablet gets its list of missed calls, and the phone gets it when it has a token that can carry lists.
         #expect(bucket.returned(tablet) == [second])
         #expect(bucket.returned(phone) == [first, second, third])
         _ = bucket.reportAccepted([first, second, third], by: phone)
@@ -118,7 +118,7 @@ struct MissedCallBucketTests {
         #expect(bucket.deviceReached(first, tablet) == [.delete(first)])
     }
 
-    /// These changes are written immediately, because the journal contains only the devices that were called at the
+    /// Changes of devices are written immediately, because the journal has only the devices that were called at the
     /// beginning.
     @Test func `changes that a journal does not have are written at once`() {
         var removed = MissedCallBucket()
@@ -260,15 +260,15 @@ struct MissedCallBucketTests {
         bucket.miss(first, to: [phone, tablet])
         bucket.miss(second, after: 1)
         let entries = bucket.entries
-        // The device returns between the deletion of the rows and the report of this deletion.
+        // The device returns after the rows were deleted, and before this deletion is reported to the bucket.
         _ = bucket.returned(phone)
         _ = bucket.reportAccepted([first], by: tablet)
         #expect(bucket.callsForgotten(entries) == [.delete(first)])
         #expect(bucket.isEmpty)
         #expect(bucket.callsForgotten(entries).isEmpty)
-        // The provider accepts a list that was being sent.
+        // The provider accepts a list that was being sent when the calls were forgotten.
         #expect(bucket.reportAccepted([first, second], by: phone).isEmpty)
-        // After that, a new call with the same id can be reported.
+        // A new call with the id of a forgotten call can be reported.
         bucket.miss(second)
         #expect(bucket.returned(phone) == [second])
     }
@@ -349,7 +349,7 @@ struct MissedCallBucketTests {
         flood(&bucket, 120, by: Caller(hash: 900, isTrusted: false), from: 1_000)
         #expect(bucket.unread(of: phone) == 100)
         #expect(bucket.entries.prefix(3).map(\.callRef) == [first, second, third])
-        // The bucket removes the oldest calls of the caller who has the most calls.
+        // The bucket has removed the oldest calls of the caller who has the most calls.
         #expect(bucket.entries[3].callRef == CallRef(rawValue: 1_023))
     }
 
@@ -395,7 +395,7 @@ struct MissedCallBucketTests {
         #expect(bucket.returned(phone) == [first, second])
     }
 
-    /// After each change, the store must hold the same calls as the bucket.
+    /// After each change, the store must have the same calls as the bucket.
     @Test func `the changes rebuild the bucket`() {
         var generator = SeededGenerator(seed: 5)
         func random(_ bound: UInt64) -> UInt64 { generator.next(upperBound: bound) }

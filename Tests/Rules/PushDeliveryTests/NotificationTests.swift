@@ -12,7 +12,7 @@ private let mediated = token(.acrobits, "CALLS:calls&OTHER:other", param: "app.v
 
 private func legacy(_ profile: PayloadProfile) -> PushSettings { .sample(profile, .alert, .legacy) }
 
-/// A notification with a lifetime of a day, and no other values.
+/// Makes a push for a notification with a lifetime of a day, and no other values.
 private func notification(_ change: (inout PushNotification) -> Void = { _ in }) -> PushMessage {
     var notification = PushNotification(expiresAt: sampleDate + .seconds(86_400))
     change(&notification)
@@ -23,7 +23,7 @@ private func custom(_ text: String) throws -> CustomData {
     try #require(CustomData(try JSONValue(Array(text.utf8))))
 }
 
-/// A notification with all values, with the texts of the samples in the specification.
+/// Makes a push for a notification with all values, as in the samples of the specification.
 private func sample(_ text: String = "...", _ change: (inout PushNotification) -> Void = { _ in }) throws -> PushMessage
 {
     let custom = try custom(#"{"field":"value"}"#)
@@ -182,7 +182,7 @@ struct OtherNotificationTests {
                 == #"{"verb":"NotifyTextMessage","AppId":"app","DeviceToken":"OTHER","Selector":"SELECTOR","#
                 + #""Message":"hi","Badge":2,"Sound":"ding","UserName":"103","UserDisplayName":"Anna","#
                 + #""ContentType":"text/plain","Id":"i1","ThreadId":"t1"}"#)
-        // The token has no account whose messages the app could fetch.
+        // The token names no account whose messages the app could fetch.
         let nameless = token(.acrobits, "CALLS:calls&OTHER:other", param: "app.voip&app")
         #expect(PushSettings.sample.render(push(to: nameless, text)) == .impossible(.noSuitableToken))
         let calls = token(.acrobits, "CALLS:calls", param: "app:SELECTOR")
@@ -277,8 +277,8 @@ struct AppleNotificationTests {
 struct NotificationSizeTests {
     private static let profiles: [PayloadProfile] = PayloadProfile.allCases
 
-    /// A notification whose custom object makes the payload as long as the limit plus `excess`. `size` computes the
-    /// length of the result.
+    /// A notification whose custom object makes the payload as long as the limit plus `excess`. The function `size`
+    /// computes the length of the payload.
     private func filled(
         _ settings: PushSettings, _ device: PushToken, limit: Int, excess: Int, size: (ProviderRequest) throws -> Int
     ) throws -> PushRendering {

@@ -5,7 +5,7 @@ import PushDelivery
 import Testing
 import Timekeeping
 
-/// Tests that the program sends the payloads that docs/App-developers.md shows.
+/// Tests that the daemon sends the payloads that docs/App-developers.md shows.
 @Suite("Payloads in the page for developers of apps")
 struct PayloadDocumentTests {
     private static let page = URL(filePath: #filePath).deletingLastPathComponent()
@@ -29,10 +29,13 @@ struct PayloadDocumentTests {
         _ profile: PayloadProfile, _ token: PushToken, _ message: PushMessage = incomingCall(),
         _ type: RemotePushType = .alert
     ) throws -> String {
-        try #require(PushSettings.sample(profile, type).body(push(to: token, message, badge: 1)))
+        // Only pushes for calls have a nonce.
+        var nonce: String?
+        if case .incomingCall = message { nonce = "AAAAAAsAADh-Tb3k9Qx0cWZr2LuA" }
+        return try #require(PushSettings.sample(profile, type).body(push(to: token, message, badge: 1, nonce: nonce)))
     }
 
-    /// The part of a Firebase message that the app receives.
+    /// Returns the part of a Firebase message that the app receives.
     private static func data(_ profile: PayloadProfile, _ message: PushMessage = incomingCall()) throws -> String {
         let body = try body(profile, token(.fcm), message)
         let start = try #require(body.range(of: "\"data\":")).upperBound
@@ -47,7 +50,7 @@ struct PayloadDocumentTests {
         return try #require(try gatewaySettings(template).body(push(to: device, incomingCall())))
     }
 
-    /// The JSON blocks of the document, by the line above each block.
+    /// Reads the JSON blocks of the document, by the line above each block.
     private static func samples() throws -> [String: String] {
         [
             "Payload `ecss10.extended` over Firebase, for a call:": try data(.ecss10Extended),

@@ -79,10 +79,10 @@ struct TenDartsPayloadTests {
             #expect(try custom(nil, to: token) == #"{"device":"Vb0-_9"}"#)
             #expect(try custom("{}", to: token) == #"{"device":"Vb0-_9"}"#)
             #expect(try custom(#"{"a":{"device":1}}"#, to: token) == #"{"a":{"device":1},"device":"Vb0-_9"}"#)
-            // If the sender's object has a member `device`, this member is neither repeated nor replaced.
+            // If the sender's JSON object has a member `device`, this member is neither repeated nor replaced.
             #expect(try custom(#"{"device":7}"#, to: token) == #"{"device":7}"#)
         }
-        // If the payload has no room for the member `device`, the sender's object is sent unchanged.
+        // The sender's JSON object stays unchanged if the payload has no room for the member `device`.
         let large = #"{"a":"\#(String(repeating: "x", count: 3700))"}"#
         #expect(try custom(large, to: remote) == #"{"a":"\#(String(repeating: "x", count: 3700))","device":"Vb0-_9"}"#)
         #expect(try custom(large, to: remote, device: String(repeating: "d", count: 400)) == large)
@@ -109,7 +109,7 @@ struct TenDartsPayloadTests {
         _ = try JSONValue(Array(list.utf8))
         let silent = try body(push(to: remote, incomingCall()), .background)
         #expect(!silent.contains("Vb0-_9"))
-        // The list always fits, even if there are many calls.
+        // The list of missed calls always fits into a push, even if there are many calls.
         let long = try body(push(to: remote, missedCalls((0..<200).map { ("0123456789", $0) })))
         #expect(long.utf8.count <= 4096 && long.contains("Vb0-_9"))
         #expect(!PushSettings.sample.isAskedForDeviceCode)
@@ -221,7 +221,7 @@ struct PayloadSizeTests {
         #expect(!String(decoding: body, as: UTF8.self).contains("\u{FFFD}"))
     }
 
-    /// The name and the caller contain all byte values.
+    /// Tests names and callers with all byte values.
     @Test(arguments: profiles)
     func `a name with any bytes is read back from the payload`(profile: PayloadProfile) throws {
         for start in stride(from: 0, to: 256, by: 4) {
@@ -241,7 +241,7 @@ struct PayloadSizeTests {
 }
 
 extension JSONValue {
-    /// Whether a string in this JSON value equals the text, or is JSON that contains the text.
+    /// Whether a string in this JSON value equals the text, or contains it as nested JSON.
     fileprivate func holds(_ text: String) -> Bool {
         switch self {
         case .string(let string):

@@ -26,7 +26,7 @@ struct PushCredentialsTests {
         #expect(credentials.wanted(by: app(1), at: nil, now: at(0)) == .later(order, isNew: false))
         credentials.made(order, "bearer 1", life: nil, now: at(1))
         #expect(credentials.wanted(by: app(1), at: nil, now: at(2)) == .ready("bearer 1"))
-        // Apple accepts no token that is an hour old.
+        // The credential must be renewed before it is an hour old, because Apple then no longer accepts it.
         #expect(credentials.wanted(by: app(1), at: nil, now: at(2500)) == .later(order, isNew: true))
     }
 

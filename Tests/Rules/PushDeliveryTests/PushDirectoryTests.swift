@@ -58,7 +58,7 @@ import Testing
         #expect(name(token(.fcm, param: param)) == "fcm")
     }
 
-    /// Tokens that earlier versions stored may have any form.
+    /// Tests tokens of any form, because earlier versions of the daemon have stored such tokens.
     @Test(arguments: ["/topics/all", "a b", "a&b", ""])
     func `have no token of another form`(prid: String) throws {
         let (_, name) = try directory(yaml)

@@ -5,18 +5,18 @@ import Telemetry
 import Testing
 import Timekeeping
 
-/// Drives a dispatcher by hand: it collects the dispatcher's orders, and the test reports their outcomes.
+/// Drives a dispatcher: it collects the dispatcher's orders, and reports the outcomes that the test chooses.
 private final class Desk {
     let dispatcher: PushDispatcher
     private(set) var now = Moment(instant: Instant(nanoseconds: 0), date: sampleDate)
-    /// The transmissions that the dispatcher has ordered and the test has not taken yet.
+    /// The transmissions that the dispatcher has ordered, and that the test has not taken yet.
     private(set) var sent: [PushDispatcher.Transmission] = []
     private(set) var wanted: [PushCredentials.Order] = []
     private(set) var told: [PushID: [PushStep]] = [:]
     private var actions: [PushDispatcher.Action] = []
 
-    /// Creates a dispatcher. Apple's credential is signed locally, Google's is fetched, and Web Push has one for each
-    /// server. Apple's sandbox needs no credential.
+    /// Creates a dispatcher. The settings need three kinds of credentials: Apple's is signed here, Google's is fetched,
+    /// Web Push has one for each server. Pushes to Apple's sandbox need no credential.
     init(_ settings: PushSettings = .sample) {
         let directory = PushDirectory(settings)
         let sources = directory.apps.map { app -> PushCredentials.Source in
@@ -98,7 +98,7 @@ private final class Desk {
         run()
     }
 
-    /// Waits until the dispatcher's next deadline.
+    /// Moves the clock to the dispatcher's next deadline.
     ///
     /// - Returns: the time until the next deadline.
     func waitForDeadline() -> Duration? {
@@ -303,7 +303,7 @@ struct PushDispatcherTests {
         #expect(numbers(desk.takeSent()) == [2])
         #expect(desk.outcomes() == [1: .accepted(nil)])
         #expect(desk.report("apns.dev").accepted == 1 && desk.report("apns.dev").withdrawn == 0)
-        // The second answer to the same transmission has no effect.
+        // If the provider answers the same transmission again, the second answer has no effect.
         desk.answer(first, 200)
         #expect(desk.outcomes().isEmpty)
     }
@@ -324,7 +324,7 @@ struct PushDispatcherTests {
         desk.make(try #require(desk.takeWanted().first), "bearer a")
         let first = try #require(desk.takeSent().first)
         desk.cancel(1)
-        // A credential that is less than a minute old is not renewed.
+        // Without this wait, the credential would not be renewed, because it is less than a minute old.
         desk.wait(.seconds(61))
         desk.answer(first, 403, body: #"{"reason":"ExpiredProviderToken"}"#)
         #expect(desk.outcomes() == [1: .renewCredential] && desk.takeSent().isEmpty)
@@ -389,7 +389,7 @@ struct PushDispatcherTests {
         desk.ask(9)
         #expect(desk.steps(9) == [.refused(.queueFull), .finished(.retry(after: nil))])
         #expect(desk.outcomes() == [9: .retry(after: nil)])
-        // Notifications have a share of their own, beside the share for calls.
+        // Notifications have a limit of their own, which calls do not use up.
         desk.ask(10, sampleNotification)
         #expect(desk.steps(10).first == .queued(app: "apns.dev"))
     }
@@ -435,7 +435,7 @@ struct PushDispatcherTests {
 
     // MARK: Credentials
 
-    @Test func `a credential is made once for all who wait, and used again`() throws {
+    @Test func `one new credential serves all waiting pushes and later pushes`() throws {
         let desk = Desk()
         for number in 1...3 { desk.ask(UInt64(number), to: token(.fcm, "T")) }
         let orders = desk.takeWanted()
@@ -460,7 +460,7 @@ struct PushDispatcherTests {
         let step = PushStep.answered(.credentialsRefused("no"), status: nil, problem: "Google says no")
         for number in 1...3 { #expect(desk.steps(UInt64(number)).contains(step)) }
         #expect(desk.wanted.isEmpty && desk.sent.isEmpty)
-        // After a refusal, Google receives no request for a minute.
+        // After a refusal, Google gets no request for a minute.
         desk.wait(.seconds(59))
         desk.ask(4, to: token(.fcm, "T"))
         #expect(desk.wanted.isEmpty)
@@ -579,7 +579,7 @@ struct PausedProviderTests {
         let sent = desk.takeSent()
         #expect(numbers(sent) == [3, 4])
         desk.pause(.apns)
-        // Two pushes wait, and one push pauses before its next attempt. Two pushes are in flight.
+        // Five pushes are open: two wait, one pauses before its next attempt, and two are in flight.
         #expect(Set(desk.outcomes().keys) == [2, 5, 6])
         for transmission in sent { desk.answer(transmission, 200) }
         #expect(desk.takeSent().isEmpty)

@@ -37,7 +37,7 @@ struct PushServersTests {
         #expect(servers.server(of: app, at: "https://a.example") === first)
         #expect(servers.server(of: app, at: "https://b.example") !== first)
         #expect(servers.all.count == 3 && servers.limit == 180)
-        // If one server of an app accepts a push, the credentials are proved for all servers of this app.
+        // When one server of an app has accepted a push, the credentials are proved for all servers of this app.
         #expect(servers.server(of: app, at: "https://b.example").standing === first.standing)
     }
 
@@ -47,7 +47,7 @@ struct PushServersTests {
         for server in named { server.pushes = 1 }
         #expect(servers.server(of: app, at: "https://late.example") === servers.server(of: app))
 
-        // Servers 5 and 9 are idle, and server 5 is down.
+        // The test makes servers 5 and 9 idle, of which server 5 counts as down.
         named[5].pushes = 0
         named[9].pushes = 0
         fail(named[5])
@@ -58,7 +58,7 @@ struct PushServersTests {
         let later = servers.server(of: app, at: "https://later.example")
         #expect(later.number == named[5].number)
         later.pushes = 1
-        // Server 9 was replaced by another server, so pushes to its name use the app's own server.
+        // Server 9 was replaced by another server, so pushes for its name use the app's own server.
         #expect(servers.server(of: app, at: "https://9.example") === servers.server(of: app))
     }
 

@@ -4,7 +4,7 @@ import PushDelivery
 import TestSupport
 import Timekeeping
 
-/// The date of the ECSS-10 samples for Apple.
+/// The date in the ECSS-10 samples for Apple.
 let sampleDate = UnixTime(seconds: 1_623_753_691)
 
 func token(_ provider: PushProvider, _ prid: String = "device_token", param: String = "") -> PushToken {
@@ -13,11 +13,11 @@ func token(_ provider: PushProvider, _ prid: String = "device_token", param: Str
 
 func push(
     to token: PushToken, _ message: PushMessage, code: PushCode = sampleCode, badge: Int = 10,
-    deadline: UnixTime = sampleDate + .seconds(30)
+    deadline: UnixTime = sampleDate + .seconds(30), nonce: String? = nil
 ) -> PushRequest {
     PushRequest(
         id: PushID(rawValue: 1), code: code, device: 71, token: token, message: message,
-        badge: badge, deadline: deadline)
+        badge: badge, deadline: deadline, nonce: nonce.map { ByteString($0) })
 }
 
 func incomingCall(
@@ -39,10 +39,10 @@ func missedCalls(_ calls: [(String, Int64)]) -> PushMessage {
         })
 }
 
-/// A token in the format of Apple and Google.
+/// A device token in a format that Apple and Google accept.
 let wellFormed = ByteString(String(repeating: "ab", count: 32))
 
-/// The key and secret of the example in RFC 8291, as in the `pn-param` of a browser.
+/// The subscription key and secret of the example in RFC 8291, as a browser sends them in `pn-param`.
 let (browserKey, browserSecret) = (
     "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4", "BTBZMqHH6r4Tts7J_aSIgg"
 )
@@ -85,7 +85,7 @@ extension PushSettings {
         return app.render(push, now: now)
     }
 
-    /// The outcome of a push that the provider answers like this; `nil` if the provider is disabled.
+    /// The outcome of a push if the provider answers like this; `nil` if the provider is disabled.
     func outcome(
         of answer: ProviderAnswer, from provider: PushProvider, isProven: Bool, now: UnixTime
     ) -> PushOutcome? {
@@ -97,8 +97,8 @@ extension PushSettings {
         PushDirectory(self).apps.first { $0.provider == provider }
     }
 
-    /// The app that the token belongs to. The function does not check the form of the token, because short tokens are
-    /// easier to read in tests.
+    /// The app to which the token belongs. The token's form is not checked, because short tokens are easier to read in
+    /// tests.
     func app(of token: PushToken) -> PushApp? {
         let directory = PushDirectory(self)
         var token = token

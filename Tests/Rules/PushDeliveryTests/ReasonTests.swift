@@ -20,7 +20,7 @@ private func fcm(
         of: answer(status, body, retryAfter: retryAfter), from: .fcm, isProven: isProven, now: sampleDate)
 }
 
-/// The body of an error in Google's format.
+/// Makes the body of an error in Google's format.
 private func failure(_ status: String, code: String? = nil, message: String = "m", field: String? = nil) -> String {
     var details: [String] = []
     if let field {

@@ -3,10 +3,11 @@ import Foundation
 import PushDelivery
 import Testing
 
-/// The token for calls in the documentation, in base64 and in Apple's hexadecimal digits.
+/// The token for calls in the documentation, in base64 as an app reports it and in hexadecimal digits as Apple expects
+/// it.
 private let calls = "Udl99X2JFP1bWwS5gR/wGeLE1hmAB2CMpr1Ej0wxkrY="
 private let hex = "51d97df57d8914fd5b5b04b9811ff019e2c4d6198007608ca6bd448f4c3192b6"
-/// The token for messages, as documented. The token has 63 characters, because its padding is missing.
+/// The token for messages, as documented. The base64 text has 63 characters, because its padding is missing.
 private let messages = "QVBBOTFiRzlhYmNkZWZnaGlqa2xtbm9wcXJzdHV2d3h5el8wMTIzNDU2Nzg5LTo"
 private let google = "APA91bG9abcdefghijklmnopqrstuvwxyz_0123456789-:"
 
@@ -46,7 +47,7 @@ struct ReportedTokensTests {
     }
 
     @Test func `bytes with every character of either alphabet are read as they are`() {
-        // Both alphabets of base64 occur: 0xfb and 0xff become `+/` or `-_`.
+        // The tokens are tested in both alphabets of base64, in which 0xfb and 0xff become `+/` or `-_`.
         let bytes = [UInt8](repeating: 0xfb, count: 16) + [UInt8](repeating: 0xff, count: 16)
         let plain = base64(bytes)
         #expect(plain.contains("+") && plain.contains("/"))
@@ -65,7 +66,7 @@ struct ReportedTokensTests {
     }
 
     @Test(arguments: [
-        // The tokens have 31 and 33 bytes, a space, no byte at all, or a single character.
+        // The next tokens are invalid: they have 31 or 33 bytes, a space, no byte, or a single character.
         base64([UInt8](repeating: 1, count: 31)), base64([UInt8](repeating: 1, count: 33)),
         base64(Array("a token".utf8)), "=", "A", "AAAAA",
     ])
@@ -87,16 +88,16 @@ struct ReportedTokensTests {
 
     @Test func `an Apple device keeps its environment, its team and the token that was not reported`() {
         let stored = token(.apnsDevelopment, "\(hex.uppercased()):voip&BB:remote", param: "DEF123.com.a.voip&remote")
-        // The report contains the same token in another notation.
+        // The report has the same token in another notation.
         #expect(told(.direct, calls: (calls, "com.a.voip")).pushToken(over: stored) == stored)
         #expect(told(.direct, calls: (calls, nil)).pushToken(over: stored) == stored)
         #expect(
             text(told(.direct, calls: (calls, nil), other: (calls, nil)).pushToken(over: stored))
                 == "apns.dev DEF123.com.a.voip&remote \(hex):voip&\(hex):remote")
-        // A token without a service name is given a service.
+        // A token without a service name gets one.
         let single = token(.apns, hex, param: "DEF123.com.a.voip")
         #expect(told(.direct, calls: (calls, nil)).pushToken(over: single) == single)
-        // A new token has no environment, and another app has another team.
+        // For a new token the environment is unknown, and for another app the team.
         let new = base64([UInt8](repeating: 9, count: 32))
         #expect(
             text(told(.direct, calls: (new, "com.a.voip"), other: (new, nil)).pushToken(over: stored))?.hasPrefix(
@@ -114,18 +115,17 @@ struct ReportedTokensTests {
             (("C", "a"), (nil, nil), "", nil, "acrobits a C:calls"),
             ((nil, nil), ("O", "b"), "", nil, "acrobits b O"),
             (("C", "a"), ("O", "b"), "S:1", nil, "acrobits a&b:S:1 C:calls&O:other"),
-            // Values that a report does not contain are kept, together with their app.
+            // Values that the report does not contain are kept, together with their app.
             (("C2", nil), (nil, nil), "", "a&b:S:1 C:calls&O:other", "acrobits a&b:S:1 C2:calls&O:other"),
             (("C2", "x"), (nil, "y"), "", "a&b:S:1 C:calls&O:other", "acrobits x&b:S:1 C2:calls&O:other"),
             ((nil, nil), ("O2", nil), "S:2", "a&b:S:1 C:calls&O:other", "acrobits a&b:S:2 C:calls&O2:other"),
             ((nil, nil), ("O", "b"), "S:1", "a:S:1 C:calls", "acrobits a&b:S:1 C:calls&O:other"),
-            // The second token is reported later. Until the second token arrives, the first one is used for both
-            // services.
+            // If the app reports the second token later, the daemon uses the first token for both services until then.
             (("C", "a"), (nil, nil), "S:1", "b:S:1 O", "acrobits a&b:S:1 C:calls&O:other"),
             ((nil, nil), ("O2", nil), "S:1", "b:S:1 O", "acrobits b:S:1 O2"),
-            // Values that are equal except for their notation keep the notation in which they were written.
+            // A reported value that equals the stored one in another notation leaves the stored notation unchanged.
             (("C", "a"), ("O", "b"), "S:1", "a&b:S:1 O:other&C:calls", "acrobits a&b:S:1 O:other&C:calls"),
-            // No app was reported, and none is known.
+            // In the following rows, no app was reported, and the daemon knows none.
             (("C", nil), (nil, nil), "S:1", nil, nil), (("C", "a"), ("O", nil), "S:1", nil, nil),
             ((nil, "a"), (nil, "b"), "S:1", nil, nil),
         ] as [((String?, String?), (String?, String?), String, String?, String?)])

@@ -3,7 +3,7 @@ import Timekeeping
 
 @testable import PushDelivery
 
-/// Trials of credentials: requests that reach no phone, whose answers show whether the provider accepts the credential.
+/// Tests the trials of credentials: requests that reach no phone, but show whether the provider accepts the credential.
 @Suite("Trials of credentials")
 struct TrialTests {
     private func apps(_ change: (inout PushSettings) -> Void) -> [PushApp] {
@@ -52,7 +52,7 @@ struct TrialTests {
         let request = try #require(app.trials.first?.request)
         #expect(request.url == "https://api.push.apple.com/3/device/" + String(repeating: "0", count: 64))
         #expect(request.headers.first { $0.name == "apns-topic" }?.value == "com.example.a")
-        // A phone that had this token would show nothing.
+        // The push is a background push, so that a phone with this token would show nothing.
         #expect(request.headers.first { $0.name == "apns-push-type" }?.value == "background")
         #expect(request.body == Array("{\"aps\":{\"content-available\":1}}".utf8))
         let many = try #require(apple { $0.topics = (0..<100).map { "com.example.a\($0)" } }.first)
@@ -124,7 +124,7 @@ struct TrialTests {
             #expect(kind(verdict(app, 404)) == .reached && kind(verdict(app, 502)) == .failed)
         }
         let web = try #require(others.first { $0.provider == .webPush })
-        // A host name with a wildcard names no server, so there is no trial for it.
+        // There is no trial for a host name with a wildcard, because it names no server.
         #expect(web.trials.map(\.subject).contains("fcm.googleapis.com"))
         #expect(!web.trials.contains { $0.request.url.contains("*") || $0.subject == "notify.windows.com" })
     }

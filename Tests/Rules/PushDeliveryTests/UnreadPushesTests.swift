@@ -16,7 +16,7 @@ struct UnreadPushesTests {
         UnreadPushes(limit: limit, maximumAge: .seconds(3600))
     }
 
-    /// Pushes calls 1 to `count`, each a second after the previous one.
+    /// Orders pushes for calls 1 to `count`, each a second after the previous one.
     private func called(_ count: UInt64, _ unread: inout UnreadPushes) -> [Int] {
         (1...count).map {
             unread.asked(code($0), .call(call($0)), by: phone, at: sampleDate + .seconds(Int64($0)))
@@ -58,7 +58,7 @@ struct UnreadPushesTests {
         var unread = unread()
         _ = called(3, &unread)
         _ = unread.asked(code(4), .other, by: phone, at: sampleDate)
-        // The list contains calls 1 and 2, but neither call 3 nor the message.
+        // The list of missed calls contains calls 1 and 2, but neither call 3 nor the message.
         #expect(unread.listAsked(code(5), of: [call(1), call(2)], by: phone, at: sampleDate) == 3)
         #expect(unread.count(of: phone) == 5)
         #expect(Set(unread.listAccepted(code(5), of: [call(1), call(2)], by: phone)) == [code(1), code(2)])

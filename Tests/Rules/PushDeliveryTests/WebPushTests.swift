@@ -21,7 +21,7 @@ private func isAllowed(_ url: String, at hosts: String = "[push.example.net, \"*
 
 @Suite("Web push requests (RFC 8030)")
 struct WebPushRequestTests {
-    @Test func `a device without keys is woken without payload`() throws {
+    @Test func `a web push to a device without keys has no payload`() throws {
         let request = try #require(PushSettings.sample.rendered(push(to: device(), incomingCall())))
         #expect(request.method == "POST")
         #expect(request.url == resource)
@@ -121,7 +121,7 @@ struct WebPushHostTests {
         #expect(url.hasPrefix("\(token.origin)/") || url.hasPrefix("\(token.origin):443/"))
     }
 
-    /// URLs that lead to another host, and URLs whose host some parsers read differently from others.
+    /// Tests URLs that lead to another host, and URLs whose host some parsers read differently from others.
     @Test(arguments: [
         "", "https://", "https:///x", "https://push.example.net", "https://push.example.net?x", "push.example.net/x",
         "http://push.example.net/x", "HTTPS://push.example.net/x", "https:/push.example.net/x",
@@ -240,7 +240,7 @@ struct WebPushReasonTests {
 
 @Suite("Settings of web push")
 struct WebPushSettingsTests {
-    @Test func `it needs a key and a contact`() throws {
+    @Test func `web push needs a VAPID key and a VAPID contact`() throws {
         #expect(throws: SettingsError.self) { try settings("enabled: true") }
         #expect(throws: SettingsError.self) { try settings("{ enabled: true, vapid-key-file: /k }") }
         let good = try settings("{ enabled: true, vapid-key-file: /k, vapid-contact: \"mailto:a@b.example\" }")

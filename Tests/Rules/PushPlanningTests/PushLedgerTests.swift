@@ -17,7 +17,7 @@ import Timekeeping
 struct PushLedgerTests {
     private var scene = MachineScene()
 
-    /// A ledger with one call that waits for one phone, for which a push was ordered.
+    /// Makes a ledger with one call that waits for one phone, for which a push was ordered.
     private func woken(
         _ change: (inout ProxySettings) -> Void = { _ in },
         _ body: (inout PushLedger, ProxiedRequest, inout SeenOrders) throws -> Void
@@ -62,8 +62,7 @@ struct PushLedgerTests {
             #expect(call.fork.branches[0].push == push.id)
             #expect(call.fork.branches[0].record != nil)
             #expect(ledger.timeline.count == 1 && push.badge == 1)
-            // The next push to the same phone gets a record of its own. The ids of the push and of its code need not
-            // match.
+            // The next push to the same phone has a record of its own, and its id may differ from the id of its code.
             let code = ledger.newCode()
             let record = ledger.newRecordID()
             let next = ledger.begin(
@@ -75,7 +74,7 @@ struct PushLedgerTests {
         }
     }
 
-    /// Passes the provider's answer to the first push.
+    /// Passes the provider's answer to the first push to the ledger.
     private func answer(_ ledger: inout PushLedger, _ status: Int, _ actions: inout SeenOrders) throws {
         let transmission = try #require(actions.transmissions.first)
         let answer = ProviderAnswer(status: status)
@@ -109,7 +108,7 @@ struct PushLedgerTests {
             {
                 later.pass(next - later.now.instant)
                 ledger.timePassed(now: later.now, into: &actions)
-                // The first deadline belongs to the start of the call, not to the retry of the push.
+                // The first deadline belongs to the start of the call, and not to the next attempt to send the push.
                 _ = ledger.due(now: later.now, into: &actions)
             }
             #expect(actions.transmissions.map(\.push.id) == [call.fork.branches[0].push, call.fork.branches[0].push])
@@ -156,7 +155,7 @@ struct PushLedgerTests {
             ledger.drop(0, of: call, now: scene.now, into: &actions)
             ledger.ended(0, of: call, .callerGaveUp, now: scene.now, into: &actions)
             #expect(ledger.unread.count == 1 && actions.records.isEmpty)
-            // The ledger does not try the push again.
+            // The ledger does not retry the push.
             try answer(&ledger, isTaken ? 200 : 503, &actions)
             let outcome = ledger.nextOutcome()
             #expect(outcome?.push.isDropped == true && ledger.pushes.isEmpty)
@@ -225,7 +224,7 @@ struct PushLedgerTests {
                     broughtBy: Caller(hash: 103, isTrusted: true),
                     devices: [device], isOver: true))
         }
-        // Each pause is a second longer than the previous one.
+        // With these random numbers, each pause is a second longer than the previous one.
         var random: UInt64 = 0
         var ledger = PushLedger(
             settings, restoring: rows,
@@ -241,7 +240,7 @@ struct PushLedgerTests {
     }
 }
 
-/// The orders of a ledger.
+/// Collects the orders of a push ledger.
 private struct SeenOrders: PushOrders {
     private(set) var transmissions: [PushDispatcher.Transmission] = []
     private(set) var credentials: [PushCredentials.Order] = []

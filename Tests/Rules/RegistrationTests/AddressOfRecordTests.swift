@@ -24,7 +24,7 @@ struct AddressOfRecordTests {
     }
 }
 
-/// The URI in the form that the message reader returns.
+/// Reads a URI as the message reader does.
 func uriOf(_ text: String) throws -> SIPURI {
     try readRequest(
         """

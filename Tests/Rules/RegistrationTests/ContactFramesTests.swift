@@ -6,7 +6,7 @@ import Testing
 
 @Suite("Contacts kept in parts")
 struct ContactFramesTests {
-    /// Stores a contact in compact form, and reads it back together with its host.
+    /// Stores a contact in compact form, and reads it again together with its host.
     private func kept(
         _ contact: [UInt8], host: String = "pn.test", in frames: inout ContactFrames
     ) -> (frame: UInt16, contact: [UInt8], host: String, own: [UInt8]) {

@@ -66,7 +66,7 @@ struct ContactIdentityTests {
         let contacts = Self.contacts(12, marked: "a")
         for (number, contact) in contacts.enumerated() { try registrar.register(contact, callID: "c\(number)") }
         #expect(registrar.bindings().count == 12)
-        // The same contacts with their parameters in another order count as refreshes.
+        // Contacts with the same parameters in another order count as refreshes.
         for (number, contact) in Self.contacts(12, marked: "A", isReversed: true).enumerated() {
             let reply = try registrar.register(contact, callID: "c\(number)", cseq: 2)
             #expect(reply.refreshed.count == 1 && reply.removed.isEmpty)
@@ -74,7 +74,7 @@ struct ContactIdentityTests {
         #expect(registrar.bindings().count == 12)
     }
 
-    /// Contacts that differ only in the last parameter.
+    /// Makes contacts that differ only in their last parameter.
     static func contacts(_ count: Int, marked mark: String, isReversed: Bool = false) -> [String] {
         (0..<count).map { number in
             var parameters = (0..<49).map { "p\($0)=value\($0)" } + ["which=\(mark)\(number)"]

@@ -31,7 +31,7 @@ struct ContactSummaryTests {
     ])
     func `others are read in full`(contact: String) { #expect(ContactSummary(ByteString(contact)) == nil) }
 
-    /// If the summary answers without reading the contact, its answer must equal the answer of the full contact.
+    /// Whenever the summary gives an answer without reading the contact, the full contact must give the same answer.
     @Test func `it always agrees with the complete contact`() {
         let addresses = ["b@h", "h", "b@[::1]:5070", "b:p@h:1", "b;x@h", "", "@h", "b@", "b@:1", "b@c@d"]
         let parameters = [

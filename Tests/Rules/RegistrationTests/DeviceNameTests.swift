@@ -26,7 +26,7 @@ struct DeviceNameTests {
         #expect(names.count == 20_000)
     }
 
-    /// Two device ids that differ by the Fibonacci number 14,930,352 may lead to the same name.
+    /// Two device ids that differ by the Fibonacci number 14,930,352 may give the same name.
     @Test func `a user's devices never have one name`() throws {
         let twin = DeviceID(rawValue: 1 + 14_930_352)
         #expect(DeviceID(rawValue: 1).name == twin.name)
@@ -35,7 +35,7 @@ struct DeviceNameTests {
         try registrar.register("<sip:a@h>", callID: "a")
         registrar.table.nextID = twin
         try registrar.register("<sip:b@h>", callID: "b")
-        // A device of another user may have the same name.
+        // The device of another user may have the same name.
         registrar.table.nextID = twin
         try registrar.register("<sip:c@h>", user: "alice", callID: "c")
         let numbers = registrar.table.bindings(for: .user("bob"), now: registrar.now.instant).map(\.id.rawValue)

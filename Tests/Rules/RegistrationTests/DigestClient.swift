@@ -7,7 +7,7 @@ import Synchronization
 import Testing
 import Timekeeping
 
-/// Counts the hashes, so that a test can compare the work without a clock.
+/// Counts the computed hashes, so that a test can compare amounts of work without a clock.
 final class HashCounter: Sendable {
     private let bytes = Atomic<Int>(0)
     private let calls = Atomic<Int>(0)
@@ -47,7 +47,7 @@ struct DigestClient {
     var uri = "sip:pn.test"
     var method = "REGISTER"
 
-    /// Returns the value of an Authorization field.
+    /// Answers a challenge with the value of an Authorization field.
     func answer(_ challenge: [AddedField], count: Int = 1, cnonce: String = "c1", realm: String? = nil) -> String {
         answer(
             nonce: Self.nonce(of: challenge), realm: realm ?? "pn.test", count: String(count, radix: 16), cnonce: cnonce
@@ -83,7 +83,7 @@ struct Gate {
     var authenticator: DigestAuthenticator
     var users = UserDirectory()
     var now = Instant(nanoseconds: 5_000_000_000_000)
-    /// How long passwords are not checked, because too many were wrong; `nil` if they are checked.
+    /// How long the authenticator checks no passwords, because too many were wrong; `nil` if it checks them.
     var wait: Duration?
 
     init(_ settings: DigestSettings = DigestSettings(), functions: DigestFunctions = .real()) {
@@ -108,7 +108,7 @@ struct Gate {
 
     static func holder(of flow: Flow) -> NonceHolder { .source(flow.remote.address) }
 
-    /// Returns the user's name if the user is authenticated.
+    /// Checks an answer, and returns the user's name if it is right.
     mutating func check(
         _ rows: String..., user: String = "bob", contacts: [String] = ["<sip:bob@10.0.0.5>"], callID: String = "c",
         cseq: Int = 2, on flow: Flow = .phone()
@@ -124,13 +124,13 @@ struct Gate {
             users: users, now: now
         ) { [wait] _ in wait }
         switch verdict {
-        case .authenticated(let user): return .passed(user.name.string)
+        case .authenticated(let user, _): return .passed(user.name.string)
         case .challenge(.stale): return .stale
         case .challenge(.nothingShown): return .challenged
-        case .challenge(.wrong): return .wrong
+        case .challenge(.wrong), .challenge(.wrongForBinding): return .wrong
         case .forbidden: return .forbidden
         case .limited: return .limited
-        case .asking, .unavailable: return .elsewhere
+        case .asking, .unavailable, .awaitingKeys, .challenge(.badToken), .challenge(.tokenInClear): return .elsewhere
         }
     }
 

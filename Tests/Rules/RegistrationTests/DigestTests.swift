@@ -128,7 +128,7 @@ struct DigestTests {
         #expect(expected(credentials, algorithm, method: .register, user: ("alice", "s3cret")) == response)
     }
 
-    /// The values are from RFC 7616 section 3.9.1.
+    /// Tests the values of RFC 7616 section 3.9.1.
     @Test(arguments: [
         (DigestAlgorithm.md5, "8ca523f5e9506fed4657c9700eebdbec"),
         (.sha256, "753927fa0e85d155564e2e272a28d1802ca10daf4496794697cf8db5856cb6c1"),

@@ -13,7 +13,7 @@ struct FeatureCapsTests {
 
     // MARK: P5
 
-    @Test func `the answer names the push service of the contact, on every refresh`() throws {
+    @Test func `each 200 to a REGISTER names the push service of the contact`() throws {
         var registrar = Registrar()
         for cseq in 1...3 {
             #expect(try registrar.register(PhoneContact.fcm(), cseq: cseq).featureCaps == [fcm])
@@ -23,7 +23,7 @@ struct FeatureCapsTests {
         #expect(try registrar.register(PhoneContact.ordinary(port: 9), callID: "plain", cseq: 2).featureCaps.isEmpty)
     }
 
-    @Test func `pnsreg is announced to a device that can wake by itself, on every refresh, unless it is switched off`()
+    @Test func `each refresh of a device that wakes by itself gets pnsreg, unless switched off`()
         throws
     {
         var registrar = Registrar()
@@ -38,16 +38,16 @@ struct FeatureCapsTests {
 
     // MARK: P6
 
-    @Test func `a query for all services gets a row for each that is on`() throws {
+    @Test func `a query for all push services gets a Feature-Caps field for each enabled service`() throws {
         var registrar = Registrar()
         let reply = try registrar.register("<sip:bob@10.0.0.5;pn-provider>")
         #expect(reply.featureCaps == [apns, fcm])
         #expect(registrar.targets().map(\.kind) == [.ordinary])
-        // A refresh with identical text gets the same Feature-Caps.
+        // A refresh with the same text gets the same Feature-Caps.
         #expect(try registrar.register("<sip:bob@10.0.0.5;pn-provider>", cseq: 2).featureCaps == [apns, fcm])
     }
 
-    @Test func `a query for one service names that one if it is on`() throws {
+    @Test func `a query for one push service gets a Feature-Caps field if the service is enabled`() throws {
         var registrar = Registrar(enabled: [.fcm])
         #expect(try registrar.register("<sip:bob@10.0.0.5;pn-provider=fcm>").featureCaps == [fcm])
         #expect(try registrar.register("<sip:bob@10.0.0.6;pn-provider=apns>", cseq: 2).featureCaps.isEmpty)
@@ -55,7 +55,7 @@ struct FeatureCapsTests {
         #expect(unknown.status == 200 && unknown.featureCaps.isEmpty)
     }
 
-    @Test func `services that another proxy announced are not repeated`() throws {
+    @Test func `push services that another proxy announced are not announced again`() throws {
         var registrar = Registrar()
         let reply = try registrar.register(
             "<sip:bob@10.0.0.5;pn-provider>", headers: ["Feature-Caps: *;+sip.foo;+sip.pns=\"fcm\";+sip.pnsreg=\"130\""]
@@ -70,28 +70,28 @@ struct FeatureCapsTests {
         "*; +sip.pns = \"apns,fcm\"",
         "*;+sip.pns=\"firebase\"",
     ])
-    func `another proxy pushes, so the contact is ordinary here`(caps: String) throws {
+    func `if another proxy sends the pushes, the contact is an ordinary contact`(caps: String) throws {
         var registrar = Registrar()
         let reply = try registrar.register(PhoneContact.fcm(), headers: ["Feature-Caps: \(caps)"])
         #expect(reply.featureCaps.isEmpty)
         #expect(reply.facts.contains(.pushNotUsed(try #require(reply.refreshed.first), .pushedElsewhere)))
         #expect(registrar.targets().map(\.kind) == [.ordinary])
-        // When the other proxy is gone, the identical contact belongs to this proxy again.
+        // Without the other proxy's Feature-Caps, the same contact belongs to this proxy again.
         #expect(try registrar.register(PhoneContact.fcm(), cseq: 2).featureCaps == [fcm])
         #expect(registrar.targets().map(\.kind) == [.sleeping(.fcm("tok-1", "proj"))])
     }
 
-    @Test func `another proxy's other service changes nothing`() throws {
+    @Test func `another proxy's different push service has no effect on the contact`() throws {
         var registrar = Registrar()
         let caps = ["Feature-Caps: *;+sip.pns=\"apns\";+sip.pnsx=\"fcm\""]
         #expect(try registrar.register(PhoneContact.fcm(), headers: caps).featureCaps == [fcm])
-        // The refresh says that another proxy pushes through FCM, so the contact becomes ordinary.
+        // The contact becomes an ordinary one, because the refresh shows that another proxy pushes through FCM.
         let theirs = ["Feature-Caps: *;+sip.pns=\"fcm\""]
         #expect(try registrar.register(PhoneContact.fcm(), cseq: 2, headers: theirs).featureCaps.isEmpty)
         #expect(registrar.targets().map(\.kind) == [.ordinary])
     }
 
-    @Test func `an unknown service that another proxy serves is not refused`() throws {
+    @Test func `an unknown push service of another proxy is not refused`() throws {
         var registrar = Registrar()
         let contact = "<sip:bob@10.0.0.5;pn-provider=acme;pn-prid=x>"
         #expect(try registrar.register(contact, headers: ["Feature-Caps: *;+sip.pns=\"acme\""]).status == 200)
@@ -106,7 +106,7 @@ struct FeatureCapsTests {
         ("fcm;pn-prid=%2Ftopics%2Fall;pn-param=p", .googleToken, [apns]),
         ("apns.dev;pn-prid=\("AA".asAppleTokens);pn-param=T.app", .providerOff, [apns, fcm]),
     ])
-    func `a service that is unknown, off or underspecified gets 555 with a Warning and the others on offer`(
+    func `an unknown, disabled or incomplete push service gets 555 with the offered services`(
         parameters: String, problem: TokenProblem, offered: [String]
     ) throws {
         var registrar = Registrar()
@@ -117,7 +117,7 @@ struct FeatureCapsTests {
         #expect(registrar.bindings().isEmpty)
     }
 
-    @Test func `or is taken as an ordinary contact, by setting`() throws {
+    @Test func `a setting makes a contact with an unsupported push service ordinary`() throws {
         var registrar = Registrar()
         registrar.settings.unsupportedPush = .ordinary
         let reply = try registrar.register("<sip:bob@10.0.0.5;pn-provider=acme;pn-prid=x>")
@@ -135,7 +135,7 @@ struct FeatureCapsTests {
 
     // MARK: P3
 
-    @Test func `too short a time is refused with the services on offer`() throws {
+    @Test func `an expiry that is too short gets 423 with the offered services`() throws {
         var registrar = Registrar()
         let reply = try registrar.register(PhoneContact.fcm(), expires: 30)
         #expect(reply.status == 423)
@@ -144,7 +144,7 @@ struct FeatureCapsTests {
         #expect(try registrar.register(PhoneContact.ordinary(), expires: 30).featureCaps.isEmpty)
     }
 
-    @Test func `a time that is over before its refresh is asked for is refused, to contacts that are pushed`() throws {
+    @Test func `a push contact that would expire before its refresh push gets 423`() throws {
         var registrar = Registrar()
         registrar.settings.refreshPushLead = .seconds(180)
         let reply = try registrar.register(PhoneContact.fcm(), expires: 179)
@@ -160,7 +160,7 @@ struct FeatureCapsTests {
 
     // MARK: P7
 
-    @Test func `a device gets its own token back and no other's`() throws {
+    @Test func `a device gets only its own token in the 200`() throws {
         var registrar = Registrar()
         try registrar.register(PhoneContact.fcm("secret-1", port: 1, after: PhoneContact.instance(1)))
         let reply = try registrar.register(PhoneContact.apple("AA22", port: 2), callID: "other")
@@ -174,7 +174,7 @@ struct FeatureCapsTests {
         #expect(query.contacts.count == 2)
     }
 
-    @Test func `a token after the bracket is echoed inside`() throws {
+    @Test func `push parameters after the angle bracket are echoed in the URI`() throws {
         var registrar = Registrar()
         let reply = try registrar.register("<sip:bob@10.0.0.5>;q=0.5;pn-provider=fcm;pn-prid=\"a:b\";pn-param=\"p=\"")
         #expect(reply.contacts == ["<sip:bob@10.0.0.5;pn-provider=fcm;pn-prid=a:b;pn-param=p%3D>;q=0.5;expires=600"])
@@ -183,7 +183,7 @@ struct FeatureCapsTests {
 
     // MARK: A1
 
-    @Test func `both names of the param are kept as sent, and a difference is told`() throws {
+    @Test func `pn-param and pn-params are kept as sent, and a difference is reported`() throws {
         var registrar = Registrar()
         let contact = "<sip:bob@10.0.0.5;pn-provider=fcm;pn-prid=t;pn-params=a;pn-param=b>"
         let reply = try registrar.register(contact)

@@ -16,7 +16,7 @@ struct FlowTests {
             ?? PhoneContact.ordinary(port: port, after: after)
     }
 
-    /// A registrar in which bob's phone has two flows from two addresses.
+    /// Makes a registrar in which bob's phone has two flows from two addresses.
     private func twoFlows(_ token: String? = "tok-1") throws -> Registrar {
         var registrar = Registrar()
         try registrar.register(Self.flow(1, token), callID: "one", headers: Self.outbound, on: .phone(1))
@@ -38,7 +38,7 @@ struct FlowTests {
         #expect(again.removed == [])
     }
 
-    @Test func `the same number replaces, whatever the URI, the token and the Call-ID are`() throws {
+    @Test func `a REGISTER with the same reg-id replaces the flow`() throws {
         var registrar = try twoFlows()
         let first = registrar.bindings()[0].id
         let reply = try registrar.register(
@@ -53,11 +53,11 @@ struct FlowTests {
         let late = try registrar.register(Self.flow(1), callID: "one", cseq: 5, headers: Self.outbound, on: .phone(1))
         #expect(late.status == 200)
         #expect(registrar.bindings().count == 2)
-        // Requests of the same flow must not overtake each other.
+        // An older REGISTER of the same flow is refused, because it was overtaken.
         #expect(try registrar.register(Self.flow(2), callID: "one", cseq: 5, headers: Self.outbound).status == 500)
     }
 
-    @Test func `a number that the client does not say it supports is not kept, and makes no flow`() throws {
+    @Test func `the reg-id of a client without outbound support is ignored`() throws {
         var registrar = Registrar()
         let first = try registrar.register(Self.flow(1), callID: "one", on: .phone(1))
         #expect(first.values("Require") == [])
@@ -96,7 +96,7 @@ struct FlowTests {
         #expect(registrar.bindings().map(\.flow) == [.phone(1)])
     }
 
-    @Test func `a phone is told how often to show life, if a setting says so`() throws {
+    @Test func `a setting adds Flow-Timer to the 200`() throws {
         var registrar = try twoFlows()
         func refresh(_ cseq: Int) throws -> [String] {
             try registrar.register(
@@ -107,7 +107,7 @@ struct FlowTests {
         registrar.settings.flowTimer = .seconds(120)
         #expect(try refresh(3) == ["120"])
         #expect(try registrar.register(PhoneContact.fcm("other"), callID: "x").values("Flow-Timer") == [])
-        // Only the edge proxy receives the keep-alives of the phones behind it.
+        // Flow-Timer is not for phones behind an edge proxy, because only the edge proxy receives their keep-alives.
         let behind = ["Via: SIP/2.0/UDP 10.9.9.9;branch=z9hG4bKp", "Path: <sip:tok@edge.test;lr;ob>"]
         let edge = try registrar.register(Self.flow(3), callID: "three", headers: Self.outbound + behind)
         #expect(edge.values("Require") == ["outbound"] && edge.values("Flow-Timer") == [])
@@ -122,14 +122,14 @@ struct FlowTests {
         (["Via: SIP/2.0/UDP 10.9.9.9;branch=z9hG4bKp", "Path: <sip:tok@edge.test;lr;ob>"], 200),
         (["Path: <sip:far.test;lr>, <sip:tok@edge.test;lr;ob>"], 200),
     ])
-    func `the first hop must know flows`(rows: [String], status: Int) throws {
+    func `a flow is accepted only if the first Path has ob`(rows: [String], status: Int) throws {
         var registrar = Registrar()
         let reply = try registrar.register(Self.flow(1), headers: Self.outbound + rows)
         #expect(Int(reply.status.code) == status)
         #expect(registrar.bindings().count == (status == 200 ? 1 : 0))
     }
 
-    @Test func `a contact without a number may come through anything`() throws {
+    @Test func `a contact without reg-id needs no first hop with ob`() throws {
         var registrar = Registrar()
         let reply = try registrar.register(
             PhoneContact.fcm(after: PhoneContact.instance(1)),
@@ -137,7 +137,7 @@ struct FlowTests {
         #expect(reply.status == 200)
     }
 
-    @Test func `one REGISTER registers one flow`() throws {
+    @Test func `a REGISTER may register only one flow`() throws {
         var registrar = Registrar()
         #expect(try registrar.register(Self.flow(1), Self.flow(2), headers: Self.outbound).status == 400)
         #expect(registrar.bindings().isEmpty)
@@ -200,7 +200,7 @@ struct FlowTests {
         #expect(registrar.table.takeHeir(of: ids[0]) == ids[2])
     }
 
-    @Test func `they are flows again after a restart`() throws {
+    @Test func `flows remain flows after a restart`() throws {
         let rows = try twoFlows().rows(of: "bob")
         var registrar = Registrar()
         #expect(registrar.restore(rows.reversed()) == [true, true])
@@ -208,7 +208,7 @@ struct FlowTests {
         #expect(registrar.table.flows(of: rows[1].id, now: registrar.now.instant).count == 2)
     }
 
-    @Test func `a plain refresh keeps saying that flows count, and one without the word is judged anew`() throws {
+    @Test func `a refresh gets Require outbound only if the refresh supports outbound`() throws {
         var registrar = try twoFlows()
         let refresh = try registrar.register(
             Self.flow(2), callID: "two", cseq: 2, headers: Self.outbound, on: .phone(2))

@@ -5,11 +5,11 @@ import SIPGrammar
 import Testing
 import Timekeeping
 
-/// The attacker has a second socket and no password, or eve's password, and has seen bob's registration.
+/// Tests an attacker with a second socket and eve's password or none, who has seen bob's registration.
 @Suite("Registration hijack (T5)")
 struct HijackTests {
     @Test(arguments: Shape.allCases)
-    func `bob's binding is kept`(shape: Shape) throws {
+    func `an attack with captured credentials does not change bob's binding`(shape: Shape) throws {
         var registrar = Registrar()
         var gate = Gate()
         let captured = DigestClient().answer(gate.challenge())
@@ -21,7 +21,7 @@ struct HijackTests {
         if case .passed = gate.check(attack, on: .phone(66)) { try registrar.receive(attack, on: .phone(66)) }
         #expect(registrar.contacts() == [PhoneContact.fcm()])
         #expect(registrar.targets().map(\.flow) == [.phone()])
-        // Even if the attacker could log in, the registrar would refuse bob's Call-ID with an old CSeq.
+        // Even with a login, the attacker would be refused for bob's Call-ID with an old CSeq.
         if attack.callID == own.callID, attack.cseq.number <= 20 {
             try registrar.receive(attack, on: .phone(66))
             #expect(registrar.contacts() == [PhoneContact.fcm()])

@@ -6,12 +6,12 @@ import TestSupport
 import Testing
 import Timekeeping
 
-/// Contacts that no phone sends (T1, T3, T10). If the reader accepts a hostile contact, the contact must not cause a
-/// trap or a malformed answer.
+/// Tests contacts that no phone sends (T1, T3, T10). A hostile contact that the reader accepts must not cause a trap or
+/// a malformed answer.
 @Suite("Hostile contacts")
 struct HostileContactTests {
     @Test(arguments: 1...8)
-    func `random contacts neither trap nor reach an answer with line ends or foreign tokens`(seed: UInt64) throws {
+    func `random contacts cause no crash, and no line ends or foreign tokens in responses`(seed: UInt64) throws {
         var random = SeededGenerator(seed: seed)
         var registrar = Registrar()
         registrar.settings.unsupportedPush = .ordinary
@@ -85,7 +85,7 @@ struct HostileContactTests {
         "INVITE", "\r\n ", "lr", "ob", "app-id", "pn-tok", "pn-type", "apple",
     ]
 
-    /// Half of the contacts begin like valid ones, so that the reader accepts some of them.
+    /// Makes a random contact, which begins like a valid one in half of the cases, so that the reader accepts some.
     private static func contact(_ random: inout SeededGenerator) -> String {
         var text = random.chance(0.8) ? "<sip:bob@10.0.0.\(Int.random(in: 1...9, using: &random))" : ""
         let isOpen = !text.isEmpty

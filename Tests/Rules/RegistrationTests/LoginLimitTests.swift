@@ -5,7 +5,7 @@ import Testing
 import Timekeeping
 
 @Suite struct `Limits of wrong passwords` {
-    /// A class that wraps the limit, so that `#expect` can call its methods.
+    /// A class that wraps the login limit, so that `#expect` can call its methods.
     private final class Door {
         var limit: LoginLimit
         private let start = Instant(nanoseconds: 1_000_000_000)
@@ -86,7 +86,7 @@ import Timekeeping
         for number in 0..<10 { door.fail(here, "other\(number)") }
         #expect(door.wait(there, "u") != nil && door.wait(here, "v") != nil)
         #expect(door.wait(here, "u") == nil)
-        // The user can also log in at an address where the user has a contact.
+        // The user can still log in at an address where he has a contact.
         #expect(door.wait(there, "u", isAtHome: true) == nil)
     }
 
@@ -98,7 +98,8 @@ import Timekeeping
             door.fail(here, "u")
         }
         #expect(door.wait(here, "u") == .seconds(2))
-        // An old phone with a wrong password locks neither the same user out elsewhere nor other users at its address.
+        // A phone with an old password locks out neither its user at another address nor other users at its own
+        // address.
         #expect(door.wait(there, "u") == nil && door.wait(here, "v") == nil)
     }
 

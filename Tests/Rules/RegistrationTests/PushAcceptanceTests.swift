@@ -52,7 +52,7 @@ private func hex(_ byte: UInt8) -> String {
 struct PushAcceptanceTests {
     // MARK: Web push
 
-    @Test func `a subscription at an allowed host is a push contact, and the answer names the key`() throws {
+    @Test func `a web push subscription at an allowed host makes a push contact, and the 200 has the key`() throws {
         var registrar = try makeRegistrar()
         for cseq in 1...3 {
             let reply = try registrar.register(contact("webpush", "https://push.example.net/s/1?x=y"), cseq: cseq)
@@ -61,7 +61,7 @@ struct PushAcceptanceTests {
         }
         let token = PushToken(provider: .webPush, param: .empty, prid: ByteString("https://push.example.net/s/1?x=y"))
         #expect(registrar.targets().map(\.kind) == [.sleeping(token)])
-        // The contact is stored like any push contact, and restored after a restart.
+        // The contact is stored like any other push contact, and restored after a restart.
         registrar.advance(.seconds(100_000))
         let rows = registrar.rows(of: "bob")
         #expect(rows.count == 1)
@@ -70,7 +70,7 @@ struct PushAcceptanceTests {
         #expect(restarted.targets().map(\.kind) == [.sleeping(token)])
     }
 
-    @Test func `the key is named to those who ask, and beside pnsreg`() throws {
+    @Test func `the answer to a query has the web push key, also together with pnsreg`() throws {
         var registrar = try makeRegistrar()
         #expect(try registrar.register("<sip:bob@10.0.0.5;pn-provider=webpush>").featureCaps == [webpush])
         registrar.settings.announcedRefresh = .seconds(130)
@@ -83,7 +83,7 @@ struct PushAcceptanceTests {
         "https://evil.example/", "http://push.example.net/", "https://push.example.net@evil.example/",
         "https://push.example.net:8443/", "https://127.0.0.1/", "x", "https://push.example.net/\r\n",
     ])
-    func `a subscription anywhere else gets 555`(url: String) throws {
+    func `a web push subscription at a host that is not allowed gets 555`(url: String) throws {
         var registrar = try makeRegistrar()
         let reply = try registrar.register(contact("webpush", url))
         #expect(reply.status == 555)
@@ -120,11 +120,11 @@ struct PushAcceptanceTests {
             "apns: { topics: [com.example.phone, b] }\nfcm: { params: [p] }\nwebpush: { hosts: [else.example] }")
         #expect(after.restored(row) == .unfit(problem))
         #expect(after.targets().map(\.canBeWoken) == [true])
-        // After the change of settings, the daemon checks the same REGISTER again.
+        // The daemon checks the same REGISTER again after the settings have changed.
         let reply = try after.register(name, cseq: 2)
         #expect(reply.status == 555)
         #expect(reply.rows.contains { $0.hasPrefix("Warning: 399 ") && $0.contains("\(problem.sentence)") })
-        // The phone can still remove its contact.
+        // The phone can still remove its refused contact.
         #expect(try after.register(name, expires: 0, cseq: 3).status == 200)
         #expect(after.bindings().isEmpty)
     }
@@ -169,32 +169,32 @@ struct PushAcceptanceTests {
 
     private static let second = "topics: [com.example.phone], apps: { second: { topics: [c], team-id: CCCCCCCCCC } }"
 
-    /// P8: if `pn-param` does not name a topic, the only topic of the settings counts.
+    /// If `pn-param` does not name a topic, the only topic of the settings counts (P8).
     @Test(arguments: [
-        // The next cases have one app with one topic.
+        // The next rows have one app with one topic.
         ("topics: [com.example.phone]", "", TokenProblem?.none), ("topics: [com.example.phone]", "line1", nil),
         ("topics: [com.example.phone]", "line1.voip", nil),
         ("topics: [com.example.phone]", "AAAAAAAAAA.com.example.phone", nil),
         ("topics: [com.example.phone]", "AAAAAAAAAA.com.example.phone.voip", nil),
-        // In the next cases, the team is missing, or the client does not know the team and has invented one.
+        // In the next rows, the team is missing, or the client has invented one because it does not know it.
         ("topics: [com.example.phone]", "com.example.phone", nil),
         ("topics: [com.example.phone]", "com.example.phone.voip", nil),
         ("topics: [com.example.phone]", "ABCD1234.com.example.phone", nil),
         ("topics: [com.example.phone]", "AAAAAAAAAA.com.example.other", .appleTopic),
         ("topics: [com.example.phone]", "BBBBBBBBBB.com.example.phone", .appleTeam),
-        // The next cases have several topics, or none.
+        // The next rows have several topics, or none.
         ("topics: [com.example.phone, b]", "", .appleParamMissing),
         ("topics: [com.example.phone, b]", "line1", .appleParamMissing),
         ("topics: [com.example.phone, b]", "AAAAAAAAAA.b.voip", nil),
         ("topics: []", "", .appleParamMissing), ("topics: []", "AAAAAAAAAA.com.example.any", nil),
         ("topics: []", "BBBBBBBBBB.com.example.any", .appleTeam),
-        // The next cases have several apps.
+        // The next rows have several apps.
         (second, "", .appleParamMissing), (second, "CCCCCCCCCC.c", nil), (second, "AAAAAAAAAA.c", .appleTeam),
         (second, "AAAAAAAAAA.com.example.phone", nil), (second, "T.d", .appleTopic),
         ("topics: [com.example.phone], apps: { second: { topics: [c], enabled: false } }", "", nil),
         ("topics: [com.example.phone], apps: { second: { topics: [c], enabled: false } }", "T.c", .appleTopic),
     ])
-    func `Apple's app is the one that pn-param names, or the only one`(
+    func `an Apple contact belongs to the app in pn-param, or to the only app`(
         settings: String, param: String, problem: TokenProblem?
     ) throws {
         var registrar = try makeRegistrar(
@@ -214,7 +214,7 @@ struct PushAcceptanceTests {
         (several, "my-project", nil),
         (several, "14", .googleProject),
     ])
-    func `Google's project is one of ours`(settings: String, param: String, problem: TokenProblem?) throws {
+    func `a Firebase project must be in the settings`(settings: String, param: String, problem: TokenProblem?) throws {
         var registrar = Registrar()
         registrar.settings.push = try acceptance(
             "fcm: { enabled: true, service-account-file: /f, \(settings) project-id: my-project }")

@@ -9,7 +9,7 @@ import Timekeeping
 struct PushContactTests {
     // MARK: R7, A8
 
-    @Test func `a push contact outlives its expiry, an ordinary one does not`() throws {
+    @Test func `a push contact outlives its expiry, but an ordinary contact does not`() throws {
         var registrar = Registrar()
         let reply = try registrar.register(PhoneContact.fcm(), expires: 600)
         #expect(reply.contacts.first?.hasSuffix(";expires=600") == true)
@@ -33,7 +33,7 @@ struct PushContactTests {
 
     // MARK: A6
 
-    @Test func `the same token from a new address is the same device, reached at the new address`() throws {
+    @Test func `a REGISTER with the same token from a new address moves the device to the new address`() throws {
         var registrar = Registrar()
         let first = try registrar.register(PhoneContact.fcm(port: 5060), on: .phone(1))
         let moved = "<sip:other@172.16.0.9:6000;transport=tcp;pn-param=proj;pn-prid=tok%2d1;pn-provider=FCM>"
@@ -97,7 +97,7 @@ struct PushContactTests {
         try registrar.register(PhoneContact.fcm("one", after: labels.0))
         try registrar.register(PhoneContact.fcm("two", after: labels.1), cseq: 2)
         #expect(registrar.bindings().count == 2)
-        // One client signs out, and the other one stays registered.
+        // One client signs out, while the other one stays registered.
         try registrar.register(PhoneContact.fcm("one", after: labels.0), expires: 0, cseq: 3)
         #expect(registrar.contacts().count == 1 && registrar.contacts()[0].contains("two"))
         // A contact with the same label is the same phone with a new token.
@@ -169,7 +169,7 @@ struct PushContactTests {
         try registrar.register(PhoneContact.fcm("sleeping"))
         try registrar.register(PhoneContact.fcm("awake"), callID: "other", on: .phone(2))
         #expect(registrar.bindings().count == 2)
-        // If a token changes while the Call-ID stays the same, it is the same client.
+        // A client with the same Call-ID and another token is the same client.
         try registrar.register(PhoneContact.fcm("awake-2"), callID: "other", cseq: 2, on: .phone(2))
         #expect(Set(registrar.contacts()) == [PhoneContact.fcm("sleeping"), PhoneContact.fcm("awake-2")])
     }
@@ -227,7 +227,7 @@ struct PushContactTests {
 @Suite("Signing out (R8a, A7, P10)")
 struct SignOutTests {
     @Test(arguments: [
-        // (1) The Contact has the push parameters of the registered contact, from any address.
+        // (1) The Contact has the push parameters of the registered contact, from whatever address.
         "<sip:bob@10.0.0.5:5060;pn-provider=fcm;pn-prid=tok-1;pn-param=proj>",
         "<sip:x@192.168.7.7:999;pn-param=proj;pn-provider=firebase;pn-prid=tok%2D1>",
         "<sip:x@192.168.7.7:999;pn-provider=fcm;pn-prid=tok-1>", "<sip:x@192.168.7.7:999>;pn-prid=tok-1",
@@ -237,7 +237,7 @@ struct SignOutTests {
         // (3) The star means all contacts.
         "*",
     ])
-    func `ends the push contact`(contact: String) throws {
+    func `a removal by any form of the contact removes the push contact`(contact: String) throws {
         var registrar = Registrar()
         let first = try registrar.register(PhoneContact.fcm(after: ";label=L"))
         let reply = try registrar.register(contact, expires: 0, callID: "other", on: .phone(9))
@@ -294,7 +294,7 @@ struct SignOutTests {
         #expect(try registrar.receive(own).removed.count == 1)
     }
 
-    @Test func `an ordinary contact at the address goes first`() throws {
+    @Test func `a removal removes an ordinary contact at the address before a push contact`() throws {
         var registrar = Registrar()
         let push = try registrar.register(PhoneContact.fcm(), callID: "push")
         let ordinary = try registrar.register(PhoneContact.ordinary(), callID: "desk")

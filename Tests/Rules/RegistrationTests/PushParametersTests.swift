@@ -7,14 +7,14 @@ import Testing
 @Suite("Push parameters (RFC 8599 section 4.1, readings A1 to A4)")
 struct PushParametersTests {
     @Test(arguments: [
-        // A2: the parameters may be in the URI or after the bracket. The parameters of the URI have precedence.
+        // The push parameters may be in the URI or after the bracket, and those in the URI have precedence (A2).
         ("<sip:b@h;pn-provider=fcm;pn-prid=t;pn-param=p>", PushToken.fcm("t", "p")),
         ("<sip:b@h>;pn-provider=fcm;pn-prid=t;pn-param=p", .fcm("t", "p")),
         ("<sip:b@h;pn-prid=inner>;pn-provider=fcm;pn-prid=outer;pn-param=p", .fcm("inner", "p")),
         ("<sip:b@h>;pn-provider=\"fcm\";pn-prid=\"a:b\\c\";pn-param=p", .fcm("a:bc", "p")),
-        // The reader ignores the case of parameter names. Values are decoded once, and their case matters.
+        // The reader ignores the case of parameter names. The values are decoded once, and their case matters.
         ("<sip:b@h;PN-Provider=FCM;Pn-Prid=a%3ab%2DC;pn-param=P%253D>", .fcm("a:b-C", "P%3D")),
-        // A1: if both names are present, the name of the RFC has precedence.
+        // If `pn-param` and `pn-params` are both present, the name of the RFC has precedence (A1).
         ("<sip:b@h;pn-provider=fcm;pn-prid=t;pn-params=many>", .fcm("t", "many")),
         ("<sip:b@h;pn-provider=fcm;pn-prid=t;pn-params=many;pn-param=one>", .fcm("t", "one")),
         // The provider's name may be an alias (A3), and pn-param may be absent (A4).
@@ -29,7 +29,7 @@ struct PushParametersTests {
             "<sip:b@h;pn-provider=apns.dev;pn-prid=AA;pn-param=T.app>",
             PushToken(provider: .apnsDevelopment, param: ByteString("T.app"), prid: ByteString("AA".asAppleTokens))
         ),
-        // Every FCM token contains a colon. Only Apple's tokens are split at the colon.
+        // Only Apple's tokens are split at a colon, because every FCM token contains a colon.
         ("<sip:b@h;pn-provider=fcm;pn-prid=c:A_d-B;pn-param=p.x>", .fcm("c:A_d-B", "p.x")),
     ])
     func `a provider and a token make a push contact`(contact: String, token: PushToken) throws {
@@ -49,7 +49,7 @@ struct PushParametersTests {
         #expect(try read(contact) == expected)
     }
 
-    /// Rule R6 treats an empty value like a missing parameter.
+    /// An empty value counts as a missing parameter (R6).
     @Test(arguments: [
         (["pn-prid": ""], PushParameters.none), (["pn-provider": ""], .query(.all)),
         (["pn-provider": "", "pn-prid": "t"], .query(.all)),
@@ -63,7 +63,7 @@ struct PushParametersTests {
 
     @Test func `a token of 4096 bytes is accepted and a longer one is not`() throws {
         for (length, isTaken) in [(4095, true), (4096, true), (4097, false)] {
-            // The reader refuses URIs of more than 2 KiB. Parameters of the header may be longer than those of the URI.
+            // Header parameters may be longer than the parameters of a URI, for which the reader allows 2 KiB.
             let prid = String(repeating: "t", count: length)
             let push = try read("<sip:b@h>;pn-provider=fcm;pn-prid=\(prid);pn-param=p")
             #expect(push == (isTaken ? .push(.fcm(prid, "p")) : .invalid(.tooLong)))
@@ -82,9 +82,9 @@ struct PushParametersTests {
         ("AA:remote", "T.com.ex.app"), ("AA:remote", "T.com.ex.app.remote"),
         ("AA:voip&BB:remote", "T.com.ex.app.voip&remote"), ("BB:remote&AA:voip", "T.com.ex.app.voip&remote"),
     ])
-    func `tokens that pair up with the services`(prid: String, param: String) throws {
+    func `Apple tokens that pair up with their services make a push contact`(prid: String, param: String) throws {
         let contact = "<sip:b@h;pn-provider=apns;pn-prid=\(prid);pn-param=\(param)>"
-        // Two tokens are always sorted in the same way, so that they identify the same device.
+        // Two tokens are always sorted in the same way, so that both orders identify the same device.
         let inOrder = prid == "BB:remote&AA:voip" ? "AA:voip&BB:remote" : prid
         let token = PushToken(provider: .apns, param: ByteString(param), prid: ByteString(inOrder.asAppleTokens))
         #expect(try read(contact) == .push(token))
@@ -128,13 +128,15 @@ struct PushParametersTests {
         ("app-id=929724111;pn-type=google;pn-tok=AA", .fcm, "929724111"),
         ("pn-type=android;pn-tok=AA", .fcm, ""),
     ])
-    func `linphone's old parameters are mapped`(parameters: String, provider: PushProvider, param: String) throws {
+    func `Linphone's old push parameters become RFC 8599 parameters`(
+        parameters: String, provider: PushProvider, param: String
+    ) throws {
         let prid = provider == .fcm ? "AA" : "AA".asAppleTokens
         let token = PushToken(provider: provider, param: ByteString(param), prid: ByteString(prid))
         #expect(try read("<sip:b@h;\(parameters);pn-msg-str=IM_MSG>") == .push(token))
     }
 
-    @Test func `old parameters beside new ones are ignored`() throws {
+    @Test func `old push parameters are ignored beside new push parameters`() throws {
         #expect(try read("<sip:b@h;pn-type=wp10;pn-tok=X;pn-provider=fcm;pn-prid=t>") == .push(.fcm("t", "")))
         #expect(try read("<sip:b@h;pn-type=wp10;pn-tok=X;pn-provider>") == .query(.all))
     }
@@ -152,7 +154,7 @@ struct PushParametersTests {
 }
 
 extension String {
-    /// The same text, in which each of the tokens `AA`, `BB` and `CC` has the length of Apple's tokens.
+    /// This text, with each of the tokens `AA`, `BB` and `CC` extended to the length of Apple's tokens.
     var asAppleTokens: String {
         ["AA", "BB", "CC"].reduce(self) { $0.replacing($1, with: String(repeating: $1, count: 32)) }
     }
@@ -164,7 +166,7 @@ extension PushToken {
     }
 }
 
-/// The Contact value in the form that the message reader returns.
+/// Reads a Contact value as the message reader does.
 func contactOf(_ text: String) throws -> NameAddress {
     try #require(try registerRequest(contacts: [text]).contacts.first)
 }

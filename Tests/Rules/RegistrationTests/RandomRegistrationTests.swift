@@ -7,8 +7,8 @@ import TestSupport
 import Testing
 import Timekeeping
 
-/// Weeks of phones that register, move, change tokens, sign out and sleep. A small model knows which contacts must
-/// exist. After a crash, only the content of the store is left.
+/// Simulates weeks of phones that register, move, change tokens, sign out and sleep. A small model predicts which
+/// contacts must exist. After a simulated crash, only the content of the store is left.
 @Suite("Random days of a registrar")
 struct RandomRegistrationTests {
     @Test(arguments: 1...20)
@@ -19,7 +19,7 @@ struct RandomRegistrationTests {
     }
 }
 
-/// One phone, and the values of its next request.
+/// One simulated phone, and the values of its next request.
 private struct Phone {
     let user: String
     let provider: PushProvider?
@@ -29,7 +29,7 @@ private struct Phone {
     var callID: String
     var cseq = 1
 
-    /// A token in a form that both providers accept.
+    /// The text of the token, in a form that both providers accept.
     var tokenText: String { String(String(1_000_000 + token).suffix(6)) + String(repeating: "f", count: 58) }
 
     var contact: String {
@@ -46,7 +46,7 @@ private struct Entry {
     var phone: Phone
     var expires: Instant
     var order: (callID: String, cseq: Int)
-    /// The expiry in the store, which may be older, because a refresh of a push contact need not be written.
+    /// The expiry in the store; it may be older than the real expiry, because some refreshes are not written.
     var storedExpires: Instant
     var storedOrder: (callID: String, cseq: Int)
 }
@@ -176,7 +176,7 @@ private struct RandomDay: ~Copyable {
         passed += 1
     }
 
-    /// Sends a REGISTER that was overtaken or is replayed. A repeated old REGISTER must never change anything.
+    /// Sends a REGISTER that was overtaken or is replayed. An old REGISTER that is repeated must never change anything.
     private mutating func repeatOlder(_ phone: Phone) throws {
         dropEnded()
         guard
@@ -219,8 +219,7 @@ private struct RandomDay: ~Copyable {
         dropEnded()
     }
 
-    /// Simulates a crash: only the content of the store is left. In the store, the values of a push contact may be
-    /// older.
+    /// Simulates a crash: only the content of the store is left. The stored values of a push contact may be older.
     private mutating func crash() {
         dropEnded()
         registrar.advance(.milliseconds(50))

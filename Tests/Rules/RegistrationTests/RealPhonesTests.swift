@@ -6,7 +6,7 @@ import SIPGrammar
 import Testing
 import Timekeeping
 
-/// Contacts as captured from linphonec 5.1.65, pjsua 2.17-dev and baresip 1.0.0.
+/// Tests REGISTERs that were captured from linphonec 5.1.65, pjsua 2.17-dev and baresip 1.0.0.
 @Suite("REGISTERs of real phones")
 struct RealPhonesTests {
     private static let token = "00fc13adff785122b4ad28809a3420982341241421348097878e577c991de8f0"
@@ -64,7 +64,7 @@ struct RealPhonesTests {
         #expect(reply.refreshed == asleep.refreshed)
         #expect(registrar.targets().map(\.flow) == [.phone(7)])
         let gone = try registrar.register(contact, expires: 0, callID: "third", on: .phone(9))
-        // baresip writes expires=600 into the Contact, so it signs out with a different Contact.
+        // The phone baresip signs out with another Contact, because it writes expires=600 into the first one.
         if contact == Self.baresip {
             let signOut = contact.replacing("expires=600", with: "expires=0")
             #expect(try registrar.register(signOut, expires: nil, callID: "fourth").removed == asleep.refreshed)
@@ -104,8 +104,7 @@ struct RealPhonesTests {
         let contact = try #require(reply.contacts.first)
         #expect(contact.hasPrefix(Self.linphoneTCP + ";expires=600;pub-gruu=\"sip:u@pn.test;gr=urn:uuid:cc30c5c7-"))
         #expect(contact.contains(";temp-gruu=\"sip:tgruu."))
-        // This recorded answer is for a challenge without qop. Our challenges have qop, so the phone is challenged
-        // again.
+        // The recorded answer is for a challenge without qop, so the phone is challenged again, with qop.
         var gate = Gate()
         #expect(gate.check(request) == .challenged)
     }

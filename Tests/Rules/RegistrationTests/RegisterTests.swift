@@ -189,7 +189,7 @@ struct RegisterTests {
         }
         #expect(try registrar.register("<sip:bob@10.0.1.13>", callID: "c13").status == 403)
         #expect(registrar.bindings().count == 12)
-        // At the limit, a contact can still be refreshed, and can replace another contact that is removed.
+        // At the limit of contacts, a contact can still be refreshed, or replace one that is removed.
         #expect(try registrar.register("<sip:bob@10.0.1.12>", callID: "c12", cseq: 2).status == 200)
         let swap = try registrar.register("<sip:bob@10.0.1.13>", "<sip:bob@10.0.1.1>;expires=0", callID: "c13", cseq: 2)
         #expect(swap.status == 200)
@@ -218,7 +218,7 @@ struct RegisterTests {
         ("<sip:bob@10.0.0.5?Route=%3Csip:evil%3E>", "<sip:bob@10.0.0.5?Route=%3Csip:evil%3E>"),
         ("<sip:%00null@10.0.0.5>", "<sip:%00null@10.0.0.5>"),
     ])
-    func `a contact is kept and echoed with all its parameters`(sent: String, kept: String) throws {
+    func `a contact is stored and echoed with all parameters`(sent: String, kept: String) throws {
         var registrar = Registrar()
         let reply = try registrar.register(sent)
         #expect(registrar.contacts() == [kept])
@@ -246,7 +246,7 @@ struct RegisterTests {
 
     // MARK: Path (RFC 3327)
 
-    @Test func `Path is kept, echoed and used`() throws {
+    @Test func `Path is stored, echoed and used`() throws {
         var registrar = Registrar()
         let path = ["Path: <sip:tok1@edge.test;lr;ob>, <sip:second.test;lr>", "Path: <sip:third.test;lr>"]
         let expected = ["<sip:tok1@edge.test;lr;ob>", "<sip:second.test;lr>", "<sip:third.test;lr>"]

@@ -7,8 +7,8 @@ import TestSupport
 import Testing
 import Timekeeping
 
-/// A registrar with a clock that only the test moves. Tests give it SIP messages, and receive response statuses and
-/// header fields.
+/// A registrar with a clock that the test moves. Tests pass SIP messages to this registrar, and get response statuses
+/// and header fields.
 struct Registrar: ~Copyable {
     var settings = RegistrarSettings() { didSet { processor = RegisterProcessor(settings: settings) } }
     var table: BindingTable
@@ -26,13 +26,14 @@ struct Registrar: ~Copyable {
         now = Moment(instant: now.instant + duration, date: now.date + duration)
     }
 
-    /// Checks the request and performs its plan, as if the store had written it.
+    /// Checks a REGISTER and performs its plan, as if the store had written it.
     @discardableResult
     mutating func receive(_ request: SIPRequest, on flow: Flow = .phone()) throws -> Reply {
         let aor = try #require(AddressOfRecord(request.to.uri))
         switch processor.plan(request, for: aor, on: flow, in: table, now: now) {
         case .rejected(let status, let fields, _):
             return Reply(status: status, rows: fields.map { "\($0.name): \($0.value.string)" })
+        case .challenged: return Reply(status: 401, rows: [])
         case .refreshed(let refresh):
             table.apply(refresh)
             let rows = rows(for: aor, processor.announcement(of: refresh), after: refresh)
@@ -60,7 +61,7 @@ struct Registrar: ~Copyable {
         return String(decoding: rows, as: UTF8.self).split(separator: "\r\n").map(String.init)
     }
 
-    /// Computes the plan of a request but does not perform it.
+    /// Computes the plan of a REGISTER without performing it.
     func plan(_ request: SIPRequest, user: String = "bob", on flow: Flow = .phone()) throws -> RegisterPlan {
         guard case .accepted(let plan) = processor.plan(request, for: .user(user), on: flow, in: table, now: now) else {
             throw Refused()
@@ -151,7 +152,7 @@ extension AddressOfRecord {
 }
 
 extension Flow {
-    /// A phone that uses UDP from the address `198.51.100.<host>`.
+    /// Makes the flow of a phone that uses UDP from the address `198.51.100.<host>`.
     static func phone(_ host: UInt32 = 1, port: UInt16 = 5060) -> Flow {
         Flow(transport: .udp, listener: 0, connection: 0, remote: Endpoint(IPAddress(v4: 0xc633_6400 | host), port))
     }
@@ -176,13 +177,13 @@ func registerRequest(
     return try readRequest(lines.joined(separator: "\r\n"))
 }
 
-/// Contact values as phones send them.
+/// Makes Contact values as phones send them.
 enum PhoneContact {
     static func fcm(_ token: String = "tok-1", port: Int = 5060, user: String = "bob", after: String = "") -> String {
         "<sip:\(user)@10.0.0.5:\(port);pn-provider=fcm;pn-prid=\(token);pn-param=proj>\(after)"
     }
 
-    /// A contact with a token of Apple. Zeros extend the token to the length of Apple's tokens.
+    /// Makes a contact with an Apple token, extended by zeros to the length of Apple's tokens.
     static func apple(_ token: String = "AA11", port: Int = 5060, after: String = "") -> String {
         "<sip:bob@10.0.0.5:\(port);pn-provider=apns;pn-prid=\(long(token));pn-param=TEAM.com.ex.app.voip>\(after)"
     }

@@ -23,7 +23,7 @@ private func told(
 }
 
 extension Registrar {
-    /// Performs a report as if the store had written it.
+    /// Performs the report of a device, as if the store had written it.
     @discardableResult
     fileprivate mutating func report(_ device: ReportedDevice, user: String = "bob") throws -> RegisterPlan {
         guard case .accepted(let plan) = processor.plan(device, for: .user(user), in: table, now: now) else {
@@ -98,8 +98,8 @@ struct ReportedDeviceTests {
         "<sip:bob@10.0.0.5:\(port);\(parameters)>"
     }
 
-    /// The parameters that phones write for the device which reports `calls`. The last spellings also have the token
-    /// `messages`.
+    /// The push parameters that phones write for the device whose report has the token `calls`. The last spellings in
+    /// this list also have the token `messages`.
     private static let spellings = [
         "pn-provider=apns;pn-param=ABCD1234.com.ex.app.voip;pn-prid=\(hex)",
         "pn-provider=apns;pn-param=ABCD1234.com.ex.app.voip;pn-prid=\(hex.uppercased()):voip",
@@ -116,7 +116,7 @@ struct ReportedDeviceTests {
         let reply = try registrar.register(Self.contact(parameters))
         #expect(reply.refreshed == [id] && registrar.bindings().count == 1)
         #expect(registrar.targets().map(\.isReachable) == [true])
-        // The phone registers from another address, after a restart, and then again.
+        // The phone registers from another address, after a restart, and from a third address.
         for (number, port) in [(2, 6000), (3, 6000), (4, 7000)] {
             let again = try registrar.register(Self.contact(parameters, port: port), callID: "c\(number)")
             #expect(again.refreshed == [id] && registrar.bindings().count == 1)
@@ -133,7 +133,8 @@ struct ReportedDeviceTests {
         try registrar.report(told(calls: calls))
         #expect(registrar.tokens() == before)
         #expect(registrar.bindings().map(\.id) == first.refreshed)
-        // The next REGISTER finds the device, although the report added a token that the REGISTER does not contain.
+        // The next REGISTER still finds the device, although this report adds a token that the REGISTER does not
+        // contain.
         try registrar.report(told(other: messages))
         let again = try registrar.register(Self.contact(parameters, port: 6000), callID: "restart")
         #expect(again.refreshed == first.refreshed && registrar.bindings().count == 1)
@@ -217,7 +218,7 @@ struct ReportedDeviceTests {
         try registrar.report(told(other: "new", app: "app", form: .acrobits))
         #expect(registrar.bindings().map(\.id) == first.refreshed)
         #expect(registrar.tokens() == ["acrobits app:S:1 new"])
-        // A new selector takes over the token of the old one.
+        // The new selector takes over the token of the old one.
         try registrar.report(told(calls: "late", other: "new", selector: "S:2", app: "app", form: .acrobits))
         #expect(registrar.tokens() == ["acrobits app&app:S:2 late:calls&new:other"])
     }
@@ -225,10 +226,10 @@ struct ReportedDeviceTests {
     // MARK: Removal
 
     @Test(arguments: [
-        // Both tokens and the selector are known, so each of them identifies the device.
+        // The device is found by either token or by the selector, because all of them are known.
         (told(calls: calls, other: messages, selector: "S:1"), 1), (told(selector: "S:1"), 1),
         (told(calls: calls, selector: ""), 1), (told(other: messages, selector: ""), 1),
-        // The token for messages also identifies the device if it is reported as a token for calls.
+        // The known token for messages identifies the device even if it is reported as a token for calls.
         (told(calls: messages, selector: ""), 1), (told(other: "VG9r", selector: ""), 0),
         (told(selector: "S:2"), 0), (told(calls: calls, selector: "S:2"), 0), (told(other: "VG9r", selector: "S:1"), 1),
         (told(selector: ""), 0),
@@ -260,7 +261,7 @@ struct ReportedDeviceTests {
             let before = registrar.tokens()
             try registrar.report(ReportedDevice(token: remote, label: .empty))
             #expect(registrar.bindings().count == 1)
-            // The report of an application server changes nothing that the device has registered.
+            // A report of an application server does not change a device that has registered.
             #expect(registrar.tokens() == before)
             #expect(registrar.withdraw(.token(ByteString("AA"))) == 0)
             #expect(registrar.withdraw(.token(remote.prid)) == 1)

@@ -44,11 +44,12 @@ struct URIComparisonTests {
         ("sip:bob:x@h", "sip:bob@h"),
         ("sip:a@h;user=phone", "sip:a@h"), ("sip:a@h;ttl=1", "sip:a@h"), ("sip:a@h;method=INVITE", "sip:a@h"),
         ("sip:a@h;maddr=239.0.0.1", "sip:a@h"), ("sip:a%3Bb@h", "sip:a;b@h"), ("sip:a@h;ob", "sip:a@h;ob=1"),
-        // URIs do not match if only one of them has a push parameter (RFC 8599 section 5.3). Tokens are case-sensitive.
+        // Two URIs do not match if only one of them has a push parameter (RFC 8599 section 5.3). Tokens are
+        // case-sensitive.
         ("sip:a@h;pn-prid=x", "sip:a@h"), ("sip:a@h;pn-provider=fcm", "sip:a@h"), ("sip:a@h;pn-param=x", "sip:a@h"),
         ("sip:a@h;pn-prid=x", "sip:a@h;pn-prid=X"), ("tel:+1", "tel:+2"),
     ])
-    func `not equivalent`(left: String, right: String) throws {
+    func `these URIs are not equivalent`(left: String, right: String) throws {
         let (a, b) = (try uriOf(left), try uriOf(right))
         #expect(!a.isEquivalent(to: b))
         #expect(!b.isEquivalent(to: a))

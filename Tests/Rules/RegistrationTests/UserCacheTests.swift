@@ -6,7 +6,7 @@ import Testing
 import TestSupport
 import Timekeeping
 
-/// A cache of users with a clock, and the questions that its sources have got.
+/// A `UserCache` with a clock of the test, and the questions that the sources must still answer.
 final class UserScene {
     var cache: UserCache
     private(set) var now = Instant(nanoseconds: 1_000_000_000)
@@ -28,7 +28,7 @@ final class UserScene {
         AddressOfRecord(user: ByteString(name), host: ByteString(domain))
     }
 
-    /// The result for a request of this user, in one word.
+    /// Looks for a user in the cache, and returns the result as text.
     @discardableResult
     func find(
         _ name: String, by asker: UserCache.Asker = phone, _ wish: UserCache.Wish = .any,
@@ -57,7 +57,7 @@ final class UserScene {
 
     static let goneAway = UserAnswer.away(.silent)
 
-    /// The source answers its oldest open question.
+    /// Answers the oldest open question on behalf of its source.
     func answer(_ answer: UserAnswer) {
         guard !questions.isEmpty else {
             Issue.record("nothing was asked")
@@ -71,7 +71,7 @@ final class UserScene {
         take()
     }
 
-    /// Takes the questions, which then are the test's to answer.
+    /// Removes and returns the open questions, which the test then answers itself.
     func takeQuestions() -> [UserQuestion] {
         defer { questions = [] }
         return questions
@@ -150,7 +150,7 @@ final class UserScene {
         let scene = UserScene()
         scene.find("bob")
         scene.answer(UserScene.password("old"))
-        // An answer of the last ten seconds may refuse.
+        // An answer that is at most ten seconds old may refuse a password.
         #expect(scene.find("bob", .newer) == "bob")
         scene.pass(.seconds(11))
         #expect(scene.find("bob") == "bob of old")
@@ -197,7 +197,7 @@ final class UserScene {
         scene.answer(answer)
         #expect(scene.find("bob") == found)
         #expect(scene.questions.isEmpty)
-        // An answer about one user says nothing about the source.
+        // An unusable answer about one user does not make the source away.
         #expect(scene.cache.awayCount == 0)
         #expect(scene.find("alice") == "asking")
     }
@@ -318,7 +318,7 @@ final class UserScene {
         #expect(scene.find("eve", .last) == "away")
         #expect(scene.find("eve") == "away")
         #expect(scene.find("bob") == "bob of old")
-        // A wrong password cannot be refused by the old answer.
+        // A wrong password must not be refused by the old answer, so the result is away.
         #expect(scene.find("bob", .newer) == "away")
         #expect(scene.questions.isEmpty)
     }
@@ -463,7 +463,7 @@ final class UserScene {
         #expect(scene.questions.map(\.name.string) == ["u0", "u1", "u2", "u3"])
         scene.answer(.unknown)
         #expect(scene.questions.map(\.name.string) == ["u1", "u2", "u3", "u4"])
-        // The waiting questions end when the source is gone.
+        // All questions in the queue end when the source is away.
         scene.answer(UserScene.goneAway)
         #expect(scene.takeSettled() == ["u0", "u5", "u6", "u7", "u8", "u9", "u1"])
     }
@@ -486,7 +486,7 @@ final class UserScene {
         #expect(scene.find("u100") == "away")
         let other = UserCache.Asker.source(IPAddress(v4: 7))
         #expect(scene.find("bob", by: other) == "asking")
-        // Joining a question takes no share.
+        // A second request for a user joins the open question, so it needs no share.
         #expect(scene.find("bob") == "asking")
         for number in 0..<3000 {
             scene.find("w\(number)", by: .source(IPAddress(v4: UInt32(1000 + number))))
@@ -512,7 +512,7 @@ final class UserScene {
         }
         #expect(scene.cache.knownCount == 10 && scene.cache.unknownCount == 20_000)
         for number in 0..<10 { #expect(scene.find("bob\(number)") == "bob\(number)") }
-        // A new known user takes the place of the one whose answer is the oldest.
+        // When the table is full, a new user removes the known user with the oldest answer.
         scene.find("alice")
         scene.answer(UserScene.password("s3cret"))
         #expect(scene.cache.knownCount == 10)
@@ -526,7 +526,7 @@ final class UserScene {
             $0.remembered = 20
             Self.twoSources(&$0)
         }
-        /// Since when each user's requests wait.
+        /// The time since which requests wait for each user.
         var waiting: [String: Instant] = [:]
         var open: [UserQuestion] = []
         for _ in 0..<50_000 {
@@ -548,7 +548,7 @@ final class UserScene {
             }
             open += scene.takeQuestions()
             for name in scene.takeSettled() { waiting[name] = nil }
-            // Nobody waits longer than two seconds, and a tick of the clock.
+            // No request waits longer than two seconds plus one tick of the clock.
             #expect(waiting.values.allSatisfy { scene.now - $0 <= .milliseconds(2_010) })
             #expect(scene.cache.knownCount <= 20 && scene.cache.openQuestions <= 100)
         }

@@ -86,7 +86,7 @@ struct DialogTokenTests {
         #expect(DialogToken(bytes + [0], in: 1) == nil)
     }
 
-    /// Record-Route is part of each message of a dialog, so its length matters.
+    /// The token's length matters, because each message of a dialog contains the token, in Record-Route.
     @Test func `a call from a PBX to a phone, both over UDP, takes 72 characters, one over TCP 83`() throws {
         let sides = try sides()
         let names = DialogNames(key: 1, caller: nil, callee: DialogNames.Callee(uri: 2, name: 0))

@@ -8,7 +8,7 @@ import TestSupport
 struct ClientsByFlowTests {
     private func flow(_ connection: UInt64) -> Flow { tcp.on(connection: connection) }
 
-    /// Creates records in the slots of the array, each on the flow with this connection.
+    /// Creates one record for each array slot, on the flow with the connection in this slot.
     private func records(on connections: [UInt64]) -> [ClientRecord] {
         connections.map { connection in
             var record = ClientRecord()
@@ -38,7 +38,7 @@ struct ClientsByFlowTests {
         #expect(Set(clients.slots(on: flow(7), in: records)) == [0, 1, 2])
     }
 
-    /// Flows share 4,096 chains, so most chains have several flows here.
+    /// The test has several flows in most of the 4,096 chains, which flows share.
     @Test func `flows in one chain stay apart`() {
         var clients = ClientsByFlow()
         var generator = SeededGenerator()

@@ -3,8 +3,8 @@ import SIPGrammar
 import SIPTransactions
 import TestSupport
 
-/// The events of a transaction in their order, each with the resulting outputs. Repeated outputs are counted: `6 × send
-/// INVITE`.
+/// A story of one transaction: its events in their order, each with the outputs that it must cause. Equal outputs in a
+/// row are counted, as in `6 × send INVITE`.
 typealias Exchange = Story<TableFixture, String>
 
 extension Exchange {
@@ -42,7 +42,7 @@ extension Exchange.Step {
 
     // MARK: Servers
 
-    /// A received request. The first expected word says how the table classifies the request.
+    /// A received request. The first of the expected words is the table's classification of the request.
     static func request(_ method: String, over flow: Flow = udp, _ expected: String...) -> Self {
         Self(method, expected) { fixture in
             let match = fixture.receive(TestMessage(method), on: flow)
@@ -51,7 +51,7 @@ extension Exchange.Step {
         }
     }
 
-    /// Answers the last new request with this status.
+    /// Answers the last new request with this status code.
     static func respond(_ status: Status, _ expected: String...) -> Self {
         doing("respond \(status)", expected) { if let id = $0.server { $0.respond(id, status) } }
     }

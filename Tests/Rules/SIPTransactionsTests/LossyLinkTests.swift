@@ -29,7 +29,7 @@ struct LossyLinkTests {
 private struct World: ~Copyable {
     struct Outcome {
         var method = ""
-        /// The first final response; `nil` if the transaction timed out.
+        /// The first final response that the caller received; `nil` if the transaction timed out.
         var final: UInt16?
         var timedOut = false
         var endings = 0
@@ -216,7 +216,7 @@ private struct World: ~Copyable {
         return id
     }
 
-    /// Answers a request, and repeats a 2xx to an INVITE until its ACK arrives (RFC 3261 section 13.3.1.4).
+    /// Answers a request of the caller, and repeats a 2xx to INVITE until its ACK arrives (RFC 3261 section 13.3.1.4).
     private mutating func respond(_ id: ServerTransactionID, _ request: SIPRequest, _ code: UInt16) {
         var out: [TransactionOutput] = []
         callee.respond(id, status: Status(code: code), bytes: answer(request, Int(code)), now: now, into: &out)

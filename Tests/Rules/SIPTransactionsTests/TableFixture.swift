@@ -7,11 +7,11 @@ import Timekeeping
 
 @testable import SIPTransactions
 
-/// A table with a clock that only the test moves, and with readable outputs.
+/// A transaction table with a clock that the test moves, and with outputs as readable text.
 final class TableFixture {
     var table: TransactionTable
     var now = start
-    /// The most recent client transaction. The most recent new request is in `server`.
+    /// The client transaction that was started last. The property `server` has the request that was received last.
     var client: (id: ClientTransactionID, branch: String)?
     var method = ""
     var server: ServerTransactionID?
@@ -21,7 +21,7 @@ final class TableFixture {
         table = TransactionTable(branchKey: BranchKey(1, 2), limits: limits)
     }
 
-    /// The table's classification of a request, with a core that serves all requests.
+    /// The table's classification of a request, if the core serves all requests.
     enum Match: Equatable {
         case new(ServerTransactionID)
         case cancel(ServerTransactionID, of: ServerTransactionID?)
@@ -56,7 +56,7 @@ final class TableFixture {
         table.respond(id, status: status, bytes: "SIP/2.0 \(status) x\r\n\r\n".bytes, now: now, into: &out)
     }
 
-    /// Announces the status of a response to the table, before the bytes of the response exist.
+    /// Tells the table the status of a response before the bytes of the response exist.
     func willRespond(_ id: ServerTransactionID, _ status: Status) {
         table.respond(id, status: status, bytes: [], now: now, into: &out)
     }
@@ -66,7 +66,7 @@ final class TableFixture {
         return id
     }
 
-    /// Starts a new client transaction. The branch of the transaction is in the Via.
+    /// Starts a new client transaction. The Via of the request has the branch of the transaction.
     func send(
         _ method: String, on flow: Flow = udp, loopHash: UInt64 = 5
     ) throws -> (id: ClientTransactionID, branch: String) {
@@ -94,7 +94,7 @@ final class TableFixture {
 
     func transportFailed(_ id: ClientTransactionID) { table.transportFailed(id, now: now, into: &out) }
 
-    /// Advances from deadline to deadline, up to this time after ``start``.
+    /// Advances the clock from deadline to deadline, up to this time after ``start``.
     func advance(to offset: Duration) {
         while let next = table.nextDeadline, next <= start + offset {
             now = max(now, next)
@@ -104,7 +104,7 @@ final class TableFixture {
         table.deadlineReached(now: now, into: &out)
     }
 
-    /// The outputs since the last call, in short words.
+    /// The outputs since the last call of this function, in short words.
     func outputs() -> [String] {
         defer { out = [] }
         return out.map { output in

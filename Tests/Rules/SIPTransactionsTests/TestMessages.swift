@@ -8,7 +8,7 @@ import Timekeeping
 let start = Instant(nanoseconds: 1_000_000_000_000)
 let timers = TransactionTimers()
 
-/// The instant this many seconds after the start.
+/// Returns the instant that is this many seconds after the start.
 func at(_ seconds: Double) -> Instant { start + .milliseconds(Int64(seconds * 1000)) }
 
 let udp = Flow(transport: .udp, listener: 0, connection: 0, remote: Endpoint(IPAddress(v4: 0x0a00_0001), 5060))
@@ -78,7 +78,7 @@ struct TestMessage {
     }
 }
 
-/// The bytes of a response to the request, as a transaction user would write them.
+/// Makes a response to the request, as a transaction user would write it.
 func answer(_ request: SIPRequest, _ status: Int, toTag: String = "t1") -> [UInt8] {
     var out = "SIP/2.0 \(status) Phrase\r\n"
     for (name, title) in [(HeaderName.via, "Via"), (.from, "From"), (.to, "To"), (.callID, "Call-ID"), (.cseq, "CSeq")]

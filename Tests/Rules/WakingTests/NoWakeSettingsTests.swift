@@ -35,7 +35,7 @@ struct NoWakeSettingsTests {
     @Test(arguments: [
         "status: 200", "status: 302", "status: 481", "status: 99999", "status: busy", "action: drop", "action: forward",
         "action: redirect", "for: {bob@example.net: {action: forward}}",
-        // Only the operator decides where the URI leads.
+        // The next targets are refused, because a user's name must not decide where the URI leads.
         "to: \"sip:{{user}}\"", "to: \"sip:vm@{{user}}\"", "to: \"sip:vm@pbx;user={{user}}\"",
         "to: \"sip:{{user}}{{user}}@pbx\"", "to: \"{{user}}:vm@pbx\"", "to: \"sip:a@b@c\"", "to: tel:123",
         "to: \"http://pbx\"", "to: \"sip:vm@pbx?Route=%3Csip:x%3E\"", "to: \"<sip:vm@pbx>\"",
@@ -51,7 +51,7 @@ struct NoWakeSettingsTests {
         ("sip:{{user}}@192.0.2.10:5080;transport=tcp", "bob", "sip:bob@192.0.2.10:5080;transport=tcp"),
         ("sips:*98@[2001:db8::1]", "bob", "sips:*98@[2001:db8::1]"),
         ("sip:pbx.example.net", "bob", "sip:pbx.example.net"),
-        // A user's name can only become the user part of the URI.
+        // A user's name can become only the user part of the target URI.
         ("sip:vm-{{user}}@pbx", "a@evil.example", "sip:vm-a%40evil.example@pbx"),
         ("sip:vm-{{user}}@pbx", "a;x=y?h=v:p", "sip:vm-a%3Bx%3Dy%3Fh%3Dv%3Ap@pbx"),
         ("sip:vm-{{user}}@pbx", "a\r\nX: y", "sip:vm-a%0D%0AX%3A%20y@pbx"),
@@ -82,7 +82,8 @@ struct NoWakeSettingsTests {
         #expect(try plan(redirect, trusted) == .redirect(uri))
         #expect(try plan(redirect, trusted).fields.map(\.value) == [ByteString("<sip:vm-bob@pbx>")])
         #expect(try plan(redirect, alone) == .redirect(uri))
-        // A phone would send its password to the server that the URI names.
+        // Calls from phones are not redirected, because a phone would send its password to the server that the URI
+        // names.
         #expect(try plan(redirect, phone) == .answer(404))
         let forward = "{action: forward, status: 486, to: \"sip:vm-{{user}}@pbx\"}"
         #expect(try plan(forward, trusted) == .forward(uri, orElse: 486))

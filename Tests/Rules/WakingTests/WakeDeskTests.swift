@@ -8,7 +8,7 @@ import TestSupport
 import Testing
 import Timekeeping
 
-/// Creates a call for each name.
+/// Creates a proxied request for a call with each of these names.
 private func makeCalls(_ names: String...) throws -> [ProxiedRequest] {
     var calls = Calls(packing: .forTests, limits: HeldShares.Limits(ProxySettings()))
     let scene = MachineScene()
@@ -27,7 +27,7 @@ private func makeEnded(_ name: String, for devices: [DeviceID]) throws -> EndedC
 }
 
 extension WakeDesk.Releases {
-    /// The released requests as words, in their order.
+    /// Describes the released requests in words, in their order.
     fileprivate var words: [String] {
         map { release in
             switch release {
@@ -41,7 +41,7 @@ extension WakeDesk.Releases {
     }
 }
 
-/// Tests of the desk for waiting requests without an engine.
+/// Tests the desk for waiting requests alone, without an engine.
 @Suite("Requests that wait for devices")
 struct WakeDeskTests {
     private let first = DeviceID(rawValue: 1)
@@ -78,7 +78,7 @@ struct WakeDeskTests {
         desk.waits(calls[2], for: first)
         desk.waits(calls[2], for: second)
         #expect(desk.returned(first).words == ["caller 1", "ended over later", "call 2", "call 3", "messages", "list"])
-        // Waiting calls are released again until they have ended, but callers and ended calls are released only once.
+        // Waiting calls are released again each time until they end, but waiting callers and ended calls only once.
         #expect(desk.returned(first).words == ["call 2", "call 3", "messages", "list"])
         #expect(desk.returned(second).words == ["ended over", "call 3", "messages", "list"])
     }
@@ -241,7 +241,7 @@ struct WakeDeskTests {
         desk.noLongerWaits(call, for: first)
         desk.noLongerWaits(call, for: second)
         #expect(desk.watched(on: MachineScene.phone) == [first])
-        // The flow is now watched for the second device too, because of an ended call.
+        // The desk watches the flow for the second device, too, because of a call that has ended.
         desk.watch(MachineScene.phone, of: second)
         #expect(desk.watched(on: MachineScene.phone) == [first, second])
     }

@@ -26,14 +26,14 @@ import Timekeeping
 @testable import HTTPServices
 @testable import ProxyRuntime
 
-/// A complete daemon without SIP listeners, a provider, and a client of the control socket.
+/// A complete daemon without SIP listeners, with a provider and a client of the control socket.
 private struct Station {
     let kept: Kept
     let session: HTTPSession
     let socket: String
     let provider: FakeProvider
 
-    /// The parts of a daemon that the test keeps. The type is `@unchecked Sendable`, because only the loop's thread
+    /// The parts of a daemon that the test must keep. The type is `@unchecked Sendable`, because only the loop's thread
     /// uses it.
     struct Kept: @unchecked Sendable {
         let door: ShardDoor
@@ -45,7 +45,7 @@ private struct Station {
     static let pbx = Endpoint(.loopbackV4, 5070)
     static let phone = Endpoint(.loopbackV4, 40_000)
 
-    /// Lets the engine receive the bytes as a request from that address.
+    /// Passes the bytes to the engine as a request from this address.
     func receive(_ bytes: [UInt8], from source: Endpoint) async {
         await kept.door.ask(.everything) { engine, now in
             let flow = Flow(transport: .udp, listener: 0, connection: 0, remote: source)
@@ -132,7 +132,7 @@ private func makeStation(
 
 @Suite("explain, over the control socket", .timeLimit(.minutes(10)))
 struct ExplainerTests {
-    /// Returns the names of the members whose times are not in seconds of this century.
+    /// Finds the members whose times are not in seconds of this century.
     private static func moments(in value: JSONValue) -> [String] {
         switch value {
         case .object(let members):
@@ -183,8 +183,8 @@ struct ExplainerTests {
             #expect(report.records.map(\.aor) == ["bob@example.net"])
             #expect(try await station.explain("sip:bob@EXAMPLE.net").records == report.records)
             #expect(try await station.explain("", "?name=a84b%2F%2F4c@pbx").records == report.records)
-            // A list of held calls shows two ids for the call. These ids and the user's name without a domain find the
-            // records too.
+            // A list of held calls shows two ids for each call: its record id and its call reference. The timeline can
+            // be searched by the record id, the call reference, and the user's name without a domain.
             let ref = try #require(report.records.first?.callRef)
             let code = try #require(report.records.first?.code)
             for name in [ref, code, "bob"] {

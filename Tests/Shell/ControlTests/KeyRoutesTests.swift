@@ -17,7 +17,7 @@ import Timekeeping
 
 @Suite("Keys over the control socket", .timeLimit(.minutes(10)))
 struct KeyRoutesTests {
-    /// The parts of a daemon that the test keeps. The type is `@unchecked Sendable`, because only the loop's thread
+    /// The parts of a daemon that the test must keep. The type is `@unchecked Sendable`, because only the loop's thread
     /// uses it.
     private struct Kept: @unchecked Sendable {
         let control: ControlService
@@ -64,9 +64,9 @@ struct KeyRoutesTests {
             #expect(stored.map(\.name) == ["app"] && stored.map(\.scopes) == ["tokens.read"])
             let found = try await Bench(loopOf(kept)).run { _ in kept.keys.key(matching: secret)?.name }
             #expect(found == "app")
-            // Only one key may have a given name.
+            // The daemon refuses a second key with the name of an existing key.
             #expect(try status("PUT", "/v1/apikeys", request, socket) == 409)
-            // The audit log contains all changes but no reads.
+            // A GET only reads the keys, so the audit log does not contain the request.
             #expect(try status("GET", "/v1/apikeys", "", socket) == 200)
             let changes = kept.log.lines.filter { $0.contains("an API request made a change") }
             #expect(

@@ -6,6 +6,7 @@ import Testing
 import Timekeeping
 
 @testable import ProxyRuntime
+import UpstreamRegistration
 
 @Suite("Metrics")
 struct MetricsTests {
@@ -39,6 +40,25 @@ struct MetricsTests {
             ("accepted", 2), ("token-dead", 1), ("credentials-refused", 1), ("payload-refused", 1), ("failed", 2),
             ("withdrawn", 3),
         ] { #expect(has("sippushd_pushes_ended_total", outcome: outcome, count), "\(outcome)") }
+    }
+
+    @Test func `users at a PBX are counted by state, and late refreshes in a histogram`() {
+        let lines = text(MetricFamily.upstreamUsers(UpstreamCounts()))
+        for state in ["registering", "registered", "refreshing", "refused", "absent", "ending"] {
+            #expect(lines.contains("sippushd_upstream_bindings{state=\"\(state)\"} 0"))
+        }
+        #expect(lines.contains("sippushd_upstream_register_total{result=\"refused\"} 0"))
+        #expect(lines.contains("# TYPE sippushd_upstream_refresh_lag_seconds histogram"))
+        #expect(lines.contains("sippushd_upstream_refresh_lag_seconds_bucket{le=\"+Inf\"} 0"))
+        #expect(lines.contains("sippushd_upstream_refresh_lag_seconds_count 0"))
+        var lag = Histogram()
+        lag.add(.seconds(3))
+        var family = MetricFamily("a_seconds", .histogram, "A.")
+        family.add(lag)
+        let histogram = text([family])
+        #expect(histogram.contains("a_seconds_sum 3.000000"))
+        #expect(histogram.contains("a_seconds_bucket{le=\"3.276800\"} 1"))
+        #expect(histogram.contains("a_seconds_bucket{le=\"1.638400\"} 0"))
     }
 
     @Test func `the version and the process are shown`() {

@@ -28,7 +28,8 @@ struct APIServiceTests {
         let admin: APIKeySecret
         private let kept: Kept
 
-        /// A box for the service. The type is `@unchecked Sendable`, because only the loop's thread uses the service.
+        /// Owns the API service, so that the service lives as long as the fixture. The type is `@unchecked Sendable`,
+        /// because only the loop's thread uses the service.
         private struct Kept: @unchecked Sendable {
             let service: APIService
         }
@@ -57,7 +58,7 @@ struct APIServiceTests {
                 service.router.add("POST", "/v1/things/{}", scope: .registrations) { call throws(ServiceProblem) in
                     struct Thing: Codable { let size: Int }
                     let thing = try call.body(as: Thing.self, expected: "size")
-                    // The route answers later and from another thread.
+                    // The handler of this route answers later, and from another thread.
                     Task { call.answer(thing, status: 201) }
                 }
                 try service.listen()
@@ -246,7 +247,7 @@ struct APIServiceTests {
                 try Data(made.certificate).write(to: URL(filePath: folder.path + "/" + name))
                 try Data(made.key).write(to: URL(filePath: paths.key))
             }
-            /// Whether the server presents this certificate to a new connection.
+            /// Whether the server presents the certificate with this name to a new connection.
             func isServed(_ name: String, _ api: Fixture) async throws -> Bool {
                 var request = HTTPClientRequest(url: "https://\(api.endpoint)/healthz")
                 request.route.authorityFile = folder.path + "/" + name
@@ -262,12 +263,14 @@ struct APIServiceTests {
                 await api.reloadCertificate(loop)
                 #expect(try await isServed("second", api))
                 #expect(try await !isServed("first", api))
-                // If the files cannot be read, the API keeps its certificate.
+                // The API keeps its certificate if the new files cannot be read.
                 try Data("none".utf8).write(to: URL(filePath: paths.cert))
                 await api.reloadCertificate(loop)
                 #expect(try await isServed("second", api))
                 #expect(
-                    api.logSink.lines.contains { $0.contains("certificate not reloaded, the old one stays in use") })
+                    api.logSink.lines.contains {
+                        $0.contains("the certificate was not reloaded, so the old certificate stays in use")
+                    })
                 await api.close(loop)
             }
         }

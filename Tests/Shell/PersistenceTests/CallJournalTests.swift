@@ -46,7 +46,7 @@ import Timekeeping
             final: ByteString(final), branches: branches)
     }
 
-    /// Returns the calls that the next run finds if this run writes these changes in that many turns of the loop.
+    /// Returns the calls that the next run finds, if this run writes the changes in so many turns of the loop.
     private static func kept(_ changes: [CallChange], turns: Int = 1) throws -> [StoredCall] {
         let folder = try TemporaryFolder()
         let journal = CallJournal(folder: folder.path, log: .silent)
@@ -251,7 +251,7 @@ import Timekeeping
         for id in 1...200 as ClosedRange<UInt64> {
             journal.note(.missed(Self.missed(id)))
             journal.flush(now: now)
-            // After the flush, the shell also passes the change to the store.
+            // After the journal is flushed, the shell passes the change on to the store.
             told = id
         }
         #expect(journal.size > 3 * 4096)
@@ -343,7 +343,7 @@ import Timekeeping
         #expect(CallJournal(folder: folder.path, log: .silent).calls(after: 0, limit: 9).count == 1)
     }
 
-    /// Returns the entry as versions without seals wrote it.
+    /// Returns the bytes of the entry in the form of old versions, without a seal.
     private static func unsealed(_ change: CallChange, _ serial: UInt64) -> [UInt8] {
         var bytes: [UInt8] = []
         change.write(serial, to: &bytes, .forTests)
@@ -393,7 +393,7 @@ import Timekeeping
         }
     }
 
-    /// Returns the change that these bytes contain, if their seal is valid.
+    /// Reads a change from the bytes, if their seal is valid.
     private static func read(_ content: [UInt8]) -> CallChange? {
         var bytes = [UInt8](repeating: 0, count: 4 + JournalKey.sealCount) + content
         bytes.sealJournalEntry(at: 0, .forTests)
@@ -411,8 +411,8 @@ import Timekeeping
         let branch = Self.branch(.called, end: .failed(486))
         let written = Self.content(of: .branch(call: 1, number: 0, branch))
         #expect(Self.read(written) != nil)
-        // An entry consists of serial number, call, kind, number of the branch, stage, flags, device, code, end,
-        // status, and the number of former branches.
+        // An entry has these fields: serial number, call, kind, branch number, stage, flags, device, code, end, status,
+        // former branches.
         let kind = 16, stage = 19, device = 21, end = 45, former = 48
         #expect(written[kind] == 2 && written[stage] == 2 && written[device + 7] == 9 && written[end] == 2)
         for (place, value) in [(kind, 0), (kind, 6), (stage, 0), (stage, 4), (end, 10), (end, 255), (former, 1)] {
@@ -422,8 +422,8 @@ import Timekeeping
         }
         #expect(Self.read(written + [0]) == nil)
         for count in 1..<written.count { #expect(Self.read(Array(written[..<count])) == nil, "\(count) bytes") }
-        // Byte 26 is changed to a transport that does not exist. Byte 44 is changed to a text length beyond the end of
-        // the entry.
+        // The test changes byte 26 to a transport that does not exist, and byte 44 to a length beyond the end of the
+        // entry.
         let begun = Self.content(of: .begun(Self.call(1, [])))
         #expect(Self.read(begun) != nil)
         for (place, value) in [(26, 99), (44, 255)] as [(Int, UInt8)] {
@@ -464,7 +464,7 @@ import Timekeeping
         #expect(journal.failures == 1)
         journal.note(.begun(Self.call(2, [Self.branch()])))
         journal.note(.over(call: 1))
-        // The journal does not retry immediately.
+        // After a failure, the journal does not retry immediately.
         journal.flush(now: now)
         #expect(journal.failures == 1)
         try AppendedFile.makeFolder(place)
@@ -485,7 +485,7 @@ import Timekeeping
         journal.note(.begun(Self.call(1, [Self.branch()])))
         journal.note(.begun(Self.call(2, [Self.branch()])))
         journal.flush(now: now)
-        // The next run of the daemon cannot create its next file, because another file has that name.
+        // The next run of the daemon cannot create its file, because another file has the name.
         let next = CallJournal(folder: place, settings: settings, log: .silent)
         let inTheWay = try AppendedFile(creating: "\(place)/2.calls")
         next.note(.over(call: 1))
@@ -502,7 +502,7 @@ import Timekeeping
 }
 
 extension JournalKey {
-    /// The key of journals without a store.
+    /// A key for journals without a store.
     static var forTests: JournalKey {
         do {
             return try JournalKey([UInt8](repeating: 7, count: byteCount))

@@ -27,7 +27,7 @@ struct LifecycleStoreTests {
 
     init() throws { folder = try StoreFolder() }
 
-    /// Reads two pushes at a time, because the daemon also restores them in pages.
+    /// Reads the unread pushes in pages of two, because the daemon also restores them in pages.
     private func unread(since date: UnixTime = UnixTime(milliseconds: 0)) throws -> [String] {
         var found: [UnreadPush] = []
         try folder.read { connection in
@@ -59,7 +59,7 @@ struct LifecycleStoreTests {
     @Test(arguments: PushMark.allCases)
     func `a mark is set once, in its row, and sets no other`(mark: PushMark) async throws {
         let store = try ObservedWriter(folder.path)
-        // The records of one push for two devices, and of a second push.
+        // The first two records are of one push to two devices, and the third of another push.
         let records = [record(1), record(1, device: 72), record(2)]
         #expect(await store.write(records.map { .timeline(.record($0)) }) == true)
         for second in 1...2 as ClosedRange<Int64> {

@@ -19,14 +19,14 @@ import Timekeeping
 
 @testable import Persistence
 
-/// The requirements of ``ProxyStore``, checked with SQLite.
+/// Tests the requirements of ``ProxyStore``, and checks the results with SQLite.
 @Suite("Store, as other programs see it", .timeLimit(.minutes(10)))
 struct SQLiteStoreTests {
     private let folder: StoreFolder
 
     init() throws { folder = try StoreFolder() }
 
-    /// Returns a store on a loop that does not run.
+    /// Opens a store on a loop that does not run.
     private func open(log: Log = .silent) throws -> SQLiteStore {
         try SQLiteStore(path: folder.path, loop: try EventLoop(), log: log)
     }
@@ -54,7 +54,8 @@ struct SQLiteStoreTests {
                 store.commit([mark]) { service.put($0) }
                 store.commit([.binding(.upsert(.sample(2)))], CommitTicket(2))
             }
-            // A ticket of the engine is never mistaken for a ticket of a service, even if the numbers are equal.
+            // A ticket of the engine and a ticket of a service are never mistaken for each other, even with equal
+            // numbers.
             #expect(try await engine.next() == "\(1 << 63 as UInt64) true")
             #expect(try await engine.next() == "2 true")
             #expect(try await service.next() == WriteResult(isStored: true, isFound: true))
@@ -63,7 +64,8 @@ struct SQLiteStoreTests {
             #expect(content.bindings.map(\.id.rawValue) == [1, 2] && content.users == [Self.bob])
             await Bench(loop).run { _ in
                 store.close()
-                // The result arrives after `commit` has returned, because its caller is in the middle of other work.
+                // The result must arrive after `commit` has returned, because its caller is in the middle of other
+                // work.
                 store.commit([.addUser(Self.bob)]) { service.put($0) }
                 store.commit([.binding(.delete(DeviceID(rawValue: 1)))], CommitTicket(3))
             }
@@ -195,7 +197,7 @@ struct SQLiteStoreTests {
             _ = try await begun.next()
             #expect(await writer.write([.service(.removeUser(name: Self.bob.name, realm: Self.bob.realm))]) == true)
             for _ in 0..<65 { group.addTask { (try? await store.read { try $0.users().count }) ?? -1 } }
-            // One of the concurrent reads exceeds the limit. This read fails while the others wait.
+            // One of the concurrent reads exceeds the limit, and fails while the others wait.
             #expect(try await group.next() == -1)
             mayEnd.signal()
             var answers: [Int] = []

@@ -7,7 +7,7 @@ import Timekeeping
 
 @testable import Persistence
 
-/// Keys that outlive the process, and dialogs whose lifetime was extended.
+/// Tests the stored keys, which outlive the process, and dialogs whose lifetime was extended.
 @Suite("Store, secrets and dialogs", .timeLimit(.minutes(10)))
 struct SecretStoreTests {
     private let folder: StoreFolder

@@ -12,7 +12,7 @@ import Timekeeping
 @testable import Persistence
 
 extension StoreFolder {
-    /// Reads the content as the daemon does.
+    /// Reads the store as the daemon does.
     func read<Answer>(_ body: (Connection) throws -> Answer) throws -> Answer {
         var options = ConnectionOptions()
         options.access = .readOnly
@@ -22,7 +22,7 @@ extension StoreFolder {
     func read() throws -> StoreContent { try read { try StoreContent($0) } }
 }
 
-/// All data that the engine reads at the start.
+/// All stored data that the engine reads when it starts.
 struct StoreContent {
     let bindings: [StoredBinding]
     let entries: [CallRef: StoredBucketEntry]
@@ -56,7 +56,8 @@ extension StoredBinding {
             contact: contact, callID: ByteString("call-\(id)@host"), cseq: cseq, path: path.map { ByteString($0) },
             flow: Flow(transport: .tls, listener: 3, connection: connection, remote: remote), granted: 3600,
             freshUntil: UnixTime(milliseconds: 1_700_000_000_123), registeredAt: UnixTime(milliseconds: -5),
-            isPush: true, userAgent: userAgent)
+            isPush: true, userAgent: userAgent,
+            nonce: KeptNonce(name: .max - id, count: .max - 1, stored: .max - 1))
     }
 }
 
@@ -71,6 +72,6 @@ extension BucketEntry {
 }
 
 extension StoreResult {
-    /// The numbers of the tests' own tickets.
+    /// The number of a ticket that a test has made.
     var number: UInt64? { if case .service(let number)? = ticket { number } else { nil } }
 }

@@ -18,7 +18,7 @@ struct StoreFaultTests {
 
     init() throws { folder = try StoreFolder() }
 
-    /// Fault F1: `kill -9` at any time loses no acknowledged change, and the store recovers without help.
+    /// A `kill -9` at any time loses no acknowledged change, and the store recovers without help (fault F1).
     @Test func `a process that is killed while it writes keeps all acknowledged changes`() async throws {
         var survived = 0
         for round in 0..<5 {
@@ -37,14 +37,13 @@ struct StoreFaultTests {
             #expect(try folder.integrityProblems().isEmpty)
             let stored = Set(try folder.read().bindings.map(\.id.rawValue))
             #expect(ids.allSatisfy(stored.contains))
-            // The changes that were acknowledged in earlier rounds are also still in the store.
+            // The store still has all changes that were acknowledged in earlier rounds.
             survived += ids.count
             #expect(stored.count >= survived)
         }
     }
 
-    /// Fault F3: every change that waits fails if the disk is full. As soon as the disk has space again, changes
-    /// succeed.
+    /// If the disk is full, every waiting change fails; when the disk has space again, changes succeed (fault F3).
     @Test func `a full disk fails the changes and recovers by itself`() async throws {
         let path = folder.path
         await #expect(processExitsWith: .success) { [path = path as String] in
@@ -53,7 +52,7 @@ struct StoreFaultTests {
         #expect(try folder.integrityProblems().isEmpty)
     }
 
-    /// The content of a log file that another program removes must survive until it can be copied.
+    /// If another program removes the log file, its content must survive until it can be copied.
     @Test func `a log that is removed while it cannot be saved is kept until it can`() async throws {
         var settings = StoreWriterSettings()
         settings.probeInterval = .milliseconds(20)
@@ -84,7 +83,8 @@ struct StoreFaultTests {
     }
 }
 
-/// Runs in a child process. Writes rows, records each acknowledged row in the journal, and kills itself at some point.
+/// This function runs in a child process. The child writes rows, records each acknowledged row in the journal, and
+/// kills itself at some point.
 private func writeUntilKilled(path: String, journal: String, first: UInt64) throws {
     let descriptor = unsafe open(journal, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0o600)
     var random = SeededGenerator()
@@ -101,7 +101,7 @@ private func writeUntilKilled(path: String, journal: String, first: UInt64) thro
     }
 }
 
-/// Runs in a child process, because the limit applies to the whole process.
+/// A child process runs this function, because the limit of file sizes applies to a whole process.
 private func fillDisk(path: String) async throws {
     signal(SIGXFSZ, SIG_IGN)
     let store = try ObservedWriter(path)

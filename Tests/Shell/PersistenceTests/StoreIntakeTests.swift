@@ -15,12 +15,12 @@ struct StoreIntakeTests {
         StoreIntake.Entry(ticket: isAwaited ? .service(ticket) : nil, changes: changes)
     }
 
-    /// Returns this many changes that do not belong to a binding.
+    /// Makes this many changes that do not belong to a binding.
     private func notes(_ count: Int) -> [RowChange] { (0..<count).map { .service(.note(key: "k\($0)", value: "v")) } }
 
     private func row(_ id: UInt64, _ cseq: UInt32) -> RowChange { .engine(.binding(.upsert(.sample(id, cseq: cseq)))) }
 
-    /// The tickets of the awaited entries.
+    /// The tickets of those entries in the batch that somebody waits for.
     private func tickets(_ batch: StoreIntake.Batch) -> [UInt64] {
         batch.entries.compactMap { entry in
             guard case .service(let number) = entry.ticket else { return nil }
@@ -28,7 +28,7 @@ struct StoreIntakeTests {
         }
     }
 
-    /// The CSeq numbers of the rows in the batch that nobody waits for.
+    /// The CSeq numbers, by device, of the rows in the batch that nobody waits for.
     private func lazy(_ batch: StoreIntake.Batch) -> [DeviceID: UInt32] {
         Dictionary(uniqueKeysWithValues: batch.lazyRows.map { ($0.id, $0.cseq) })
     }
@@ -39,7 +39,8 @@ struct StoreIntakeTests {
         }
         #expect(intake.count == 6)
         let first = intake.take(limit: 4, withLazyRows: false)
-        // The third entry does not fit any more. The fourth change would fit, but it must not overtake the third.
+        // The third entry does not fit into the batch any more. The fourth entry would fit, but must not overtake the
+        // third.
         #expect(tickets(first) == [1, 2])
         #expect(first.changeCount == 3)
         #expect(intake.count == 3)
@@ -80,10 +81,10 @@ struct StoreIntakeTests {
         #expect(intake.add(entry(3, notes(1)), limit: 100) == .now)
         #expect(intake.add(entry(4, notes(1)), limit: 100) == StoreIntake.Notice.none)
         #expect(intake.add(entry(5, notes(1), isAwaited: false), limit: 100) == StoreIntake.Notice.none)
-        // After a partial batch, the writer takes the remaining entries without a new notice.
+        // The writer takes the remaining entries without a new notice, because its batch was partial.
         _ = intake.take(limit: 3, withLazyRows: false)
         #expect(intake.add(entry(6, notes(1)), limit: 100) == StoreIntake.Notice.none)
-        // The first notice started the gathering time, at whose end the writer looks again without a new notice.
+        // The writer gets no second notice: after the gathering time that the first notice started, it looks again.
         _ = intake.take(limit: 100, withLazyRows: false)
         #expect(intake.add(entry(7, notes(1), isAwaited: false), limit: 100) == StoreIntake.Notice.none)
         let hasMore = intake.gatheringEnded()
@@ -101,10 +102,10 @@ struct StoreIntakeTests {
             intake.add(entry(ticket, notes(1), isAwaited: isAwaited), limit: 1000) ?? .none
         }
         func take() { _ = intake.take(limit: 1000, withLazyRows: false) }
-        // The intake does not know yet how many clients exist.
+        // The first change is written now, because the intake does not know yet how many clients exist.
         #expect([1, 2, 3, 4].map { call($0) } == [.now, .none, .none, .none])
         take()
-        // An entry that nobody waits for does not count as a client.
+        // A change that nobody waits for does not count as a client.
         #expect(call(5, isAwaited: false) == .soon)
         #expect([6, 7, 8].map { call($0) } == [.now, .none, .none])
         #expect(!intake.isGroupComplete)
@@ -112,7 +113,7 @@ struct StoreIntakeTests {
         #expect(call(10) == .none)
         take()
         #expect(!intake.isGroupComplete)
-        // Five clients arrived in the last group. The intake still expects five, even if fewer arrive once.
+        // The intake expects five clients, as in the last group, even if fewer arrive once.
         #expect(call(11) == .now)
         take()
         #expect([12, 13, 14].map { call($0) } == [.now, .none, .none])
@@ -121,7 +122,7 @@ struct StoreIntakeTests {
             take()
             _ = call(UInt64(ticket))
         }
-        // If clients hardly ever arrive at the same time, the writer does not wait for a group.
+        // The writer does not wait for a group if clients hardly ever arrive at the same time.
         take()
         #expect([41, 42, 43].map { call($0) } == [.now, .none, .none])
     }
@@ -147,7 +148,7 @@ struct StoreIntakeTests {
         #expect(intake.addLazily([.sample(1, cseq: 2), .sample(2, cseq: 2)], limit: 3) == true)
         #expect(intake.addLazily([.sample(1, cseq: 3)], limit: 3) == false)
         #expect(intake.lazyCount == 2)
-        // The limit accepts either all rows of a call or none.
+        // The limit accepts all rows of a call or none of them.
         #expect(intake.addLazily([.sample(3), .sample(4)], limit: 3) == nil)
         #expect(
             lazy(intake.take(limit: 10, withLazyRows: true))

@@ -26,7 +26,7 @@ struct StoreWriterTests {
             .sample(
                 UInt64(Int64.max), cseq: .max, path: ["<sip:p1;lr>", "<sip:p2;lr>"],
                 remote: try #require(Endpoint("[2001:db8::1]:65535"))),
-            // Bytes that are no valid text, and a row number that is negative in SQL.
+            // A contact that is not valid text, and a row number that is negative in SQL.
             .sample(.max, contact: ByteString([0x3C, 0, 0xFF, 0x27, 0x3E])),
         ]
         let user = DigestUser(
@@ -159,7 +159,7 @@ struct StoreWriterTests {
             _ = store.writer.commit([.engine(.binding(.upsert(.sample(UInt64(id)))))], for: .service(UInt64(id)))
         }
         _ = await store.results(4000)
-        // Without checkpoints, 200 commits of several pages would make the log larger than this limit.
+        // The log is small because of checkpoints: 200 commits of several pages would otherwise exceed this limit.
         let log = try FileManager.default.attributesOfItem(atPath: folder.path + "-wal")[.size] as? Int
         #expect(try #require(log) < 400 * 4096)
         store.writer.stop()
@@ -339,7 +339,7 @@ struct StoreLazyTests {
         #expect(await store.write([.engine(.binding(.upsert(.sample(1, userAgent: old))))]) == true)
         #expect(await store.write([.engine(.binding(.upsert(.sample(2, userAgent: .empty))))]) == true)
         #expect(try stored() == [1: old])
-        // The first change replaces a contact. The second is a device that an app has reported.
+        // The first change replaces a contact, and the second change adds a device that an app has reported.
         #expect(
             await store.write([.engine(.binding(.upsert(.sample(1, contact: ByteString("<sip:bob@new>")))))]) == true)
         #expect(await store.write([.engine(.binding(.upsert(.sample(3))))]) == true)

@@ -143,7 +143,7 @@ struct TimelineStoreTests {
                 try folder.read { try $0.timeline(of: .callID(ByteString(callID)), limit: 9) }.count == 1, "\(callID)")
         }
         #expect(try folder.read { try $0.timeline(of: .callID(ByteString("s999")), limit: 9) }.isEmpty)
-        // Old records are removed, whatever caused them.
+        // Old records are removed, whatever event they describe.
         #expect(
             await store.write([.pruneTimeline(before: UnixTime(milliseconds: 9), keeping: 10, limit: 9)]) == true)
         #expect(try folder.read { try $0.timeline(of: .callID(ByteString("pbx")), limit: 9) }.isEmpty)
@@ -218,7 +218,7 @@ struct TimelineStoreTests {
             await store.write(dates.enumerated().map { .timeline(.record(record(UInt64($0), at: $1))) }) == true)
         let before = UnixTime(milliseconds: 5000)
         #expect(await store.write([.pruneTimeline(before: before, keeping: 99, limit: 99)]) == true)
-        // An old record behind a newer one is removed only together with that record.
+        // An old record that was stored after a newer one is removed only together with that one.
         #expect(try numbers() == [3, 4, 5])
         #expect(
             await store.write([.pruneTimeline(before: UnixTime(milliseconds: 9001), keeping: 99, limit: 99)]) == true)
@@ -236,8 +236,7 @@ struct TimelineStoreTests {
         store.writer.stop()
     }
 
-    /// Returns a writer of the timeline without a timer. The writer writes these records together with the next awaited
-    /// change.
+    /// Makes a timeline writer without a timer. The records are written together with the next awaited change.
     private func writing(
         _ store: ObservedWriter, queueLimit: Int, change: (inout TimelineSettings) -> Void = { _ in }
     ) throws -> TimelineWriting {

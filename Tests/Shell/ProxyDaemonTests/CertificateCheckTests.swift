@@ -4,10 +4,10 @@ import TestSupport
 import Testing
 import Timekeeping
 
-/// The findings of `sippushd cert check`.
+/// Tests the findings of `sippushd cert check`.
 @Suite("Check of certificates")
 struct CertificateCheckTests {
-    /// Writes a certificate for `sip.example.net`, which is valid for a hundred days, and its key to files.
+    /// Files with a certificate for `sip.example.net`, which is valid for a hundred days, and its key.
     private struct Files {
         let folder: TemporaryFolder
         let certificate: String
@@ -25,7 +25,7 @@ struct CertificateCheckTests {
     }
 
     private let files: Files
-    /// The time of the check: a day after the start of the certificate's validity.
+    /// The time of the check: a day after the certificate became valid.
     private let now: UnixTime
 
     init() throws {

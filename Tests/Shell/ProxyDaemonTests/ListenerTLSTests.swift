@@ -8,7 +8,7 @@ import Testing
 @testable import ProxyDaemon
 @testable import ProxyRuntime
 
-/// The daemon reads each TLS file of SIP again at SIGHUP, when the file has other contents.
+/// Tests that the daemon reads each TLS file of SIP again at SIGHUP, if its contents have changed.
 @Suite("Reading the TLS files of SIP again", .timeLimit(.minutes(10)))
 struct ListenerTLSTests {
     private let folder: TemporaryFolder
@@ -46,7 +46,7 @@ struct ListenerTLSTests {
         }
     }
 
-    /// A client that has an identity and trusts one certificate.
+    /// Makes the TLS context of a client that has its own certificate and trusts one other certificate.
     private func client(
         trusting authority: SelfSignedCertificate, showing identity: SelfSignedCertificate? = nil
     ) throws -> TLSContext {
@@ -64,7 +64,7 @@ struct ListenerTLSTests {
             try await meeting.load(after)
             #expect(try await meeting.server(isWeb, meets: client(trusting: second)) != nil)
             #expect(try await meeting.server(isWeb, meets: client(trusting: first)) == nil)
-            // The test writes the key of another certificate.
+            // The key file gets the key of another certificate.
             _ = try folder.write(first.key, to: "key.pem")
             await #expect(throws: StartError.self) { try await meeting.load(after) }
             #expect(try await meeting.server(isWeb, meets: client(trusting: second)) != nil)
@@ -109,7 +109,7 @@ struct ListenerTLSTests {
     }
 }
 
-/// The TLS contexts of a daemon on a loop, and peers that connect to it.
+/// The TLS contexts of a daemon, and peers that connect to it, on one loop.
 private actor TLSMeeting {
     let loop: EventLoop
     nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
@@ -123,13 +123,13 @@ private actor TLSMeeting {
         if let tls { try tls.load(settings) } else { tls = try ListenerTLS(settings, on: loop) }
     }
 
-    /// The names that the client has proved to the daemon; `nil` if the handshake fails.
+    /// Connects a client to the daemon, and returns the names that the client proved; `nil` if the handshake fails.
     func server(_ isWeb: Bool, meets client: TLSContext) async throws -> [String]? {
         let session = try client.makeClientSession(host: "127.0.0.1")
         return try await meet(isWeb ? tls?.web : tls?.server, session)
     }
 
-    /// The names that a server proves to the daemon, which connects to it; `nil` if the handshake fails.
+    /// Connects the daemon to a server, and returns the names that the server proved; `nil` if the handshake fails.
     func daemon(meets server: TLSContext) async throws -> [String]? {
         let flow = Flow(transport: .tls, listener: 0, connection: 0, remote: Endpoint(.loopbackV4, 1))
         return try await meet(server, tls?.setup.session(for: flow))

@@ -5,16 +5,17 @@ import Testing
 @testable import ProxyDaemon
 @testable import Settings
 
-/// The schema says for each key when a change takes effect. A reload must do exactly what the schema says.
+/// Tests that a reload does exactly what the schema says about when a change of each key takes effect.
 @Suite("Settings that are read again")
 struct SettingsReloadTests {
-    /// For each key, a value that differs from the default.
+    /// A value for each key that differs from its default.
     private static let changes: [String: String] = [
         "domains": "[example.org]", "listen": "[\"udp:127.0.0.1:5061\"]", "load-balancers": "[192.0.2.20]",
         "advertise": "sip.example.org", "store": "/tmp/x.db", "calls": "/tmp/calls", "control": "/tmp/x.sock",
         "auth": "\"off\"", "trusted": "[192.0.2.10]", "strip-headers": "[\"Y-*\"]", "upstream": "sip:192.0.2.1",
         "upstream-hosts": "[pbx.example.org]", "upstream-check.interval": "7s", "upstream-check.patience": "7s",
-        "tls.cert-file": "/tmp/a", "tls.key-file": "/tmp/a", "tls.ca-file": "/tmp/a", "tls.client-ca-file": "/tmp/a",
+        "register-upstream": "{example.net: {upstream: \"sip:192.0.2.1\"}}", "tls.cert-file": "/tmp/a",
+        "tls.key-file": "/tmp/a", "tls.ca-file": "/tmp/a", "tls.client-ca-file": "/tmp/a",
         "tls.certificates": "{a: {cert-file: /tmp/a, key-file: /tmp/a}}", "websocket.origins": "[https://a.example]",
         "websocket.ping-interval": "7s", "websocket.api-path": "/sip", "call.ring-timeout": "7s",
         "call.ring-limit": "200s", "call.skip-push-within": "7s", "call.ring-live-flow-within": "7s",
@@ -29,8 +30,12 @@ struct SettingsReloadTests {
         "registrar.refresh-push": "700s", "registrar.announce-purr": "true", "registrar.flow-timer": "70s",
         "digest.realm": "other", "digest.algorithms": "[SHA-256]", "digest.old-clients": "[x]",
         "digest.nonce-lifetime": "70s", "digest.nonce-memory": "2048", "digest.allow-missing-qop": "true",
+        "digest.reuse-nonces": "false",
         "users.order": "[x]", "users.sources": "{a: {url: \"http://a.example/\"}}", "users.known-for": "7s",
         "users.refused-for": "7s", "users.keep-for": "7s", "users.remember": "700",
+        "bearer.issuers":
+            "{a: {issuer: i, audience: [x], authz-server: \"https://a.example/\", key-file: /a.pem}}",
+        "bearer.remember": "700",
         "messages.methods": "[INFO]", "messages.wait": "7s", "messages.store": "true", "messages.max-count": "7",
         "messages.max-bytes": "70000", "messages.max-age": "70s", "messages.max-total-bytes": "2000000",
         "messages.show-words": "false", "bucket.max-entries": "7", "bucket.max-age": "70s",
@@ -80,8 +85,8 @@ struct SettingsReloadTests {
         "limits.wrong-logins-per-source": "7", "limits.wrong-logins-per-user": "7", "shutdown.drain-time": "7s",
     ]
 
-    /// Returns each key of the schema, and the moment at which its changes take effect. A setting whose groups have
-    /// names counts as one key.
+    /// Returns the keys of the schema, each with the moment at which its changes take effect. All named groups of one
+    /// setting count as one key.
     private static func moments(
         of lines: [SettingLine] = DaemonSettings().outline, prefix: String = "", _ moment: ChangeMoment = .atRestart
     ) -> [String: ChangeMoment] {
@@ -97,7 +102,7 @@ struct SettingsReloadTests {
         return moments
     }
 
-    /// The default settings with one changed key. The value does not have to fit the other settings.
+    /// Makes the default settings with one changed key, even if the changed value does not fit the other settings.
     private func settings(_ key: String, _ value: String) throws -> DaemonSettings {
         let words = key.split(separator: ".")
         let yaml = words.map { "{\($0): " }.joined() + value + words.map { _ in "}" }.joined()
@@ -106,7 +111,7 @@ struct SettingsReloadTests {
         return DaemonSettings(reading: node, at: node.position, &problems)
     }
 
-    /// A text of all values that a reload passes to parts of the daemon, and of the time limit for the shutdown.
+    /// Describes all values that a reload passes to parts of the daemon, and the time limit for the shutdown.
     private func handedOver(_ settings: DaemonSettings) -> [String] {
         var text = ""
         dump(settings.engineSettings(with: settings.push, vapidKey: nil), to: &text)
@@ -116,7 +121,7 @@ struct SettingsReloadTests {
         dump(settings.log.level, to: &text)
         dump(settings.push.triesCredentials, to: &text)
         dump(settings.shutdown, to: &text)
-        // The order of elements in a set is not defined.
+        // The lines are sorted, because the elements of a set have no order.
         return text.split(separator: "\n").map(String.init).sorted()
     }
 
@@ -139,11 +144,11 @@ struct SettingsReloadTests {
             #expect(waiting == [key])
             #expect(handedOver(after) == handedOver(before))
         }
-        // A change that has taken effect is not reported again.
+        // A second reload reports the same keys, because a change that took effect is not reported again.
         #expect(after.reload(from: wished) == waiting)
     }
 
-    /// If the apps are the same, a reload applies changed keys and proxies of apps one by one.
+    /// If no app was added or removed, a reload applies changed keys and proxies of apps one by one.
     @Test(arguments: [
         (
             "http: {enabled: true, apps: {a: {url: \"https://h/\", secret: one}}}",

@@ -9,7 +9,7 @@ import Timekeeping
 
 @testable import ProxyRuntime
 
-/// The keys that seal dialog tokens are kept in the store (T20.6).
+/// Tests that the keys of dialog tokens are kept in the store (T20.6).
 @Suite("Keys of dialog tokens", .timeLimit(.minutes(10)))
 struct DialogKeysTests {
     private let folder: StoreFolder
@@ -18,14 +18,14 @@ struct DialogKeysTests {
 
     init() throws { folder = try StoreFolder() }
 
-    /// Runs the body with a store on a loop that does not run.
+    /// Runs a test with a store on a loop that does not run.
     private func withStore(_ body: (SQLiteStore) async throws -> Void) async throws {
         let store = try SQLiteStore(path: folder.path, loop: try EventLoop(), log: .silent)
         defer { store.close() }
         try await body(store)
     }
 
-    /// Starts a run of the program this long after `start`, and returns its keys.
+    /// Starts a run of the program, this long after `start`, and returns its dialog keys.
     private static func keys(_ store: SQLiteStore, after duration: Duration) async throws -> DialogKeys {
         try await DialogKeys(store: store, log: .silent, now: start + duration)
     }
@@ -52,7 +52,7 @@ struct DialogKeysTests {
             let number = UInt8(truncatingIfNeeded: opened.digest >> 56)
             keys.turn(lifetime: Self.day / 2, inUse: [], now: Self.start + Self.day * 31)
             #expect(keys.count == 2)
-            // Traffic has extended the lifetime of this dialog.
+            // The dialog still needs its key, because traffic has extended its lifetime.
             keys.turn(lifetime: Self.day / 2, inUse: [number], now: Self.start + Self.day * 32)
             #expect(keys.count == 2)
             keys.turn(lifetime: Self.day / 2, inUse: [], now: Self.start + Self.day * 32)

@@ -98,7 +98,7 @@ struct FlowAdmissionTests {
         }
         var standings = (0..<41).map { admission.added(UInt64($0), from: phone, isTrusted: false, now: at(0)) }
         for index in 0..<40 { #expect(admission.proved(&standings[index], by: 7)) }
-        // The same connection does not count a second time.
+        // A connection that proves itself twice counts only once.
         #expect(admission.proved(&standings[0], by: 7))
         #expect(!admission.proved(&standings[40], by: 7))
         #expect(standings[40].isUnproved)
@@ -107,7 +107,7 @@ struct FlowAdmissionTests {
         #expect(admission.proved(&other, by: 8))
         admission.removed(&standings[3])
         #expect(admission.proved(&standings[40], by: 7))
-        // Without passwords the daemon has no accounts.
+        // Without passwords, there are no accounts, and so no limit for each account applies.
         var rest = (100..<200).map { admission.added(UInt64($0), from: phone, isTrusted: false, now: at(0)) }
         for index in rest.indices { #expect(admission.proved(&rest[index], by: nil)) }
     }

@@ -23,7 +23,7 @@ struct HopResolverTests {
             resolver = try HopResolver(loop: loop, spoken: [.udp, .tcp], servers: servers)
         }
 
-        /// Asks the resolver for the servers of a host, and returns whether it answered immediately.
+        /// Asks the resolver for the servers of a host, and returns whether the answer came immediately.
         func ask(
             _ host: String, _ port: UInt16? = nil, _ transport: Transport? = nil, isSecure: Bool = false
         ) -> Bool {
@@ -128,7 +128,7 @@ struct HopResolverTests {
             #expect(try await desk.answers.next() == [hop])
             #expect(await bench.run { _ in desk.ask("127.0.0.2", 5060) })
             #expect(try await desk.answers.next().map(\.endpoint) == [Endpoint(Self.two, 5060)])
-            // The next question is about another host name.
+            // After the answer, the resolver is asked about another host.
             _ = await bench.run { _ in desk.ask("two.test", 5060) }
             _ = try await desk.answers.next()
             var asked: [String] = []

@@ -47,7 +47,7 @@ struct ProxyShardTests {
     @Test func `the consequences of a name that is already known come after the earlier actions`() async throws {
         try await ShardScene.with { scene in
             let phone = try await scene.places.udp("phone")
-            // The phone also plays the gateway, so that the test sees the order of messages to phone and gateway.
+            // The phone's socket also serves as the gateway, so that the test sees the order of all messages.
             await scene.bench.run { _ in
                 scene.lookUps.known = [ResolvedHop(transport: .udp, endpoint: phone)]
             }
@@ -68,7 +68,7 @@ struct ProxyShardTests {
             let found = Mailbox<Bool>()
             let folder = scene.folder.path + "-calls"
             await scene.bench.run { _ in
-                // The call causes the look-up. Both occur in the same turn of the loop.
+                // The call and the look-up that it causes happen in the same turn of the loop.
                 scene.lookUps.whenAsked = {
                     let files = try? FileManager.default.contentsOfDirectory(atPath: folder)
                     let bytes = (files ?? []).compactMap { FileManager.default.contents(atPath: "\(folder)/\($0)") }
@@ -88,8 +88,8 @@ struct ProxyShardTests {
             ]
             await scene.places.sendTogether(noise + [scene.options(1)], from: "phone", to: scene.udp)
             #expect(callID(try await scene.places.message("", at: "phone")) == "o1")
-            // This request is sent to the same port. If the daemon had answered any earlier packet, that answer would
-            // have arrived first.
+            // The daemon would answer any earlier packet before it answers this request, because both arrive at the
+            // same port.
             await scene.places.send(scene.options(2), from: "phone", to: scene.udp)
             #expect(callID(try await scene.places.message("", at: "phone")) == "o2")
         }
@@ -117,7 +117,7 @@ struct ProxyShardTests {
             await scene.register("phone")
             _ = try await scene.places.message("SIP/2.0 200", at: "phone")
             #expect(try scene.folder.rowCounts()["binding"] == 1)
-            // The database file no longer has a name, so its changes would be lost at the next start.
+            // The database file has lost its name, so that its changes would be lost at the next start.
             try FileManager.default.removeItem(atPath: scene.folder.path)
             await scene.register("phone", 2, contact: "<sip:bob@127.0.0.1:10>")
             let refusal = try await scene.places.message("SIP/2.0 ", at: "phone")
@@ -129,7 +129,7 @@ struct ProxyShardTests {
     @Test func `a store that accepts no more changes refuses the REGISTER, and calls continue`() async throws {
         try await ShardScene.with { scene in
             _ = try await scene.places.udp("phone")
-            // The store refuses changes, just as when its queue is full.
+            // A closed store refuses changes, like a store whose queue is full.
             await scene.bench.run { _ in scene.store.close() }
             await scene.places.sendTogether([scene.options(1)], from: "phone", to: scene.udp)
             _ = try await scene.places.message("SIP/2.0 200", at: "phone")
@@ -169,7 +169,7 @@ struct ProxyShardTests {
                     ])
             }
             #expect(callID(try await scene.places.message("INVITE ", at: "gateway")) == "i1")
-            // If no further server exists, the caller gets the answer before any timeout.
+            // Without another server, the caller gets the answer before any timeout.
             await scene.places.send(scene.invite(2, at: phone), from: "phone", to: scene.udp)
             _ = try await scene.lookUps.asked.next()
             await scene.bench.run { _ in
@@ -275,7 +275,7 @@ struct ProxyShardTests {
 
     @Test func `the question whether a token can be pushed is answered`() async throws {
         try await ShardScene.with { scene in
-            // Google is not configured. Apple's token for calls can be used only for calls.
+            // The daemon has no settings for Google, and Apple's token for calls serves only for calls.
             #expect(await scene.door.canBePushed(token(.fcm, "token-1")) == false)
             let calls = PushToken(
                 provider: .apns, param: ByteString("T.app.voip"), prid: ByteString(String(repeating: "ab", count: 32)))

@@ -16,7 +16,7 @@ struct STUNBindingTests {
         STUNBinding.answer(to: request.span, from: source)
     }
 
-    /// The addresses of RFC 5769 sections 2.2 and 2.3.
+    /// Tests the addresses of RFC 5769 sections 2.2 and 2.3.
     @Test func `the answer contains the source of the request`() throws {
         let head: [UInt8] = [1, 1, 0, 12, 0x21, 0x12, 0xa4, 0x42]
         let v4 = Endpoint(IPAddress(v4: 0xc000_0201), 32853)

@@ -20,7 +20,7 @@ import Timekeeping
 
 @testable import ProxyRuntime
 
-/// A shard on a loop of its own, with sockets and a store. The test answers the look-ups of names.
+/// A shard on a loop of its own, with sockets and a store. The test itself answers the look-ups of host names.
 struct ShardScene: Sendable {
     let bench: Bench
     let shard: ProxyShard
@@ -35,7 +35,7 @@ struct ShardScene: Sendable {
 
     static let bob = AddressOfRecord(user: ByteString("bob"), host: ByteString("example.net"))
 
-    /// Runs a test with a new shard. Phones need no password, and the shard sends requests for other users to
+    /// Runs a test with a new shard. In this scene, phones need no password, and requests for other users go to
     /// `gateway.test`.
     static func with(limits: FlowLimits = FlowLimits(), _ body: (ShardScene) async throws -> Void) async throws {
         try await withLoop { loop in
@@ -75,7 +75,7 @@ struct ShardScene: Sendable {
         ])
     }
 
-    /// A call to a user who does not belong to the domain.
+    /// Makes an INVITE for a user who does not belong to the domain.
     func invite(_ number: Int, at source: Endpoint) -> [UInt8] {
         SIPText.invite(to: "103", from: "bob", at: source, callID: "i\(number)", branch: "i\(number)")
     }
@@ -100,14 +100,14 @@ struct ShardScene: Sendable {
     }
 }
 
-/// Look-ups whose answers the test gives.
+/// Look-ups of host names, whose answers the test gives.
 ///
 /// - The type is `@unchecked Sendable`, because only the loop's thread uses it.
 final class HeldLookUps: @unchecked Sendable {
     let asked = Mailbox<String>()
-    /// The answer to all look-ups, which is given immediately; `nil` if the test answers later.
+    /// The immediate answer to all look-ups; `nil` if the test answers later.
     var known: [ResolvedHop]?
-    /// The function that runs whenever the shard asks for a look-up.
+    /// A function that is called whenever the shard asks for a look-up.
     var whenAsked: () -> Void = {}
     private var waiting: [([ResolvedHop]) -> Void] = []
 
@@ -118,11 +118,11 @@ final class HeldLookUps: @unchecked Sendable {
         if let known { done(known) }
     }
 
-    /// Answers the look-up with this number, counted from 0. The test may answer the same look-up several times.
+    /// Answers the look-up with this number, counted from 0, perhaps several times.
     func answer(_ number: Int, with hops: [ResolvedHop]) { waiting[number](hops) }
 }
 
-/// A shard and the parts that it uses. The type is `@unchecked Sendable`, because only the loop's thread uses it.
+/// A shard with the parts that it uses. The type is `@unchecked Sendable`, because only the loop's thread uses it.
 private final class ShardParts: @unchecked Sendable {
     let shard: ProxyShard
     let streams: StreamFlows
@@ -154,7 +154,7 @@ private final class ShardParts: @unchecked Sendable {
         shard.assumeIsolated { $0.start(sockets: sockets) }
     }
 
-    /// Apple cannot be reached, and Google is not configured.
+    /// Makes push settings in which Apple cannot be reached, and Google is not configured.
     private static func pushSettings(_ folder: StoreFolder) throws -> PushSettings {
         var settings = PushSettings()
         settings.apns.enabled = true

@@ -18,7 +18,7 @@ struct StreamFlowsTests {
         await scene.bench.run { _ in scene.streams.send(Array(text.utf8), on: flow) }
     }
 
-    /// A flow that means any connection to this address.
+    /// Makes a flow that stands for any connection to this address.
     private func flow(to target: Endpoint) -> Flow {
         Flow(transport: .tcp, listener: 1, connection: 0, remote: target)
     }
@@ -49,7 +49,7 @@ struct StreamFlowsTests {
         }
     }
 
-    @Test func `a double CRLF is answered by one, a single one by nothing`() async throws {
+    @Test func `a double CRLF gets a single CRLF, and a single CRLF gets no answer`() async throws {
         try await ShardScene.with { scene in
             let client = try await TCPClient.connected(to: scene.tcp, on: scene.bench.loop)
             let message = String(decoding: scene.options(1), as: UTF8.self)
@@ -94,7 +94,7 @@ struct StreamFlowsTests {
         }
     }
 
-    @Test func `a connection that the peer has ended is made again`() async throws {
+    @Test func `a connection that the peer closed is opened again`() async throws {
         try await ShardScene.with { scene in
             let target = try await scene.places.tcp("gateway")
             #expect(await send("one", on: flow(to: target), scene))
@@ -113,7 +113,7 @@ struct StreamFlowsTests {
             let nobody = try await scene.places.freePort()
             #expect(await send("one", on: flow(to: nobody), scene))
             try await scene.wait { await figure(.flowClosed, scene) == 1 }
-            // The failed connection is not remembered as open.
+            // A connection that has failed is not remembered as open.
             #expect(await send("two", on: flow(to: nobody), scene))
             #expect(await figure(.flowOpened, scene) == 2)
         }
@@ -171,13 +171,12 @@ struct StreamFlowsTests {
             _ = try await client.text { $0.contains("SIP/2.0 200") }
             await client.setReading(false)
             let flow = try #require(await scene.flows.first)
-            // The text has as many bytes as may wait. The kernel accepts only a part of these bytes.
+            // The text has the maximum number of bytes that may wait, of which the kernel accepts only a part.
             let much = String(repeating: "x", count: (8 << 20) - 4096)
             #expect(await send(much, on: flow, scene))
             #expect(await scene.flows.map(\.isConnection) == [true])
             if isTooMuch {
-                // The connection accepts the bytes. The end of the connection is reported later, and not within the
-                // call.
+                // The connection accepts the bytes, and its end is reported later, not within the call.
                 let isThere = await scene.bench.run { _ in
                     scene.streams.send(Array(much.utf8), on: flow) && scene.streams.figures[.flowClosed] == 0
                 }

@@ -12,17 +12,17 @@ import Timekeeping
 
 @testable import PushSending
 
-/// The daemon tries credentials in the background, and logs each problem once.
+/// Tests that the daemon tries credentials in the background, and logs each problem once.
 @Suite("Trials of credentials at the start", .timeLimit(.minutes(2)))
 struct CredentialWatchTests {
-    /// A watch of credentials on a loop, and what it has found.
+    /// A watch of credentials on a loop, with its results.
     private actor Watcher {
         let loop: EventLoop
         nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
         nonisolated let log = MemoryLogSink()
         private var service: PushService?
         private var watch: CredentialWatch?
-        /// The pauses that the watch has asked for.
+        /// The pauses for which the watch has asked.
         private(set) var pauses: [ClosedRange<Double>] = []
 
         init(_ loop: EventLoop) { self.loop = loop }
@@ -39,7 +39,7 @@ struct CredentialWatchTests {
 
         func begin(isOn: Bool = true) { watch?.start(isOn: isOn) }
 
-        /// Waits until the watch knows for this many apps whether their credentials are accepted.
+        /// Waits until the watch knows, for this many apps, whether their credentials are accepted.
         func standings(_ count: Int) async throws -> [String: CredentialStanding] {
             while watch?.standings.count != count { try await loop.pause(.milliseconds(5)) }
             return watch?.standings ?? [:]
@@ -107,7 +107,7 @@ struct CredentialWatchTests {
         try await with(topics: ["com.example.other"]) { watcher, providers in
             await watcher.begin()
             #expect(reason(try await watcher.standings(3)["apns"]) == "TopicDisallowed")
-            // The second round of trials has the same results.
+            // The second round of trials must have the results of the first round.
             await watcher.begin()
             while await providers.trials.count < 6 { try await watcher.rest() }
             let lines = watcher.log.lines.filter { $0.contains("does not accept our credentials") }
@@ -133,7 +133,7 @@ struct CredentialWatchTests {
             await watcher.begin()
             let known = try await watcher.standings(3)
             #expect(reason(known["apns"]) == "ExpiredProviderToken")
-            // Google's own words do not name the clock.
+            // The daemon adds the hint about the clock, which Google's own words do not mention.
             #expect(reason(known["fcm"]).contains(": this machine's clock is "))
             #expect(watcher.log.lines.contains { $0.contains("s behind the provider's: timedatectl") })
         }
@@ -146,11 +146,14 @@ struct CredentialWatchTests {
         }) { watcher, _ in
             await watcher.begin()
             #expect(reason(try await watcher.standings(1)["fcm"]).hasPrefix("failed: the token service 127.0.0.1:1"))
-            // The pauses in this test take no time.
+            // The test does not wait for the pauses, which take no time here.
             while await watcher.pauses.count < 9 { try await watcher.rest() }
             #expect(await watcher.pauses.prefix(4).map(\.lowerBound) == [1, 45, 90, 180])
             #expect(await watcher.pauses.last?.upperBound == 4500)
-            #expect(watcher.log.lines.count { $0.contains("trial without a push: the provider was not reached") } == 1)
+            #expect(
+                watcher.log.lines.count {
+                    $0.contains("a trial of an app's credentials failed: the provider was not reached")
+                } == 1)
         }
     }
 

@@ -16,14 +16,14 @@ import Timekeeping
 
 @Suite("Feedback service", .timeLimit(.minutes(10)))
 struct FeedbackServiceTests {
-    /// A server that asks for the client's certificate, sends its data in slices and closes the connection.
+    /// A feedback server that asks for the client's certificate, sends its data in slices, and closes the connection.
     private final class Server: @unchecked Sendable {
         private(set) var endpoint = Endpoint(.loopbackV4, 0)
         private(set) var connections = 0
         private var listener: StreamListener?
         private var open: [StreamConnection] = []
         private let slices: [[UInt8]]
-        /// Whether the server keeps the connection open.
+        /// Whether the server keeps the connection open after its data.
         var stays = false
 
         init(_ slices: [[UInt8]], certificates: Certificates, on loop: EventLoop) throws {
@@ -83,7 +83,8 @@ struct FeedbackServiceTests {
         }
     }
 
-    /// The search for contacts with dead tokens. It records the tokens, and returns the test's answers.
+    /// A stand-in for the search for contacts with dead tokens. The stand-in records the tokens, and returns the
+    /// answers that the test chooses.
     private final class Contacts: @unchecked Sendable {
         var asked: [[ByteString: UInt32]] = []
         var answers: [DeadTokenFindings] = []
@@ -102,7 +103,8 @@ struct FeedbackServiceTests {
         ByteString(String(repeating: byte < 16 ? "0\(String(byte, radix: 16))" : String(byte, radix: 16), count: 32))
     }
 
-    /// A box for the service. The type is `@unchecked Sendable`, because only the loop's thread uses the service.
+    /// Owns the feedback service until the test releases this value. The type is `@unchecked Sendable`, because only
+    /// the loop's thread uses the service.
     private struct Kept: @unchecked Sendable {
         let service: FeedbackService
     }
@@ -143,7 +145,7 @@ struct FeedbackServiceTests {
         findings.matched = [Self.token(1), Self.token(2)]
         contacts.answers = [findings]
         let bytes = Self.record(1000, 1) + Self.record(2000, 2) + Self.record(3000, 1) + Self.record(0x8000_0001, 3)
-        // One stream ends in the middle of a record, and one ends too early.
+        // The first slice ends in the middle of a record, and the stream ends with an incomplete one.
         let slices = [Array(bytes[..<50]), Array(bytes[50..<51]), Array(bytes[51...]) + [0, 0, 1]]
         try await report(of: slices, contacts: contacts) { report, _ in
             #expect(report.records == 4)
@@ -151,7 +153,7 @@ struct FeedbackServiceTests {
             #expect(report.ignoredAsOlder == 1)
             #expect(report.unknown == 1)
             #expect(report.failures.isEmpty)
-            // The latest time of each token counts.
+            // For each token, only the latest time counts.
             #expect(
                 contacts.asked == [[Self.token(1): 3000, Self.token(2): 2000, Self.token(3): 0x8000_0001]])
         }
@@ -195,7 +197,7 @@ struct FeedbackServiceTests {
     @Test func `a server with a wrong certificate is refused`() async throws {
         let contacts = Contacts()
         try await report(of: [Self.record(1, 1)], contacts: contacts) { settings in
-            // The client's own certificate has signed no certificate except itself.
+            // The server is refused, because the client trusts only its own certificate, which has signed no other.
             settings.apns.feedback.caFile = settings.apns.certFile
         } _: { report, _ in
             #expect(report.records == 0)

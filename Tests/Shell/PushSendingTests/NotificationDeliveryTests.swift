@@ -5,7 +5,7 @@ import PushDelivery
 import Telemetry
 import Testing
 
-/// Notifications and calls use the same provider without TLS: 32 requests at a time, of which eight are for
+/// Tests notifications and calls on one provider without TLS: 32 requests at a time, of which eight are for
 /// notifications.
 @Suite("Delivery of notifications", .timeLimit(.minutes(10)))
 struct NotificationDeliveryTests {
@@ -19,7 +19,7 @@ struct NotificationDeliveryTests {
                 let url = try await provider.listen()
                 let bench = PushBench(loop)
                 var settings = try folder.settings(url)
-                // The timeout is longer than any test takes, even on a busy machine.
+                // The time limit is longer than any of these tests takes, even on a busy machine.
                 settings.requestTimeout = .seconds(60)
                 try await bench.start(settings)
                 try await body(bench, provider)
@@ -58,7 +58,7 @@ struct NotificationDeliveryTests {
 
     @Test func `notifications that cannot be sent make way for the others`() async throws {
         try await withService(reply: { _, _ in .answer(200) }) { (bench, _) async throws in
-            // A token for calls gets no notifications.
+            // No notification is sent to a token for calls.
             let calls = PushToken(
                 provider: .apns, param: ByteString("T.com.example.phone.voip"), prid: token(.apns, "AB").prid)
             await bench.notify(1...2000, at: calls)
@@ -93,7 +93,7 @@ struct NotificationDeliveryTests {
             for _ in 1...8 { _ = try await provider.requests.next() }
             await bench.cancel(1)
             await bench.cancel(9)
-            // Notification 1 is in flight, so only notification 9 leaves the queue.
+            // Only notification 9 leaves the queue, because notification 1 is already in flight.
             #expect(await bench.notificationRoom == 10_000 - 9)
         }
     }

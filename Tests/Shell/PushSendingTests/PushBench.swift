@@ -10,12 +10,12 @@ import Telemetry
 import TestSupport
 import Timekeeping
 
-/// A push service on a loop, and a dispatcher that gives it orders. The outcomes are put into a mailbox.
+/// A push service on a loop, and a dispatcher that gives it orders. A mailbox gets the outcomes of the pushes.
 actor PushBench {
     let loop: EventLoop
     nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
     nonisolated let outcomes = Mailbox<(PushID, PushOutcome)>()
-    /// The service is created, used and released on the loop.
+    /// The push service, which is created, used and released on the loop.
     private var service: PushService?
     private var dispatcher: PushDispatcher?
     private var timer: LoopTimer?
@@ -51,7 +51,7 @@ actor PushBench {
         follow()
     }
 
-    /// Passes the dispatcher's orders to the service, and the service's events to the dispatcher.
+    /// Passes the dispatcher's orders to the service, and the service's events back.
     private func follow() {
         guard !isFollowing, let dispatcher, let service else { return }
         isFollowing = true
@@ -95,7 +95,7 @@ actor PushBench {
         follow()
     }
 
-    /// Sends many orders in one turn of the loop.
+    /// Sends an order for each of these numbers, all in one turn of the loop.
     func send(_ numbers: ClosedRange<UInt64>, to token: PushToken) {
         for number in numbers { send(number, to: token) }
     }
@@ -110,14 +110,14 @@ actor PushBench {
 
     var notificationRoom: Int { dispatcher?.notificationRoom ?? 0 }
 
-    /// Sends many notifications in one turn of the loop.
+    /// Sends a notification for each of these numbers, all in one turn of the loop.
     func notify(_ numbers: ClosedRange<UInt64>, at token: PushToken) {
         for number in numbers { send(number, to: token, .notification, life: .seconds(60)) }
     }
 
     var counters: CounterSet { dispatcher?.figures ?? CounterSet() }
 
-    /// The report about the orders of one app.
+    /// The dispatcher's report about the orders of one app.
     func report(_ app: String) -> PushAppReport {
         dispatcher?.reports.first { $0.app.name == app }?.report ?? PushAppReport()
     }

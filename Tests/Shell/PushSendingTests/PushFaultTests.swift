@@ -29,8 +29,8 @@ struct PushFaultTests {
             for _ in 1...400 { #expect(try await bench.outcomes.next().1.isAccepted) }
             let accepted = await providers.records.filter { $0.status == 200 }
             #expect(Set(accepted.map(\.token)).count == 400)
-            // A push that GOAWAY refuses was not processed. A push on a broken connection may have been processed. The
-            // service sends the push again with the same id, so that Apple shows it once.
+            // A push that GOAWAY refuses was certainly not processed, but a push on a broken connection may have been.
+            // The service sends a push again with the same id, so that Apple shows the push once.
             if fault == "goaway" { #expect(accepted.count == 400) }
             #expect(Set(accepted.map { "\($0.token) \($0.headers["apns-id"] ?? "")" }).count == 400)
         }
@@ -55,7 +55,7 @@ struct PushFaultTests {
                     == ["phone", "second", "third", "second"].map { "com.example.\($0)" })
             #expect(records[0].credential == records[1].credential)
             #expect(records[0].credential != records[2].credential)
-            // Apple accepts only one team on a connection, so apps do not share their connections.
+            // Apps do not share their connections, because Apple accepts only one team on a connection.
             #expect(Set(records.map(\.connection)).count == 3)
             #expect(records[1].connection == records[3].connection)
         }
@@ -73,7 +73,7 @@ struct PushFaultTests {
                 settings.apns.apps = ["second": second]
             }
         ) { (bench, _) async throws in
-            // More pushes than the slow app's share allows wait for this app.
+            // More pushes wait for the slow app than it may have in flight.
             for number in 1...50 {
                 await bench.send(UInt64(number), to: apple(number, param: "T.com.example.second"))
             }
@@ -86,7 +86,7 @@ struct PushFaultTests {
         }
     }
 
-    /// The store may contain invalid tokens from versions that did not check them. Such tokens are sent to no provider.
+    /// Tests invalid tokens, which old versions stored without checking, and which are sent to no provider.
     @Test(arguments: [
         "/topics/all", #"quo"te"#, "line\r\nsmuggled: yes", "%0d%0a", "a/b/../c", "{{token}}", "\u{0}\u{1}",
         "\u{1F4DE}",
@@ -126,7 +126,8 @@ struct PushFaultTests {
     @Test func `connections are opened ahead of the first push`() async throws {
         try await withProviders { (bench, providers) async throws in
             await bench.keepReady()
-            // The connections are those to Apple's two environments, to Firebase and to its token service.
+            // The service opens four connections: to Apple's two environments, to Firebase, and to the token service of
+            // Firebase.
             while await providers.connectionCount < 4 { await Task.yield() }
             await bench.send(1, to: apple(1))
             #expect(try await bench.outcomes.next().1.isAccepted)
@@ -156,8 +157,8 @@ struct PushFaultTests {
                 try await bench.start(settings)
                 await bench.send(1, to: apple(1), life: .seconds(1))
                 let outcome = try await bench.outcomes.next().1
-                // After the TLS handshake, the sandbox asks for the authorization token, which it requires from every
-                // client.
+                // The sandbox requires an authorization token from every client, so this complaint shows that the TLS
+                // handshake succeeded.
                 #expect((outcome == .credentialsRefused("MissingProviderToken")) == showsIt)
                 #expect(await providers.records.count == (showsIt ? 1 : 0))
                 await bench.close()

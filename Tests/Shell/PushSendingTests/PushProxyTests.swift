@@ -35,7 +35,7 @@ struct PushProxyTests {
             #expect(await proxy.requestCount == 1)
             await bench.send(2, to: token(.fcm, "t:APA91b"))
             #expect(try await bench.outcomes.next().1.isAccepted)
-            // Google needs two tunnels: one for its token service, and one for the pushes.
+            // The third tunnel is for Google, which needs one for its token service and one for the pushes.
             #expect(await proxy.requestCount == 3)
             await bench.send(
                 3,
@@ -46,7 +46,7 @@ struct PushProxyTests {
             #expect(await providers.records.count == 3)
             for _ in 1...4 {
                 let head = try await proxy.requests.next()
-                // This is the base64 of `user:hidden`.
+                // The expected credentials are the base64 of `user:hidden`.
                 #expect(head.contains("\r\nProxy-Authorization: Basic dXNlcjpoaWRkZW4=\r\n"), "\(head)")
                 #expect(!head.contains("\r\nauthorization"), "\(head)")
             }
@@ -90,7 +90,7 @@ struct PushProxyTests {
             let report = await bench.report("apns")
             #expect(report.refusal == words)
             #expect(report.credentialsRefused == 0)
-            // A push through Google's token service fails in the same way.
+            // A push that needs Google's token service fails in the same way.
             await bench.send(2, to: token(.fcm, "t:APA91b"))
             guard case .noConnection(let google) = try await bench.outcomes.next().1 else {
                 return #expect(Bool(false), "no access token is no wrong key")

@@ -16,7 +16,7 @@ import Timekeeping
 private let phone = String(repeating: "0a", count: 32)
 private let grant = #"{"access_token":"ya29.x","expires_in":3599,"token_type":"Bearer"}"#
 
-/// Keys and certificates are replaced at their paths, and the daemon reads them again at SIGHUP.
+/// Tests that the daemon reads keys and certificates again at SIGHUP, after they were replaced at their paths.
 @Suite("Reading the keys and certificates of providers again", .timeLimit(.minutes(10)))
 struct PushReloadTests {
     /// Runs a test with a push service, a provider that accepts everything, the service's files, and its log.
@@ -70,7 +70,7 @@ struct PushReloadTests {
         try await with { (bench, provider, settings, folder, sink) async throws in
             let first = try await credential(1, to: token(.apns, phone), bench, provider)
             #expect(try isSigned(first, by: Array(TestKeys.rfc7515P256.utf8)))
-            // The reload keeps the token, because Apple blocks senders that make tokens too often.
+            // The reload must keep the token, because Apple blocks senders that make tokens too often.
             await bench.reload(settings)
             #expect(try await credential(2, to: token(.apns, phone), bench, provider) == first)
             let other = try SelfSignedCertificate(hosts: ["a"])
@@ -83,7 +83,9 @@ struct PushReloadTests {
             await bench.reload(settings)
             #expect(try await credential(4, to: token(.apns, phone), bench, provider) == second)
             let line = try #require(sink.lines.first)
-            #expect(line.contains("key not reloaded, the old one stays in use") && line.contains("key.p8"), "\(line)")
+            #expect(
+                line.contains("the key was not reloaded, so the old key stays in use") && line.contains("key.p8"),
+                "\(line)")
             #expect(sink.lines.count == 1)
         }
     }
@@ -111,8 +113,8 @@ struct PushReloadTests {
                 ]
                 try write(Array(try JSONSerialization.data(withJSONObject: account)), "account.json", in: folder)
             }
-            /// Sends a push, and returns the id of the key in the request to the token service; `nil` if there is no
-            /// such request.
+            /// Sends a push, and returns the id of the key in its request to the token service; `nil` without such a
+            /// request.
             func key(_ number: UInt64) async throws -> String? {
                 await bench.send(number, to: token(.fcm, "t:APA91b"))
                 #expect(try await bench.outcomes.next().1.isAccepted)
@@ -139,14 +141,14 @@ struct PushReloadTests {
             try write(Array("{}".utf8), "account.json", in: folder)
             await bench.reload(settings)
             #expect(try await key(5) == nil)
-            #expect(sink.lines.count == 2 && sink.lines.allSatisfy { $0.contains("key not reloaded") })
+            #expect(sink.lines.count == 2 && sink.lines.allSatisfy { $0.contains("key was not reloaded") })
         }
     }
 
     @Test func `a push that waits for the former key's credential gets the new key's`() async throws {
         try await withFolder { folder in
             try await withLoop { loop in
-                // The token service answers only the second request.
+                // The token service answers only its second request.
                 let provider = FakeProvider(loop) { request, count in
                     request.path != "/token"
                         ? .answer(200, #"{"name":"n"}"#) : count == 0 ? .silence : .answer(200, grant)
@@ -185,11 +187,12 @@ struct PushReloadTests {
             try write([], "key.p8", in: folder)
             await bench.reload(settings)
             #expect(await bench.vapidKey == second)
-            #expect(sink.lines.contains { $0.contains("key not reloaded") && $0.contains("webpush") }, "\(sink.lines)")
+            #expect(
+                sink.lines.contains { $0.contains("key was not reloaded") && $0.contains("webpush") }, "\(sink.lines)")
         }
     }
 
-    /// The authority that issued the provider's certificate changes, over HTTP/2.
+    /// Tests a change of the authority that issued the provider's certificate, over HTTP/2.
     @Test func `certificate authorities`() async throws {
         try await withFolder { folder in
             try await withLoop { loop in
@@ -212,9 +215,10 @@ struct PushReloadTests {
                 await bench.reload(settings)
                 #expect(
                     sink.lines.contains {
-                        $0.contains("certificate not reloaded, the old one stays in use") && $0.contains("ca.pem")
+                        $0.contains("the certificate was not reloaded, so the old certificate stays in use")
+                            && $0.contains("ca.pem")
                     }, "\(sink.lines)")
-                // Removing the proxy causes new connections, which still use the old authority.
+                // New connections, which are needed because the proxy is removed, still use the old authority.
                 settings.apns.proxy = PushProxy.none
                 await bench.reload(settings)
                 await bench.send(3, to: token(.apns, phone))
@@ -273,17 +277,17 @@ struct PushReloadTests {
                 #expect(try await !bench.outcomes.next().1.isAccepted)
                 try show(ours)
                 await bench.reload(settings)
-                // After the TLS handshake, the sandbox complains about the missing token, which it requires from every
-                // client.
+                // Whether the TLS handshake succeeded, after which the sandbox complains about the missing
+                // authorization token.
                 func isPastTLS(_ outcome: PushOutcome) -> Bool {
                     isApple ? outcome == .credentialsRefused("MissingProviderToken") : outcome.isAccepted
                 }
                 await bench.send(2, to: device)
                 #expect(isPastTLS(try await bench.outcomes.next().1))
-                // The test writes the key of another certificate.
+                // The key file gets the key of another certificate.
                 try write(stranger.key, "cert-key.pem", in: folder)
                 await bench.reload(settings)
-                #expect(sink.lines.contains { $0.contains("certificate not reloaded") }, "\(sink.lines)")
+                #expect(sink.lines.contains { $0.contains("certificate was not reloaded") }, "\(sink.lines)")
                 await bench.send(3, to: device)
                 #expect(isPastTLS(try await bench.outcomes.next().1))
                 await bench.close()

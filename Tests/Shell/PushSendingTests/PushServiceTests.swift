@@ -12,7 +12,7 @@ import TestSupport
 import Testing
 import Timekeeping
 
-/// Runs a push service with a provider whose answers come from `reply`.
+/// Runs a test with a push service and a provider whose answers come from `reply`.
 private func withService(
     changing change: (inout PushSettings) -> Void = { _ in },
     reply: @escaping @Sendable (FakeProvider.Request, Int) -> FakeProvider.Reply,
@@ -98,14 +98,14 @@ struct PushServiceTests {
 
     @Test func `Google's access token is ready before the first push, and is renewed before its end`() async throws {
         try await withService(reply: { request, before in
-            // The first token is valid for a second, and half of this time is over.
+            // The first token is valid for a second, of which half is over.
             isToken(request)
                 ? .answer(200, before == 0 ? #"{"access_token":"ya29.a","expires_in":1}"# : grant) : .answer(200)
         }) { (bench, provider) async throws in
             await bench.keepReady()
             #expect(try await provider.requests.next().path == "/token")
             #expect(try await provider.requests.next().path == "/token")
-            // The answer to the second request may not have arrived yet.
+            // The test tries again, because the answer to the second request may not have arrived yet.
             var credential: String?
             for number in 1...100 where credential != "Bearer ya29.x" {
                 await bench.send(UInt64(number), to: token(.fcm, "T"))
@@ -301,7 +301,8 @@ struct PushServiceTests {
             },
             reply: { _, _ in .answer(200) }
         ) { (bench, provider) async throws in
-            // Both orders are sent in one turn of the loop, so that the provider cannot answer in between.
+            // The push and its cancellation are ordered in one turn of the loop, so that the provider cannot answer in
+            // between.
             await bench.sendAndCancel(1, to: token(.apns, "AA"))
             await bench.send(2, to: token(.apns, "BB"))
             let taken = try await bench.outcomes.next()

@@ -35,7 +35,7 @@ struct WebPushServiceTests {
             #expect(records[1].type == "missed_calls")
             #expect(records[1].headers["urgency"] == "normal")
             #expect(records[1].headers["content-encoding"] == "aes128gcm")
-            // The service uses one authorization token for many requests.
+            // The service must use one authorization token for many requests.
             #expect(records[0].credential == records[1].credential)
             #expect(await bench.report("webpush").sent == 2)
         }
@@ -45,7 +45,7 @@ struct WebPushServiceTests {
         try await withAllProviders { (bench, providers) async throws in
             let subscription = try await providers.subscribe("s1")
             await bench.send(1, to: device(subscription, keyed: false))
-            // The length of the key is right, but it is not a point on the curve.
+            // The key is invalid, because it has the right length but is not a point on the curve.
             let none = String(repeating: "A", count: 87) + "." + String(repeating: "A", count: 22)
             await bench.send(
                 2, to: PushToken(provider: .webPush, param: ByteString(none), prid: ByteString(subscription.url)))
@@ -90,13 +90,13 @@ struct WebPushServiceTests {
 
     @Test func `a silent push service does not delay another`() async throws {
         try await withLoop { loop in
-            // The server never sends any byte of TLS.
+            // The silent server accepts connections, and never sends any byte of TLS.
             let silent = FakeProvider(loop) { _, _ in .silence }
             let authority = try await silent.listen().dropFirst("http://".count)
             try await withAllProviders(
                 changing: { settings, url in
                     settings.webPush.limits.requests = 1
-                    // The timeout is longer than the test takes, even on a busy machine.
+                    // The time limit is longer than the test takes, even on a busy machine.
                     settings.requestTimeout = .seconds(60)
                     settings.webPush.hosts = try hosts([String(authority), String(url.dropFirst("https://".count))])
                 }
@@ -116,8 +116,8 @@ struct WebPushServiceTests {
         }
     }
 
-    /// Phones decide which push services are contacted. Even a large number of push services must not use much memory
-    /// or delay the pushes of others.
+    /// The phones decide how many push services are contacted. Even very many push services must not use much memory,
+    /// or delay the pushes to other services.
     @Test func `more push services than connections are all served`() async throws {
         try await withAllProviders(
             changing: { settings, url in

@@ -3,23 +3,23 @@ import Foundation
 import Testing
 import TestSupport
 
-/// A database server of the test's own in a temporary folder. It is ended with the object.
+/// A database server that a test starts in a temporary folder, and that ends when the object is released.
 ///
-/// - `@unchecked Sendable` because one test uses it.
+/// - `@unchecked Sendable` because only one test uses the object.
 final class DatabaseServer: @unchecked Sendable {
     let folder: TemporaryFolder
     private let process = Process()
     private let output = Pipe()
     private let hasEnded = DispatchSemaphore(value: 0)
 
-    /// Starts a server, and returns when it says that it is ready.
+    /// Starts a server, and returns when the server has printed that it is ready.
     ///
     /// - Parameters:
-    ///   - program: the path of the server's program.
-    ///   - arguments: the arguments; FOLDER stands for the temporary folder.
-    ///   - ready: the words that the server writes when it is ready.
+    ///   - program: the path of the server's executable.
+    ///   - arguments: the command-line arguments, in which FOLDER stands for the temporary folder.
+    ///   - ready: the text that the server prints when it is ready.
     ///   - folder: the folder of the server's files.
-    ///   - prepare: makes the files of the server.
+    ///   - prepare: creates the files of the server.
     /// - Throws: if the server ends before it is ready.
     init(
         _ program: String, _ arguments: [String], ready: String, in folder: TemporaryFolder,
@@ -40,7 +40,7 @@ final class DatabaseServer: @unchecked Sendable {
             guard !bytes.isEmpty else { throw Failed(text: text) }
             text += String(decoding: bytes, as: UTF8.self)
         }
-        // Later output is dropped, so that the server never waits for a reader.
+        // Later output is read and dropped, so that the server never blocks on a full pipe.
         output.fileHandleForReading.readabilityHandler = { _ = $0.availableData }
     }
 
@@ -52,12 +52,13 @@ final class DatabaseServer: @unchecked Sendable {
 
     struct Failed: Error { let text: String }
 
-    /// PostgreSQL refuses to run as root.
+    /// The arguments of `setpriv`, which run the server as another user if the test runs as root: PostgreSQL refuses
+    /// root.
     static var privileges: [String] {
         getuid() == 0 ? ["--reuid", "65534", "--regid", "65534", "--clear-groups"] : ["--"]
     }
 
-    /// Runs a program to its end with the rights of the server.
+    /// Runs a program with the rights of the server, and waits until the program has ended.
     static func run(_ program: String, _ arguments: [String], input: String? = nil) throws {
         let process = Process()
         process.executableURL = URL(filePath: "/usr/bin/setpriv")
@@ -77,8 +78,8 @@ final class DatabaseServer: @unchecked Sendable {
         guard process.terminationStatus == 0 else { throw Failed(text: text) }
     }
 
-    /// Stops the server, and returns when all its threads stand still. The threads of a process stop only after one of
-    /// them has taken the signal.
+    /// Suspends the server by SIGSTOP, and returns when the kernel reports that all threads of its process have
+    /// stopped.
     func stopped() async {
         signal(SIGSTOP)
         await withCheckedContinuation { waiter in
@@ -90,22 +91,22 @@ final class DatabaseServer: @unchecked Sendable {
         }
     }
 
-    /// Continues the server after ``stopped()``.
+    /// Resumes a server that ``stopped()`` has suspended.
     func continues() { signal(SIGCONT) }
 
-    /// Sends a signal to the server and all its processes.
+    /// Sends a signal to the server's process and its child processes.
     private func signal(_ number: Int32) {
         for process in family { kill(process, number) }
     }
 
-    /// Ends the server, and waits until it has ended.
+    /// Ends the server by SIGQUIT, and waits until its process has ended.
     func end() {
         guard process.isRunning else { return }
         kill(process.processIdentifier, SIGQUIT)
         hasEnded.wait()
     }
 
-    /// The server's process and its children.
+    /// The process ids of the server and its child processes.
     private var family: [Int32] {
         let parent = process.processIdentifier
         let all = (try? FileManager.default.contentsOfDirectory(atPath: "/proc")) ?? []
@@ -118,7 +119,7 @@ final class DatabaseServer: @unchecked Sendable {
 }
 
 extension DatabaseServer {
-    /// The folder of PostgreSQL's programs; `nil` if the server is not installed.
+    /// The folder of PostgreSQL's programs; `nil` if PostgreSQL is not installed.
     static let postgreSQL: String? = {
         let root = "/usr/lib/postgresql"
         let versions = ((try? FileManager.default.contentsOfDirectory(atPath: root)) ?? []).sorted()
@@ -130,14 +131,14 @@ extension DatabaseServer {
     static let mariaDB: String? =
         FileManager.default.isExecutableFile(atPath: "/usr/sbin/mariadbd") ? "/usr/sbin/mariadbd" : nil
 
-    /// The TCP port of a server, and its certificate.
+    /// The TCP port of a database server, and its TLS certificate.
     struct Listener {
         let port: UInt16
         let certificate: SelfSignedCertificate
     }
 
-    /// A PostgreSQL server with the database postgres, which listens in its folder, and on a port if there is a
-    /// listener. Over TCP the password is s3cret.
+    /// Starts a PostgreSQL server on a Unix socket in its folder, and on TCP with the password s3cret if `listener` is
+    /// given.
     static func startPostgreSQL(_ statements: [String], at listener: Listener? = nil) async throws -> DatabaseServer {
         let programs = try #require(postgreSQL)
         var arguments = ["-D", "FOLDER/data", "-k", "FOLDER", "-c", "fsync=off"]
@@ -166,8 +167,8 @@ extension DatabaseServer {
         }
     }
 
-    /// A MariaDB server with the database test, which listens on the socket `s` of its folder, and on a port if there is
-    /// a listener.
+    /// Starts a MariaDB server with the database `test` on the Unix socket `s` in its folder, and on TCP if `listener`
+    /// is given.
     static func startMariaDB(_ statements: [String], at listener: Listener? = nil) async throws -> DatabaseServer {
         var arguments = [
             "--no-defaults", "--datadir=FOLDER/data", "--socket=FOLDER/s", "--pid-file=FOLDER/pid",
@@ -175,7 +176,7 @@ extension DatabaseServer {
             "--init-file=FOLDER/init.sql",
         ]
         if let listener {
-            // Without tables of users it does not listen, unless it is told to.
+            // With --skip-grant-tables, MariaDB listens on TCP only if --skip-networking=0 is given.
             arguments += [
                 "--skip-networking=0", "--bind-address=127.0.0.1", "--port=\(listener.port)",
                 "--ssl-cert=FOLDER/cert.pem", "--ssl-key=FOLDER/key.pem",
@@ -193,7 +194,7 @@ extension DatabaseServer {
         }
     }
 
-    /// Writes certificate and key. The key belongs to the server's user.
+    /// Writes the certificate, and the key as a file that only the server's Unix user may read.
     private static func write(_ listener: Listener?, in folder: TemporaryFolder) throws {
         guard let listener else { return }
         try folder.write(listener.certificate.certificate, to: "cert.pem")
@@ -202,7 +203,7 @@ extension DatabaseServer {
             ["-m", "600", try folder.write(listener.certificate.key, to: "key.in"), folder.file("key.pem")])
     }
 
-    /// Starts a server on a thread of its own, because the start waits, and the threads of tests must not.
+    /// Starts a server on a new thread, because the start blocks its thread, and the tests' threads must not block.
     private static func started(
         _ program: String, _ arguments: [String], ready: String, in folder: TemporaryFolder,
         _ prepare: @escaping @Sendable (TemporaryFolder) throws -> Void
@@ -217,7 +218,7 @@ extension DatabaseServer {
         }
     }
 
-    /// Ends the server, on a thread of its own.
+    /// Ends the server on a new thread, so that the test's thread does not block.
     func ended() async {
         await withCheckedContinuation { waiter in
             Thread.detachNewThread {
@@ -227,7 +228,7 @@ extension DatabaseServer {
         }
     }
 
-    /// A folder in which the server's user may write.
+    /// A temporary folder in which the server's Unix user may write.
     private static func sharedFolder() throws -> TemporaryFolder {
         let folder = try TemporaryFolder()
         try FileManager.default.setAttributes([.posixPermissions: 0o777], ofItemAtPath: folder.path)

@@ -25,7 +25,7 @@ struct `Users in MariaDB` {
         let server = try await DatabaseServer.startMariaDB(DatabaseAbuse.table)
         try await bench(server) { bench async throws in
             try await DatabaseAbuse.check(bench)
-            // MariaDB compares without case. The name tells that it is another one.
+            // MariaDB ignores case and finds bob for BOB, but the returned name shows the difference.
             #expect(try await bench.ask("BOB") == "MD5 900150983cd24fb0d6963f7d28e17f72, name bob")
         }
         try await bench(server, "SELECT repeat('x', 10000000) AS password FROM DUAL WHERE 'bob' = :user") {
@@ -73,7 +73,7 @@ struct `Users in MariaDB` {
             }
             #expect(try await ask("127.0.0.1", ca).hasPrefix("MD5"))
             #expect(try await ask("127.0.0.1", other).hasPrefix("away: "))
-            // The certificate is for the address alone.
+            // The certificate has the name 127.0.0.1 only.
             #expect(try await ask("localhost", ca).hasPrefix("away: "))
             await server.ended()
             await places.close()
@@ -81,7 +81,7 @@ struct `Users in MariaDB` {
         folder.remove()
     }
 
-    /// A server that hangs answers later; one that has ended is away.
+    /// Expects that a source counts as away when its server hangs, and when its server has ended.
     private func dies(_ server: DatabaseServer) async throws {
         try await bench(server, patience: .seconds(1)) { bench async throws in
             #expect(try await bench.ask("bob").hasPrefix("MD5"))

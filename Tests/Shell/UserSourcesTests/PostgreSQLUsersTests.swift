@@ -35,7 +35,7 @@ struct `Users in PostgreSQL` {
             bench async throws in
             #expect(try await bench.ask("bob") == "unusable: the query yields several rows for one user")
         }
-        // A name that cannot be in the column is nobody's.
+        // A name that cannot be a value of the column, such as bob in a column of numbers, is an unknown user.
         try await bench(server, "SELECT password FROM numbers WHERE id = :user") { bench async throws in
             #expect(try await bench.ask("200") == "password x")
             #expect(try await bench.ask("bob") == "unknown")
@@ -76,7 +76,7 @@ struct `Users in PostgreSQL` {
             }
             #expect(try await ask("127.0.0.1", ca).hasPrefix("MD5"))
             #expect(try await ask("127.0.0.1", other).hasPrefix("away: "))
-            // The certificate is for the address alone.
+            // The certificate has the name 127.0.0.1 only.
             #expect(try await ask("localhost", ca).hasPrefix("away: "))
             await server.ended()
             await places.close()
@@ -84,13 +84,13 @@ struct `Users in PostgreSQL` {
         folder.remove()
     }
 
-    /// A server that hangs answers later; one that has ended is away.
+    /// Expects that a source counts as away when its server hangs, and when its server has ended.
     private func dies(_ server: DatabaseServer) async throws {
         try await bench(server, patience: .milliseconds(300)) { bench async throws in
             #expect(try await bench.ask("bob").hasPrefix("MD5"))
             await server.stopped()
             #expect(try await bench.ask("bob") == "away: it does not answer in time")
-            // A new connection hangs as well.
+            // The second question opens a new connection, which hangs as well.
             #expect(try await bench.ask("bob").hasPrefix("away: "))
             server.continues()
         }

@@ -8,15 +8,15 @@ import TestSupport
 
 @testable import UserSources
 
-/// Sources of users on a loop, and what they answer.
+/// A source of users on a loop, with its answers as text.
 struct SourceBench {
     let loop: EventLoop
     let sources: UserSources
 
     /// - Parameters:
-    ///   - yaml: the settings of the only source.
+    ///   - yaml: the settings of the source.
     ///   - loop: a running loop.
-    ///   - patience: the time that a database gets for an answer.
+    ///   - patience: the time limit of a connection and of a query.
     /// - Throws: if the settings are wrong.
     init(_ yaml: String, on loop: EventLoop, patience: Duration = .seconds(60)) async throws {
         self.loop = loop
@@ -27,7 +27,7 @@ struct SourceBench {
         }
     }
 
-    /// The answer of the source about a user in words: the secrets, or the fault.
+    /// Asks the source for a user, and returns the secrets or the fault as text.
     func ask(_ name: String, domain: String = "example.net") async throws -> String {
         let answers = Mailbox<UserAnswer>()
         let sources = sources
@@ -38,7 +38,7 @@ struct SourceBench {
         return Self.words(try await answers.next())
     }
 
-    /// Asks for several users at once.
+    /// Asks the source for several users at the same time.
     func ask(all names: [String]) async throws -> [String] {
         try await withThrowingTaskGroup(of: String.self) { group in
             for name in names { group.addTask { try await ask(name) } }
@@ -69,12 +69,12 @@ struct SourceBench {
     }
 }
 
-/// Questions that every database must survive, for a table `subscriber` that has bob, nobody (without secrets), and two
-/// rows of twin.
+/// Questions with odd names and rows, for a table `subscriber` with bob, alice, nobody (without secrets) and two rows
+/// for twin.
 enum DatabaseAbuse {
     static let query = "SELECT username, ha1, password FROM subscriber WHERE username = :user"
 
-    /// The statements that make the table.
+    /// The SQL statements that create the table `subscriber` and its rows.
     static let table = [
         "CREATE TABLE subscriber (username VARCHAR(64), domain VARCHAR(64), ha1 VARCHAR(128), password VARCHAR(64))",
         "INSERT INTO subscriber VALUES ('bob', 'example.net', '900150983cd24fb0d6963f7d28e17f72', NULL)",

@@ -104,7 +104,7 @@ import Testing
         ("sources: { a: {} }", "expected either database or url"),
         ("sources: { a: { url: \"https://h\", database: \"sqlite:/a\" } }", "expected either database or url"),
         ("sources: { a: { database: \"sqlite:/a\" } }", "expected query for the database"),
-        ("sources: { a: { url: \"https://h\", query: freepbx-sip } }", "expected none with url"),
+        ("sources: { a: { url: \"https://h\", query: freepbx-sip } }", "expected no query with url"),
         ("sources: { a: { url: \"ftp://h\" } }", "expected https://HOST/PATH"),
     ])
     func `settings that contradict each other are refused`(_ yaml: String, _ complaint: String) {

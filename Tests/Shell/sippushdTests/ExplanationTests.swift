@@ -50,6 +50,23 @@ struct ExplanationTests {
         #expect(Explanation(report).lines.first == "Now the store cannot be written: the disk is full")
     }
 
+    @Test func `that the PBX does not know the user is told first, also if no call ever came`() {
+        var report = report()
+        func line(_ state: String, _ reason: String?) -> String? {
+            report.pbx = UpstreamUserReport(
+                aor: "bob@example.net", state: state, since: 1_795_255_923, status: 403, remaining: 0, reason: reason,
+                advice: "do it")
+            return Explanation(report).lines.first
+        }
+        #expect(
+            line("refused", "it refused the password (403)")
+                == "not known at the PBX since 2026-11-21T10:12:03Z: it refused the password (403)")
+        #expect(Explanation(report).lines.dropFirst().first == "  => do it")
+        #expect(line("registered", nil)?.hasPrefix("bob@example.net has") == true)
+        report.isUser = false
+        #expect(line("refused", "x")?.contains("PBX") != true)
+    }
+
     @Test func `a REGISTER whose token no app takes has the cure of the settings`() {
         func advice(_ reason: String) -> String? {
             lines(
@@ -76,7 +93,7 @@ struct ExplanationTests {
             ).last
         }
         let unknown = "api.push.apple.com:443: the host name cannot be resolved: DNS has no such name"
-        #expect(advice(unknown)?.contains("DNS does not lead to the provider") == true)
+        #expect(advice(unknown)?.contains("DNS has no address of the provider") == true)
         #expect(advice("api.push.apple.com:443: no answer in time")?.contains("DNS") == false)
     }
 
@@ -94,11 +111,11 @@ struct ExplanationTests {
         }
         #expect(
             lines(record).dropFirst(2).dropLast() == [
-                "  1 ms     sent to the provider", "  84 ms    the provider accepted it",
+                "  1 ms     sent to the provider", "  84 ms    the provider accepted the push",
                 "  900 ms   the app reports that the push arrived",
-                "  30000 ms no phone came in time, the call was given up",
-                "  40000 ms the app reports that the user opened it",
-                "  3000000 ms it counts as read from here on",
+                "  30000 ms no phone came in time, so the call was given up",
+                "  40000 ms the app reports that the user opened the notification",
+                "  3000000 ms the push counts as read from this moment on",
             ])
     }
 
@@ -120,10 +137,10 @@ struct ExplanationTests {
                 "Call a84b4c76e66710@pbx for bob@example.net, 2026-11-21 10:12:03.120 UTC",
                 "  0 ms     the call came; push to device r2rp2 by fcm/second",
                 "  1 ms     sent to the provider",
-                "  84 ms    the provider accepted it (projects/x/messages/123)",
+                "  84 ms    the provider accepted the push (projects/x/messages/123)",
                 "  2310 ms  the phone registered",
-                "  2311 ms  the INVITE went to it",
-                "  2400 ms  it rang",
+                "  2311 ms  the daemon sent the INVITE to the phone",
+                "  2400 ms  ringing began",
                 "  4100 ms  answered",
             ])
     }
@@ -141,7 +158,7 @@ struct ExplanationTests {
         #expect(
             lines(record).dropFirst(2).filter { !$0.contains("provider") } == [
                 "  310 ms   the phone was awake: \(article) came on the flow that it registered on",
-                "  310 ms   the INVITE went to it", "  400 ms   the caller gave up",
+                "  310 ms   the daemon sent the INVITE to the phone", "  400 ms   the caller gave up",
             ])
     }
 
@@ -173,7 +190,7 @@ struct ExplanationTests {
                 "  device r2rp2 (push token fcm:abcd…(152)): registered 2 h ago, expired 60 min ago, kept for pushes",
                 "  device hz6hw (no push parameters): registered 2 h ago, expires in 10 min",
                 "  device bvmdn (not pushed: provider apns is switched off): registered 2 h ago, expires in 10 min",
-                "  device nr29f (its push parameters are not used; the log gives the reason when it registers): "
+                "  device nr29f (the daemon does not use its push parameters; the log gives the reason when the phone registers): "
                     + "registered 2 h ago, expires in 10 min",
                 "  device fmg59 (push token acrobits:…(9)): reported 2 h ago over HTTP, has not registered",
                 "Provider apns is switched off: sippushd provider enable apns",
@@ -252,9 +269,9 @@ struct ExplanationTests {
             Explanation(report([sent, notification(72, .deviceLimit)])).lines.suffix(6) == [
                 "Notification \(code) for bob@example.net, 2026-11-21 10:12:03.120 UTC",
                 "  0 ms     ordered by an application server; push to device r2rp2 by apns",
-                "  0 ms     ordered by an application server; device hz6hw had too many pushes, so none was sent",
+                "  0 ms     ordered by an application server; device hz6hw had too many pushes, so no push was sent",
                 "  1 ms     device r2rp2: sent to the provider",
-                "  60 ms    device r2rp2: the provider accepted it",
+                "  60 ms    device r2rp2: the provider accepted the push",
                 "  => The limits are api.notifications.per-device and call.pushes-per-device.",
             ])
     }
@@ -296,7 +313,7 @@ struct ExplanationTests {
         let told = lines(made)
         #expect(told.first?.hasPrefix("Call c1 of bob@example.net to sip:700@example.net, ") == true)
         #expect(told.dropFirst().first == "  0 ms     the call came from the phone at 192.0.2.7:5060")
-        #expect(told.contains("  2 ms     the INVITE went to the upstream"))
+        #expect(told.contains("  2 ms     the daemon sent the INVITE to the upstream"))
         #expect(told.contains { $0.hasPrefix("  900 ms   ") } == (end != .notOffered))
         #expect(told.contains { $0.hasPrefix("  => ") } == (end == .noAnswer || end == .unreachable))
         if end == .refused { #expect(told.last == "  900 ms   the upstream refused with 486") }
@@ -311,13 +328,14 @@ struct ExplanationTests {
                 $0.steps.ended = 900
             })
         guard end != .notOffered else { return }
-        #expect(lines[1] == "  0 ms     the call came; bob@example.net had no device, so call.no-wake forwarded it")
+        #expect(
+            lines[1] == "  0 ms     the call came; bob@example.net had no device, so call.no-wake forwarded the call")
         #expect(lines.contains { $0.hasPrefix("  900 ms   ") })
         if end == .forwarded { #expect(lines.contains("  900 ms   the forward's destination rang or answered")) }
         if end == .refused {
             #expect(
                 lines.contains {
-                    $0.contains("destination refused with 486, the caller got the status of call.no-wake")
+                    $0.contains("destination refused with 486, so the caller got the status of call.no-wake")
                 })
         }
         #expect(lines.contains { $0.hasPrefix("  => The phone must register: it never did") })
@@ -334,16 +352,17 @@ struct ExplanationTests {
             })
         let expected =
             switch omission {
-            case .unknownUser: "no user is called bob@example.net, the caller got 480"
-            case .noContact: "bob@example.net had no device, the caller got 480"
-            case .tooManyCalls: "too many calls were waiting, the caller got 480"
-            case .ordinaryContact: "device r2rp2 is an ordinary contact, it gets the INVITE without a push"
+            case .unknownUser: "no user is called bob@example.net, so the caller got 480"
+            case .noContact: "bob@example.net had no device, so the caller got 480"
+            case .tooManyCalls: "too many calls were waiting, so the caller got 480"
+            case .ordinaryContact: "device r2rp2 is an ordinary contact, so it gets the INVITE without a push"
             case .providerOff: "fcm is switched off, so device r2rp2 gets the INVITE without a push"
-            case .providerPaused: "fcm is paused, so device r2rp2 got no push, and the call waits for it"
-            case .justRegistered: "device r2rp2 had just registered, it gets the INVITE without a push"
-            case .deviceLimit: "device r2rp2 had too many pushes, so none was sent, and the call waits for it"
-            case .callerLimit: "its caller woke too many phones, so device r2rp2 got no push, and the call waits"
-            case .notCarried: "the token of device r2rp2 carries no such push"
+            case .providerPaused: "fcm is paused, so device r2rp2 got no push, and the call waits for the device"
+            case .justRegistered: "device r2rp2 had just registered, so it gets the INVITE without a push"
+            case .deviceLimit:
+                "device r2rp2 had too many pushes, so no push was sent, and the call waits for the device"
+            case .callerLimit: "the caller woke too many phones, so device r2rp2 got no push, and the call waits"
+            case .notCarried: "the token of device r2rp2 cannot carry this kind of push"
             }
         #expect(try #require(lines.dropFirst().first) == "  0 ms     the call came; \(expected)")
         let hasAdvice = omission != .ordinaryContact && omission != .justRegistered
@@ -351,8 +370,8 @@ struct ExplanationTests {
     }
 
     @Test(arguments: [
-        (TimelineRecord.Answer.accepted, 200 as Int?, "the provider accepted it"),
-        (.acceptedWithNewToken, 200, "the provider accepted it, and named a new token for the phone"),
+        (TimelineRecord.Answer.accepted, 200 as Int?, "the provider accepted the push"),
+        (.acceptedWithNewToken, 200, "the provider accepted the push, and named a new token for the phone"),
         (.tokenDead, 410, "the provider says the token is dead since 2026-11-21 10:12:03.120 UTC"),
         (.failed, 503, "the provider had trouble: why"), (.failed, nil, "the provider was not reached: why"),
         (.credentialsRefused, 403, "the provider does not accept our credentials: why"),
@@ -407,7 +426,7 @@ struct ExplanationTests {
                 $0.end = .answered
                 $0.steps.ended = 901
             })
-        #expect(twice.contains("  900 ms   the provider accepted it at try 3; the one before failed: 503"))
+        #expect(twice.contains("  900 ms   the provider accepted the push at try 3; the try before failed: 503"))
     }
 
     @Test(arguments: TimelineRecord.End.allCases)
@@ -433,7 +452,7 @@ struct ExplanationTests {
         }
         #expect(
             try advice { $0.answer = .accepted }.hasPrefix(
-                "  => The phone did not register within 30 s although the provider took the push"))
+                "  => The phone did not register within 30 s although the provider accepted the push"))
         #expect(try advice { $0.delivery = .withdrawn }.contains("waited in the queue"))
         #expect(
             try advice {
@@ -444,7 +463,7 @@ struct ExplanationTests {
             try advice {
                 $0.answer = .accepted
                 $0.steps.registered = 5
-            }.contains("the store did not persist it"))
+            }.contains("the store did not persist the registration"))
     }
 
     @Test func `missed calls that a token cannot carry`() {
@@ -453,7 +472,10 @@ struct ExplanationTests {
             device: 71, callRef: CallRef(rawValue: 9), callID: .empty, calls: 2, requestedAt: start,
             omission: .notCarried, app: "apns")
         let lines = lines(record)
-        #expect(lines.contains { $0.contains("2 missed calls to report; the token of device r2rp2 carries no list") })
+        #expect(
+            lines.contains {
+                $0.contains("2 missed calls to report; the token of device r2rp2 cannot carry a list of missed calls")
+            })
         #expect(lines.last?.contains("The app must register with a token for other pushes as well") == true)
     }
 
@@ -491,8 +513,8 @@ struct ExplanationTests {
                 "Call a84b4c76e66710@pbx for bob@example.net, 2026-11-21 10:12:03.120 UTC",
                 "  0 ms     the call came; push to device r2rp2 by fcm",
                 "  0 ms     the call came; push to device hz6hw by apns",
-                "  40 ms    device hz6hw: the provider accepted it",
-                "  80 ms    device r2rp2: the provider accepted it",
+                "  40 ms    device hz6hw: the provider accepted the push",
+                "  80 ms    device r2rp2: the provider accepted the push",
                 "  3000 ms  device r2rp2: answered by another phone",
                 "  3000 ms  device hz6hw: answered",
             ])

@@ -48,7 +48,7 @@ struct PrintedTests {
 
     @Test func `a help text cannot leave its quotes`() {
         for script in [Completion.zsh.script, Completion.fish.script] {
-            // An apostrophe is written in the notation of each shell.
+            // Each shell has its own notation for an apostrophe.
             #expect(script.contains("user\\'s devices") || script.contains("user'\\''s devices"))
         }
     }

@@ -69,14 +69,14 @@ struct UserTableTests {
     }
 
     @Test(arguments: [
-        ("bob;example.net;secret", "commas stand between fields"), ("user,domain", "password or ha1"),
-        ("domain,password", "must name the columns"), ("user,user,password", "the column user is there twice"),
+        ("bob;example.net;secret", "fields are separated by commas"), ("user,domain", "password or ha1"),
+        ("domain,password", "must name the columns"), ("user,user,password", "the column user occurs twice"),
         ("user,pasword", "column 2 is unknown"), ("bob,example.net,secret", "column 1 is unknown"),
         ("", "column 1 is unknown"),
     ])
     func `a first line without names is refused`(head: String, sentence: String) {
         #expect(refusal(head, []).map { $0.contains(sentence) } == true, "\(refusal(head, []) ?? "")")
-        // A file without column names begins with a user, whose password the error must not show.
+        // If the column names are missing, the first line is a user, and the error must not show this user's password.
         #expect(refusal(head, [])?.contains("secret") == false)
     }
 
@@ -85,8 +85,8 @@ struct UserTableTests {
         ("bob,example.net", "expected 3 fields, found 2"), ("bob,example.net,a,b", "expected 3 fields, found 4"),
         ("bob,example.com,secret", "example.com is not one of this daemon's domains (example.net, Example.org)"),
         ("\"bob,example.net,secret", "a quote is not closed"), ("b\"ob,example.net,secret", "a quote inside a field"),
-        ("=cmd|' /C calc'!A0,example.net,secret", "begins like the formula"), ("@x,example.net,s", "holds an @"),
-        ("+1+1,example.net,secret", "begins like the formula"), ("a@b,example.net,secret", "holds an @"),
+        ("=cmd|' /C calc'!A0,example.net,secret", "begins like the formula"), ("@x,example.net,s", "contains an @"),
+        ("+1+1,example.net,secret", "begins like the formula"), ("a@b,example.net,secret", "contains an @"),
         ("a/b,example.net,secret", "control character"), ("a\u{1}b,example.net,secret", "control character"),
         ("..,example.net,\(String(repeating: "x", count: 513))", "more than 512 bytes"),
         ("\(String(repeating: "x", count: 600)),example.net,secret", "longer than 512 bytes"),
@@ -94,20 +94,20 @@ struct UserTableTests {
     func `a row that is wrong is refused with its reason`(row: String, sentence: String) {
         let found = refusal("user,domain,password", row)
         #expect(found?.contains(sentence) == true, "\(found ?? "taken")")
-        // The report does not show the password.
+        // The report must not show the password.
         #expect(found?.contains("secret") != true)
     }
 
     @Test func `bytes that are no text are refused`() {
         let bad = Array("bob,example.net,".utf8) + [0xff, 0xfe]
         #expect(refusal("user,domain,password", bad) == "a field is not UTF-8")
-        #expect(refusal("user,domain,password", "bob,example.net,a\0b") == "a field holds a NUL byte")
+        #expect(refusal("user,domain,password", "bob,example.net,a\0b") == "a field contains a NUL byte")
     }
 
     @Test(arguments: [
         ("bob,,", "no password and no ha1"), ("bob,,abc", "32 hexadecimal digits"),
         ("bob,,\(String(repeating: "g", count: 32))", "32 hexadecimal digits"),
-        ("bob,secret,\(Self.md5)", "the ha1 is not that of this password for the realm example.net"),
+        ("bob,secret,\(Self.md5)", "the ha1 does not match the password for the realm example.net"),
     ])
     func `a hash that is wrong is refused`(row: String, sentence: String) {
         let found = refusal("user,password,ha1", row)
@@ -134,7 +134,7 @@ struct UserTableTests {
         _ = try table.user(Array("bob,example.net,a".utf8), line: 2)
         _ = try table.user(Array("bob,example.org,a".utf8), line: 3)
         _ = try table.user(Array("Bob,example.net,a".utf8), line: 4)
-        #expect(throws: UserTable.Refusal("bob@example.net stands in line 2 already")) {
+        #expect(throws: UserTable.Refusal("bob@example.net is already in line 2")) {
             _ = try table.user(Array("bob,example.net,b".utf8), line: 5)
         }
     }

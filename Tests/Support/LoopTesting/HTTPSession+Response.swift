@@ -8,7 +8,8 @@ extension HTTPSession {
         self.init(on: loop, limits: limits, over: [HTTP2Transport.self, HTTP1Transport.self])
     }
 
-    /// Sends a request and waits for the response, from any task. Cancelling the task cancels the request.
+    /// Sends a request and waits for the response, from any task. If the task is cancelled, the request is cancelled
+    /// too.
     ///
     /// A request with the usual time limit gets 300 s, because a test may wait long for its turn on a busy machine.
     package nonisolated func response(

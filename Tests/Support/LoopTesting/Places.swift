@@ -4,8 +4,8 @@ package import Reactor
 import ScenarioReplay
 import Testing
 
-/// Phones, PBXs and other peers on real sockets, each with a name. Every message that one of the places receives is
-/// reported with the name of this place.
+/// Phones, PBXs and other peers on real sockets, each with a name. Each message is reported with the name of the peer
+/// that received it.
 package actor Places {
     package let loop: EventLoop
     package nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
@@ -14,7 +14,7 @@ package actor Places {
     private var reserved: [ReservedPort] = []
     private var connections: [StreamConnection] = []
     private var phones: [String: StreamConnection] = [:]
-    /// The WebSocket state of the peers that are browsers.
+    /// The WebSocket state of each peer that is a browser.
     private var browsers: [String: WebSocketFrames] = [:]
     package nonisolated let messages = Mailbox<(place: String, text: String)>()
     package nonisolated let closed = Mailbox<String>()
@@ -51,10 +51,10 @@ package actor Places {
     ///
     /// - Parameters:
     ///   - name: the name of the phone.
-    ///   - target: the address of the daemon. The daemon's certificate must be for this address.
+    ///   - target: the address of the daemon. The daemon's certificate must name this address.
     ///   - tls: the phone's TLS context, if it uses TLS.
-    ///   - isBrowser: whether the phone uses WebSocket. For a WebSocket, the first message is the head of the HTTP
-    ///     answer, and nothing may be sent before it arrives.
+    ///   - isBrowser: whether the phone uses WebSocket. A WebSocket peer gets the head of the HTTP answer as its first
+    ///     message, and must not send anything before.
     /// - Throws: an error if no socket could be created.
     package func connect(
         _ name: String, to target: Endpoint, tls: TLSContext? = nil, isBrowser: Bool = false
@@ -93,8 +93,8 @@ package actor Places {
 
     package func hangUp(_ name: String) { phones.removeValue(forKey: name)?.close() }
 
-    /// Waits for the next message at this place that begins with `start`. A message that arrives at one of the places
-    /// in `never` is a failure.
+    /// Waits for the next message at this place that begins with `start`. A message for one of the places in `never` is
+    /// a failure.
     package nonisolated func message(_ start: String, at place: String, never: Set<String> = []) async throws -> String
     {
         while true {
@@ -104,8 +104,8 @@ package actor Places {
         }
     }
 
-    /// Collects the text that arrives at this place from now on until the text contains `part`. The text may arrive in
-    /// any number of pieces. A message that arrives at one of the places in `never` is a failure.
+    /// Collects the text that this place receives from now on, until the text contains `part`. The text may arrive in
+    /// pieces. A message for one of the places in `never` is a failure.
     package nonisolated func text(until part: String, at place: String, never: Set<String> = []) async throws -> String
     {
         var all = ""
@@ -117,8 +117,8 @@ package actor Places {
         return all
     }
 
-    /// Returns a port that nobody uses. Tests need this function because a daemon cannot report which TCP port the
-    /// kernel gave it. The port is reserved until these places are closed.
+    /// Returns a port that nobody uses, and reserves it until these places are closed. The test must choose the port,
+    /// because a daemon cannot report which TCP port the kernel gave it.
     package func freePort() throws -> Endpoint {
         guard let port = ReservedPort.any() else { throw NoPort() }
         reserved.append(port)

@@ -24,7 +24,7 @@ package actor TCPClient {
         return client
     }
 
-    /// Connects to the target, and sends the bytes in `first` in the same turn of the loop.
+    /// Connects to the target, and sends the bytes in `first` within the same turn of the loop.
     package func connect(to target: Endpoint, sending first: [UInt8] = []) throws {
         let events = events
         var limits = StreamConnection.Limits()
@@ -81,7 +81,7 @@ package actor TCPClient {
     package nonisolated func end() async throws { _ = try await text { _ in false } }
 
     /// Sends a request on a connection of its own, and returns the whole answer when the server has closed the
-    /// connection. The result is empty if the server does not answer.
+    /// connection. Without an answer, the result is empty.
     package static func answer(to request: [UInt8], from server: Endpoint) async throws -> String {
         try await withLoop { loop in
             let client = TCPClient(loop)

@@ -1,13 +1,14 @@
-/// The WebSocket frames of a browser (RFC 6455). Only whole text messages are supported, because SIP needs no others.
+/// Writes and reads WebSocket frames as a browser does (RFC 6455). The type supports only whole text messages, because
+/// SIP needs no other WebSocket messages.
 package struct WebSocketFrames {
-    /// Received bytes that are not a whole message yet.
+    /// The bytes that have arrived but are not a whole message yet.
     private var rest: [UInt8] = []
-    /// Whether the answer to the handshake has arrived.
+    /// Whether the server's answer to the handshake has arrived.
     private var isOpen = false
 
     package init() {}
 
-    /// The handshake with which a browser begins.
+    /// Makes the handshake request with which a browser begins.
     package static func handshake(host: String) -> [UInt8] {
         Array(
             ("GET / HTTP/1.1\r\nHost: \(host)\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
@@ -15,14 +16,14 @@ package struct WebSocketFrames {
                 + "Sec-WebSocket-Protocol: sip\r\n\r\n").utf8)
     }
 
-    /// Puts a text message into one frame. The mask of the frame is zero, so that the bytes are unchanged.
+    /// Puts a text message into one frame, masked with zeros so that its bytes stay unchanged.
     package static func frame(_ message: [UInt8]) -> [UInt8] {
         let long = [UInt8(message.count >> 8 & 0xff), UInt8(message.count & 0xff)]
         let length = message.count < 126 ? [0x80 | UInt8(message.count)] : [0x80 | 126] + long
         return [0x81] + length + [0, 0, 0, 0] + message
     }
 
-    /// Takes received bytes, and returns the complete parts: first the head of the answer, then messages.
+    /// Takes received bytes, and returns what they complete: first the head of the HTTP answer, then messages.
     package mutating func messages(in bytes: [UInt8]) -> [[UInt8]] {
         rest += bytes
         var messages: [[UInt8]] = []

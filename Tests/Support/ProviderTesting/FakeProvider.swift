@@ -3,10 +3,10 @@ package import Crypto
 package import LoopTesting
 package import Reactor
 
-/// An HTTP/1.1 server that gives the answers chosen by a test, and reports the requests that it received.
+/// An HTTP/1.1 server whose answers the test chooses, and which reports the requests that it gets.
 package actor FakeProvider {
     package struct Request: Sendable {
-        /// The whole request as received.
+        /// The whole text of the request as received.
         package let text: String
         package let path: String
         /// The header fields, with names in lower case.
@@ -16,7 +16,7 @@ package actor FakeProvider {
 
     package enum Reply: Sendable {
         case answer(Int, String = "", headers: String = "")
-        /// Answers with these bytes, whether or not they are a valid response.
+        /// The server answers with the given bytes, whether or not they are a valid response.
         case bytes(String, closes: Bool = false)
         case silence
         case close
@@ -24,22 +24,22 @@ package actor FakeProvider {
 
     package let loop: EventLoop
     package nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
-    /// All requests as received.
+    /// All requests in the order of their arrival.
     package nonisolated let requests = Mailbox<Request>()
     private let reply: @Sendable (Request, Int) -> Reply
     private var count = 0
-    /// The number of all connections so far.
+    /// The number of connections that were opened so far.
     package private(set) var connectionCount = 0
     private var listener: StreamListener?
     private var connections: [UInt64: StreamConnection] = [:]
 
-    /// Makes a server. `reply` gets each request, and the number of earlier requests.
+    /// Makes a server. The function `reply` gets each request, and the number of requests before it.
     package init(_ loop: EventLoop, reply: @escaping @Sendable (Request, Int) -> Reply) {
         self.loop = loop
         self.reply = reply
     }
 
-    /// Listens, and returns the beginning of the server's URL.
+    /// Starts to listen, and returns the beginning of the server's URL.
     package func listen(at address: IPAddress = .loopbackV4, tls: TLSContext? = nil) throws -> String {
         let listener = try StreamListener(boundTo: Endpoint(address, 0), on: loop, tls: tls, limit: 100) {
             self.accept($0)

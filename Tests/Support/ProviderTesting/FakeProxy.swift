@@ -3,34 +3,34 @@ package import LoopTesting
 package import Reactor
 
 /// An HTTP proxy for CONNECT, on a real socket. The proxy connects all clients to one server, whatever name they ask
-/// for, or misbehaves as a test requires.
+/// for, or misbehaves as the test requires.
 package actor FakeProxy {
     package enum Behaviour: Sendable {
-        /// Connects clients to the port that they ask for, but on the loopback address.
+        /// The proxy connects clients to the port for which they ask, but on the loopback address.
         case leads
-        /// Connects clients as `leads` does, but only for requests with this `user:password` in base64. The proxy
-        /// answers other requests with 407.
+        /// The proxy connects clients as with `leads`, but only if the request has this `user:password` in base64.
+        /// Requests with other credentials are answered with 407.
         case wants(String)
         case answers(String)
-        /// Accepts connections and never sends anything.
+        /// The proxy accepts connections, and never sends anything.
         case hangs
         case closes
-        /// Sends a response head of this many bytes, which does not end.
+        /// The proxy sends a response head of this many bytes, which does not end.
         case longHead(Int)
-        /// Sends its consent one byte at a time, so that the last packet also contains the server's first bytes.
+        /// The proxy sends its consent byte by byte, so that the last packet also has the server's first bytes.
         case dribbles
     }
 
     package let loop: EventLoop
     package nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
-    /// The head of each request.
+    /// The head of each request that the proxy got.
     package nonisolated let requests = Mailbox<String>()
     package private(set) var requestCount = 0
     package private(set) var connectionCount = 0
     private var behaviour: Behaviour
     private var listener: StreamListener?
     private var streams: [UInt64: StreamConnection] = [:]
-    /// The connection at the other end of each tunnel, by connection and in both directions.
+    /// For each connection of a tunnel, the connection at its other end.
     private var partners: [UInt64: UInt64] = [:]
 
     package init(_ loop: EventLoop, _ behaviour: Behaviour = .leads) {

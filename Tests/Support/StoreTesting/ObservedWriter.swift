@@ -3,7 +3,7 @@ import Telemetry
 package import TestSupport
 import Timekeeping
 
-/// A store writer for tests, which can wait for the result of each write.
+/// A store writer whose results a test can await, one for each write.
 package final class ObservedWriter: Sendable {
     package let writer: StoreWriter
     package let logSink = MemoryLogSink()

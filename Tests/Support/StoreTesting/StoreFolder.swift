@@ -2,7 +2,8 @@ package import Persistence
 import Storage
 import TestSupport
 
-/// A folder for one test, with the path of a store in it. The folder is removed together with this object, or earlier.
+/// A folder for one test, in which the store of the test is. The folder is removed when the object is released, or
+/// earlier.
 package final class StoreFolder: Sendable {
     private let home: TemporaryFolder
     package var folder: String { home.path }
@@ -12,7 +13,7 @@ package final class StoreFolder: Sendable {
 
     package func remove() { home.remove() }
 
-    /// Writes changes as a command does, while nobody else has opened the store.
+    /// Writes changes into the store as a command does, while nobody else has opened it.
     package func keep(_ changes: [ServiceChange]) throws { try SQLiteFile(path: path).keep(changes) }
 
     /// Opens the store as a command does, and lets SQLite check the whole file.
@@ -23,7 +24,7 @@ package final class StoreFolder: Sendable {
         return try Connection(path: path).integrityProblems()
     }
 
-    /// The number of rows in each table, even while another connection writes.
+    /// Counts the rows in each table of the store, even while another connection writes.
     package func rowCounts() throws -> [String: Int64] { try Self.rowCounts(path) }
 
     package static func rowCounts(_ path: String) throws -> [String: Int64] {

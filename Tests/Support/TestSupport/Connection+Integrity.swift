@@ -1,14 +1,14 @@
 package import Storage
 
 extension Connection {
-    /// The problems that `PRAGMA integrity_check` finds; empty if the database is intact.
+    /// Finds the problems that `PRAGMA integrity_check` reports; none if the database is intact.
     package func integrityProblems() throws(SQLError) -> [String] {
         var problems: [String] = []
         do {
             let check = try statement("PRAGMA integrity_check")
             while try check.step() { problems.append(check.text(0)) }
         } catch {
-            // Some kinds of damage make the check itself fail.
+            // Some kinds of damage make the integrity check itself fail.
             guard case .corrupt = error.code else { throw error }
             problems.append(error.message)
         }

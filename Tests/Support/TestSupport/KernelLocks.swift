@@ -2,7 +2,7 @@ import Glibc
 
 /// Reads the POSIX locks from the kernel's list (`/proc/locks`).
 package enum KernelLocks {
-    /// The locks on a file.
+    /// Finds the POSIX locks of a process on a file.
     ///
     /// - Parameters:
     ///   - path: the path of the file.
@@ -23,7 +23,7 @@ package enum KernelLocks {
         return locks
     }
 
-    /// Reads the list. The kernel returns the list in pieces of a page, so a short piece is not the end.
+    /// Reads the list. The list is read to its end, because the kernel returns it in pieces of a page.
     private static func list() -> String? {
         let descriptor = unsafe open("/proc/locks", O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { return nil }

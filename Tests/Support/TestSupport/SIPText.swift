@@ -3,7 +3,7 @@ import Bytes
 package import SIPGrammar
 import SIPMessage
 
-/// Writes requests of phones and PBXs for tests.
+/// Writes SIP requests as phones and PBXs send them, for tests.
 package enum SIPText {
     package static func register(
         user: String, domain: String = "example.net", from source: Endpoint, transport: Transport = .udp,
@@ -42,7 +42,7 @@ package enum SIPText {
         return bytes(rows + extra, body: body)
     }
 
-    /// A CANCEL, or the ACK to a failure. The request has the branch and the CSeq number of the INVITE.
+    /// Makes a CANCEL or the ACK to a failure, with the branch and the CSeq number of the INVITE.
     package static func hopRequest(_ method: String, for invite: SIPRequest, to: String? = nil, extra: [String] = [])
         -> [UInt8]
     {
@@ -59,7 +59,7 @@ package enum SIPText {
             ] + extra)
     }
 
-    /// Builds a request inside a dialog. The request follows the route set that the 2xx recorded.
+    /// Builds a request inside a dialog, along the route set that the 2xx recorded.
     package static func dialogRequest(
         _ method: String, cseq: Int, invite: SIPRequest, answer: SIPResponse, at source: Endpoint, branch: String
     ) -> [UInt8] {
@@ -78,10 +78,10 @@ package enum SIPText {
             ] + routes)
     }
 
-    /// A response of the device that received `request`.
-    package static func response(_ status: Status, to request: SIPRequest, tag: String, contact: String? = nil)
-        -> [UInt8]
-    {
+    /// Makes the response of a device that received `request`.
+    package static func response(
+        _ status: Status, to request: SIPRequest, tag: String, contact: String? = nil, extra: [String] = []
+    ) -> [UInt8] {
         var rows = ["SIP/2.0 \(status.code) \(status.reasonPhrase)"]
         rows += request.frame.values(of: .via).map { "Via: \($0)" }
         rows += request.frame.values(of: .recordRoute).map { "Record-Route: \($0)" }
@@ -93,7 +93,7 @@ package enum SIPText {
             "CSeq: \(request.frame.firstValue(of: .cseq)?.string ?? "")",
         ]
         if let contact { rows.append("Contact: <\(contact)>") }
-        return bytes(rows)
+        return bytes(rows + extra)
     }
 
     /// Reads a request as the daemon does; the result is `nil` if the request is invalid.

@@ -1,12 +1,12 @@
 import Foundation
 
-/// The random number generator SplitMix64. The same seed gives the same numbers on every machine.
+/// The random number generator SplitMix64. Each seed gives the same random numbers on all machines.
 package struct SeededGenerator: RandomNumberGenerator, Sendable {
     private var state: UInt64
 
     package init(seed: UInt64) { state = seed }
 
-    /// The seed of this run: 1, unless `SIPPUSHD_TEST_SEED` names another, as `etc/nightly` does.
+    /// Uses the seed of this test run: 1, unless `SIPPUSHD_TEST_SEED` names another, as in `etc/nightly`.
     package init() {
         self.init(seed: ProcessInfo.processInfo.environment["SIPPUSHD_TEST_SEED"].flatMap { UInt64($0) } ?? 1)
     }
@@ -23,7 +23,7 @@ package struct SeededGenerator: RandomNumberGenerator, Sendable {
 
     package mutating func bytes(_ count: Int) -> [UInt8] { (0..<count).map { _ in UInt8(truncatingIfNeeded: next()) } }
 
-    /// A duration between two numbers of milliseconds.
+    /// Returns a random duration in this range of milliseconds.
     package mutating func milliseconds(_ range: ClosedRange<Int64>) -> Duration {
         .milliseconds(Int64.random(in: range, using: &self))
     }

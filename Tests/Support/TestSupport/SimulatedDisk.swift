@@ -7,7 +7,8 @@ import PushDelivery
 import PushPlanning
 package import Registration
 
-/// The data that survive a crash: committed changes and the journal. A crash loses changes that are still queued.
+/// The data that survive a simulated crash: committed changes and the journal. Changes that are only queued are lost in
+/// a crash.
 package struct SimulatedDisk {
     private var queued: [(changes: [EngineChange], ticket: CommitTicket?)] = []
     package private(set) var bindings: [DeviceID: StoredBinding] = [:]
@@ -31,8 +32,8 @@ package struct SimulatedDisk {
         return batch.compactMap(\.ticket)
     }
 
-    /// Imitates a full disk: it refuses changes with a ticket, and leaves all others in the queue. Returns the tickets
-    /// of the refused changes.
+    /// Imitates a full disk, which refuses all changes with a ticket, and leaves the other changes in the queue. The
+    /// result is the tickets of the refused changes.
     package mutating func refuse() -> [CommitTicket] {
         let refused = queued.compactMap(\.ticket)
         queued.removeAll { $0.ticket != nil }
@@ -58,7 +59,7 @@ package struct SimulatedDisk {
         }
     }
 
-    /// Writes a change to the journal. A crash loses nothing that is in the journal.
+    /// Writes a change to the journal. The journal loses nothing in a crash.
     package mutating func journal(_ change: CallChange) {
         switch change {
         case .begun(let call): calls[call.id] = call

@@ -7,14 +7,14 @@ import SIPGrammar
 import SIPMessage
 import Timekeeping
 
-/// One app on one phone.
+/// The app on one simulated phone.
 package struct SimulatedPhone {
     package let number: Int
     package let user: String
     package let name: String
     package let isOrdinary: Bool
     package let transport: Transport
-    /// The number of flows that the phone registers (RFC 5626), one after the other.
+    /// The number of flows that the phone registers one after the other (RFC 5626).
     package let flows: Int
     var endpoint: Endpoint
     var connection: UInt64?
@@ -24,23 +24,22 @@ package struct SimulatedPhone {
     var isAcknowledged = false
     /// The flow on which the daemon last answered 200 to a REGISTER.
     var acknowledgedFlow: Flow?
-    /// The transaction of the REGISTER that last got 200.
+    /// The branch of the REGISTER that last got 200.
     var acknowledged: ByteString?
     var registrations = 0
-    /// The number of REGISTERs that the phone repeated on the current flow, as apps do after repeated network
-    /// notifications.
+    /// How often the phone repeated its REGISTER on the current flow, as apps do after each network notification.
     var refreshes = 0
     var firstRegistered = Instant.distantFuture
     var pushes = 0
     /// For each Call-ID, the Via branches and flows of the INVITEs that arrived.
     var invited: [String: [(branch: String, flow: Flow)]] = [:]
-    /// The calls that the phone refused (including merged requests), and the calls whose push failed.
+    /// The calls that this phone refused (also as merged requests), and the calls whose push failed.
     var refused = Set<String>()
     var unpushed = Set<String>()
     var dialogs: [String: SimulatedDialog] = [:]
     /// The `pn-purr` value (RFC 8599 section 6) that the daemon gave to the phone for its Contacts.
     var purr = ""
-    /// The transactions of INVITEs that arrived as merged requests.
+    /// The branches of INVITEs that arrived as merged requests.
     var metTwice = Set<ByteString?>()
 
     init(number: Int, user: String, name: String, isOrdinary: Bool, transport: Transport, flows: Int) {
@@ -53,7 +52,7 @@ package struct SimulatedPhone {
         endpoint = Endpoint(IPAddress(v4: 0xc000_0200 | UInt32(truncatingIfNeeded: number + 1)), 1)
     }
 
-    /// The phone's current Contact value. In a REGISTER, the value has the push parameters.
+    /// The phone's current Contact value. In a REGISTER, the Contact value also has the push parameters.
     func contact(_ push: String = "") -> String {
         "sip:\(name)@\(endpoint)\(push)" + (purr.isEmpty ? "" : ";pn-purr=\(purr)")
     }
@@ -62,7 +61,7 @@ package struct SimulatedPhone {
 
     var registerCallID: String { "reg-\(name)-\(registrations)" }
 
-    /// Whether one of the phone's flows has sent a REGISTER with this Call-ID since the phone woke up.
+    /// Whether one of the phone's flows has sent a REGISTER with this Call-ID since the app was started.
     func isRegistering(_ callID: ByteString) -> Bool {
         let text = callID.string
         return text == registerCallID || (1..<max(flows, 1)).contains { text == "\(registerCallID)f\($0)" }
@@ -78,7 +77,7 @@ package struct SimulatedPhone {
 
     mutating func registered() { isRegistered = true }
 
-    /// Builds the text of a REGISTER.
+    /// Builds a REGISTER for one flow of the phone.
     ///
     /// - Parameter number: the number of the flow, from 0.
     /// - Returns: the REGISTER.
@@ -107,42 +106,44 @@ package struct SimulatedCall {
     package let user: String
     package let callID: String
     let startedAt: Instant
-    /// The only phone that the call addresses, and its Contact that the caller knows; `nil` if the call addresses all
-    /// phones of the user.
+    /// The only phone that the call is for, and its Contact as the caller knows it; `nil` if the call is for all phones
+    /// of the user.
     let target: (phone: Int, uri: String)?
+    /// The contact of the user at the PBX, if the daemon keeps the user registered there.
+    var contact: String?
     var invite: SIPRequest?
     var sawProvisional = false
     var gaveUp = false
     var wasAnsweredElsewhere = false
     var cancelAnswered = false
-    /// The distinct final responses that arrived at the PBX.
+    /// The different final responses that arrived at the PBX.
     var finals: [Status] = []
     /// Whether the daemon crashed during this call.
     var sawCrash = false
-    /// Whether a crash lost the call because it was not on the disk.
+    /// Whether the call was lost in a crash, because it was not on the disk.
     var wasLost = false
-    /// The phones whose response of 180 or higher reached the daemon.
+    /// The phones of which a response of 180 or higher reached the daemon.
     var reached = Set<Int>()
-    /// The phones whose response certainly counted: it arrived on a flow that had received the INVITE or was
-    /// registered.
+    /// The phones of which a response certainly counted, because it arrived on a flow with the INVITE or a registered
+    /// flow.
     var surelyReached = Set<Int>()
     /// Whether the daemon has ended the call, even if its final response has not reached the caller.
     var isOverForDaemon = false
     /// The phones that reported ringing only after the daemon's final response.
     var rangAfterEnd = Set<Int>()
     var wasAnswered = false
-    /// Whether an answer certainly counted: it arrived on a flow that had received the INVITE or was registered.
+    /// Whether an answer certainly counted, because it arrived on a flow with the INVITE or a registered flow.
     var wasSurelyAnswered = false
-    /// The number of phones' answers that reached the daemon before an answer reached the caller.
+    /// The number of answers of phones that reached the daemon before an answer reached the caller.
     var answersHeard = 0
-    /// The number of final responses that the daemon sent to the caller, including repetitions.
+    /// The number of final responses that the daemon sent to the caller, with all repetitions.
     var finalsSent = 0
-    /// Whether a phone declined for all phones (6xx).
+    /// Whether a phone declined for all phones of the user (6xx).
     var wasDeclined = false
-    /// Whether a connection broke while it carried an INVITE of this call. If the INVITE arrived nevertheless, the
-    /// phone's answer is too late.
+    /// Whether a connection broke while it carried an INVITE of this call. If the INVITE arrived in spite of the broken
+    /// connection, the phone's answer is too late.
     var lostAPhone = false
-    /// For each phone, how many pushes reported this missed call.
+    /// How many pushes reported this missed call, for each phone.
     var reports: [Int: Int] = [:]
     var reportsUnderWay = Set<Int>()
     var reportsInFlightAtCrash = Set<Int>()
@@ -160,7 +161,8 @@ package struct SimulatedCall {
     package var wasTaken: Bool { wasAnswered }
 }
 
-/// The future events in the order of their times. Events at the same time keep the order in which they were planned.
+/// The future events of the simulation, in the order of their times. Events with the same time keep the order in which
+/// they were planned.
 struct Agenda {
     private var heap: [(instant: Instant, number: Int, event: (SimulatedWorld) -> Void)] = []
     private var planned = 0
@@ -199,7 +201,7 @@ struct Agenda {
     }
 }
 
-/// Reads messages in the same way as the daemon's shell.
+/// Reads SIP messages in the same way as the daemon does.
 final class SimulatedReader {
     private var reader = MessageReader()
 

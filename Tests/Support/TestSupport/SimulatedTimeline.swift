@@ -4,17 +4,17 @@ import ProxyCore
 import PushDelivery
 import Timekeeping
 
-/// The timeline records of a simulated day, and checks that they are plausible.
+/// Collects the timeline records of a simulated day, and checks whether they are plausible.
 struct SimulatedTimeline {
-    /// The pushes that the engine has requested since the last crash, and when.
+    /// The pushes that the engine has requested since the last crash, with their times.
     private var asked: [Receipt: Instant] = [:]
-    /// The pushes that engines before the last crash requested.
+    /// The pushes that earlier engines, before the last crash, have requested.
     private var askedBefore = Set<Receipt>()
     private var answered = Set<Receipt>()
     private var recorded = Set<RecordID>()
     private(set) var records: [TimelineRecord] = []
 
-    /// One push to one device.
+    /// A push to one device.
     private struct Receipt: Hashable {
         let code: PushCode
         let device: DeviceID
@@ -24,7 +24,8 @@ struct SimulatedTimeline {
         asked[Receipt(code: request.code, device: request.device)] = now
     }
 
-    /// Notes a crash of the process, which loses open records. The next engine numbers its records from the start.
+    /// Handles a crash of the process, which loses the open records. After a crash, the next engine numbers its records
+    /// from the start.
     mutating func crashed() {
         askedBefore.formUnion(asked.keys)
         asked = [:]
@@ -32,7 +33,7 @@ struct SimulatedTimeline {
         recorded = []
     }
 
-    /// Checks a record.
+    /// Checks a timeline record.
     ///
     /// - Returns: the errors in the record.
     mutating func complaints(about record: TimelineRecord, ringsLiveFlows: Bool) -> [String] {
@@ -77,7 +78,7 @@ struct SimulatedTimeline {
         return complaints.map { "the record of \(record.callID) and device \(record.device): \($0)" }
     }
 
-    /// Whether the phone was already invited by an earlier record. If a phone was lost while it rang, it gets a second
+    /// Whether the phone was already invited by an earlier record. A phone that was lost while it rang gets a second
     /// record, and may answer the INVITE of the first one.
     private func wasInvitedEarlier(_ record: TimelineRecord) -> Bool {
         records.contains {
@@ -86,7 +87,7 @@ struct SimulatedTimeline {
         }
     }
 
-    /// Checks in the evening, when no call is active, that no record is missing.
+    /// Checks in the evening, when no call is active, that no timeline record is missing.
     ///
     /// - Returns: complaints about missing records.
     func complaints(inEveningOf engine: ProxyEngine, calls: [String], now: Instant) -> [String] {

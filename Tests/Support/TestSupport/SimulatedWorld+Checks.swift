@@ -6,19 +6,19 @@ import SIPGrammar
 import SIPMessage
 import Timekeeping
 
-/// The checks of the simulation's invariants.
+/// Checks the invariants of the simulation.
 extension SimulatedWorld {
     func violate(_ sentence: String) { violations.append("\(now.instant.nanoseconds / 1_000_000) ms: \(sentence)") }
 
-    /// Checks a message that the daemon sends to a phone. The phone must have received a 2xx to a REGISTER before, and
-    /// must get each call once.
+    /// Checks a message that the daemon sends to a phone. The phone must have got a 2xx to a REGISTER before, and must
+    /// get each call once.
     func checkSent(_ message: ReadMessage, to phone: Int, on flow: Flow) {
         switch message {
         case .response(let response):
             if response.cseq.method == .register, response.status.isSuccess,
                 phones[phone].isRegistering(response.callID)
             {
-                // The 200 to a retransmitted REGISTER does not count as a new registration.
+                // A second 200 to a repeated REGISTER does not count as a new registration.
                 let isNew = phones[phone].acknowledged != response.via.branch
                 let isBack = phones[phone].isAcknowledged && isNew
                 phones[phone].acknowledged = response.via.branch
@@ -34,8 +34,8 @@ extension SimulatedWorld {
             let known = earlier.last
             if !earlier.contains(where: { $0.branch == branch }) {
                 let hasCrashed = calls.contains { $0.callID == callID && $0.sawCrash }
-                // The daemon sends each INVITE only once to a phone. The daemon sends the INVITE again only to a phone
-                // that has moved or has answered it as a merged request.
+                // The daemon may repeat an INVITE only to a phone that has moved, or that answered it as a merged
+                // request.
                 if let known, known.flow == flow, !phones[phone].refused.contains(callID), !hasCrashed {
                     violate("\(phones[phone].name) got \(callID) twice")
                 }
@@ -62,8 +62,8 @@ extension SimulatedWorld {
         }
     }
 
-    /// Handles a message that reaches no phone. After a late REGISTER, the daemon may send an INVITE to the phone's old
-    /// address. The caller must receive the end of the call.
+    /// Handles a message that reaches no phone. After a late REGISTER, the daemon may send an INVITE to the old address
+    /// of the phone. The end of the call must arrive at the caller.
     func noteSentAway(_ message: ReadMessage, on flow: Flow) {
         if case .response(let response) = message, response.cseq.method == .invite, response.status.isFinal,
             let index = calls.firstIndex(where: { $0.callID == response.callID.string })
@@ -80,7 +80,7 @@ extension SimulatedWorld {
         phones[phone].invited[callID, default: []].append((branch, flow))
     }
 
-    /// Expects that a phone that has returned soon gets each active call on this flow.
+    /// Expects that a phone that has returned soon gets all active calls on this flow.
     private func expectCalls(at number: Int, on flow: Flow) {
         let user = phones[number].user
         let since = now.instant
@@ -89,7 +89,7 @@ extension SimulatedWorld {
         let open = calls.filter { $0.user == user && $0.sawProvisional && $0.finals.isEmpty && !$0.gaveUp }
         for call in open
         where phones[number].firstRegistered < call.startedAt && (call.target.map { $0.phone == number } ?? true) {
-            // If one flow died unnoticed, the daemon tries the other flow after three seconds.
+            // With two flows there is more time, because the daemon tries the second flow after three seconds.
             at(.milliseconds(plan.flows > 1 ? 3_500 : 300)) { world in
                 let phone = world.phones[number]
                 guard world.generation == generation, phone.acknowledgedFlow == flow,
@@ -107,8 +107,8 @@ extension SimulatedWorld {
 
     /// Records a response of a phone that reached the daemon, by the rules for missed calls (A21).
     ///
-    /// The daemon may drop a response on a flow that neither received the INVITE nor is registered. If the response is
-    /// dropped, the daemon may report the call to the phone as missed.
+    /// The daemon may ignore a response on a flow that neither got the INVITE nor is registered. A call whose response
+    /// was ignored may be reported to the phone as missed.
     func noteResponse(_ response: SIPResponse, on flow: Flow) {
         guard response.cseq.method == .invite,
             let index = calls.firstIndex(where: { $0.callID == response.callID.string }),
@@ -128,8 +128,8 @@ extension SimulatedWorld {
         if response.status.code >= 180, response.status != 408, response.status != 503 {
             calls[index].reached.insert(phone)
             if isFromKnownFlow { calls[index].surelyReached.insert(phone) }
-            // For the daemon the call may already have ended. If the call has ended, it is reported as missed, because
-            // nobody could cancel the ringing phone.
+            // The daemon may have ended the call already; then it counts as missed, because nobody could cancel the
+            // ringing phone.
             if response.status.isProvisional, calls[index].isOverForDaemon { calls[index].rangAfterEnd.insert(phone) }
         }
     }
@@ -156,9 +156,9 @@ extension SimulatedWorld {
                 violate("the caller of \(call.callID) heard that a phone was lost")
             }
             let label = "\(call.callID) to \(call.user)"
-            // A network with repeated interruptions may have lost all INVITEs of the call.
+            // Repeated interruptions of the network may have lost all INVITEs of the call.
             if plan.partitions > 0, !call.sawProvisional, call.finals.isEmpty { continue }
-            // The daemon forwarded each answer, but the network lost all of them.
+            // The caller got no answer although the daemon forwarded each, because the network lost all of them.
             if plan.partitions > 0, call.finals.isEmpty, call.answersHeard > 0, call.finalsSent >= call.answersHeard {
                 continue
             }
@@ -192,6 +192,7 @@ extension SimulatedWorld {
             }
         }
         checkOutgoing()
+        checkRegistrations()
         let held = engine.heldCalls
         if !held.isEmpty { violate("\(held.count) calls are still held in the evening") }
     }

@@ -5,7 +5,7 @@ import SIPGrammar
 import SIPMessage
 import Timekeeping
 
-/// The simulated network between the daemon and all its peers. The network loses and duplicates datagrams.
+/// The simulated network between the daemon and all its peers. The simulated network loses and duplicates datagrams.
 extension SimulatedWorld {
     /// Delivers bytes to the daemon.
     func deliver(_ bytes: [UInt8], on flow: Flow) {
@@ -40,7 +40,7 @@ extension SimulatedWorld {
         }
     }
 
-    /// Lets the daemon detect that a connection was closed.
+    /// Lets the daemon notice, after a delay, that a connection was closed.
     func connectionEnds(_ flow: Flow, after delay: Duration) {
         let generation = generation
         at(delay) { world in
@@ -80,8 +80,8 @@ extension SimulatedWorld {
         }
     }
 
-    /// Interrupts the network of half of the phones, and sometimes of the PBX, for a while. During the interruption,
-    /// phones may move to another network.
+    /// Interrupts the network of half of the phones, and sometimes of the PBX, for a while. Some phones move to another
+    /// network during the interruption.
     func networkBreaks() {
         let pause = random.milliseconds(500...15_000)
         for place in phoneAt.keys.sorted(by: { "\($0)" < "\($1)" }) where random.chance(0.5) {
@@ -91,7 +91,7 @@ extension SimulatedWorld {
         tell("the network is interrupted for \(pause)")
     }
 
-    /// The number of copies of a message that arrive; 0 if the message is lost.
+    /// How many copies of a message arrive; 0 if the message is lost.
     private func copies(on flow: Flow) -> Int {
         if flow.transport.isReliable || isQuiet { return 1 }
         if let end = cutOff[flow.remote], now.instant < end {

@@ -5,28 +5,28 @@ package import SIPGrammar
 import SIPMessage
 import Timekeeping
 
-/// One call that a phone makes through the PBX, as the phone and the PBX saw it.
+/// One call that a phone makes through the PBX, with the events at both.
 struct SimulatedOutgoing {
     let callID: String
     let phone: Int
-    /// The flow of the phone when it made the call, and the number of its REGISTERs until then.
+    /// The phone's flow when it made the call, and the number of REGISTERs that it had sent until then.
     let flow: Flow
     let registrations: Int
     let invite: SIPRequest
-    // The events that the phone saw.
+    // The properties from here on are events that the phone saw.
     var sawProvisional = false
     var cancelAnswered = false
-    /// The distinct final responses that the phone got.
+    /// The different final responses that the phone got.
     var finals: [Status] = []
-    // The events that the PBX saw.
+    // The properties from here on are events that the PBX saw.
     var branches = Set<ByteString>()
     var answer: Status?
     var isAcknowledged = false
-    /// Whether the simulation checked the end of the call, because the phone had not moved.
+    /// Whether the end of the call was checked, because the phone had not moved.
     var wasHeard = false
 }
 
-/// The calls that phones make.
+/// Simulates the calls that phones make.
 extension SimulatedWorld {
     func phoneCalls(_ number: Int) {
         let phone = Int.random(in: 0..<phones.count, using: &random)
@@ -45,11 +45,12 @@ extension SimulatedWorld {
         sendOutgoing(index, attempt: 0)
         let patience = random.chance(0.4) ? random.milliseconds(500...12_000) : .seconds(60)
         at(patience) { $0.phoneGivesUp(index, attempt: 0) }
-        // If the network prevents the caller from cancelling, the daemon ends the call after three minutes.
+        // The check waits long enough for the daemon to end the call, if the network prevents the caller from
+        // cancelling.
         at(plan.partitions > 0 ? .seconds(260) : .seconds(150)) { $0.checkEnd(index) }
     }
 
-    /// Whether the phone still has the flow on which it made the call, without a new REGISTER.
+    /// Whether the phone still has the flow on which it made the call, and has not registered since.
     private func isThere(_ call: SimulatedOutgoing) -> Bool {
         phones[call.phone].registrations == call.registrations && flow(of: call.phone) == call.flow
     }
@@ -103,7 +104,7 @@ extension SimulatedWorld {
         case .cancel:
             pbxSays(200, to: request)
             guard outgoing[index].answer == nil else { return }
-            // An INVITE and its CANCEL have the same branch.
+            // The INVITE is found by the branch of its CANCEL, because both have the same branch.
             pbxDecides(.requestTerminated, request, index, attempt: 0)
         case .ack: outgoing[index].isAcknowledged = true
         default: pbxSays(200, to: request)
@@ -114,7 +115,7 @@ extension SimulatedWorld {
         let isNew = outgoing[index].branches.isEmpty
         if let branch = invite.via.branch { outgoing[index].branches.insert(branch.compacted()) }
         guard isNew else {
-            // If an INVITE is retransmitted, the PBX repeats its last response.
+            // For a repeated INVITE, the PBX repeats its last response.
             return pbxSays(outgoing[index].answer ?? 180, to: invite)
         }
         at(random.milliseconds(50...500)) { world in
@@ -125,7 +126,7 @@ extension SimulatedWorld {
         at(random.milliseconds(600...6_000)) { $0.pbxDecides(decision, invite, index, attempt: 0) }
     }
 
-    /// Sends the PBX's final response. The response is retransmitted until the ACK arrives.
+    /// Sends the PBX's final response. The PBX repeats this response until the ACK arrives.
     private func pbxDecides(_ status: Status, _ request: SIPRequest, _ index: Int, attempt: Int) {
         let call = outgoing[index]
         guard attempt < 12, call.answer ?? status == status, !call.isAcknowledged else { return }
@@ -146,14 +147,15 @@ extension SimulatedWorld {
 
     // MARK: Violations
 
-    /// The final responses to the calls whose phones have not moved.
+    /// The final responses to those calls whose phones had not moved.
     package var outgoingEnds: [Status] { outgoing.filter(\.wasHeard).flatMap(\.finals) }
 
     func checkOutgoing() {
         for call in outgoing {
             let label = "\(call.callID) of \(phones[call.phone].name)"
             if call.branches.count > 1 { violate("the PBX got \(label) by \(call.branches.count) branches") }
-            // During an interruption the PBX may receive a call only after the call has timed out for the caller.
+            // With interruptions this is no fault, because the PBX may get a call that has already timed out for the
+            // caller.
             if !call.branches.isEmpty, call.answer == nil, plan.partitions == 0 {
                 violate("the PBX rings on with \(label)")
             }
@@ -161,7 +163,7 @@ extension SimulatedWorld {
         }
     }
 
-    /// Checks that a phone which has not moved since its call has received the end of the call.
+    /// Checks that the caller has got the end of the call, unless the phone has moved since.
     private func checkEnd(_ index: Int) {
         let call = outgoing[index]
         guard call.sawProvisional, isThere(call) else { return }

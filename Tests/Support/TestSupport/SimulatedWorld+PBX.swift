@@ -4,10 +4,10 @@ import SIPGrammar
 import SIPMessage
 import Timekeeping
 
-/// The simulated PBX, from which all calls come.
+/// Simulates the PBX, from which all calls to phones come.
 extension SimulatedWorld {
-    /// The maximum time for which a call may be held: the ring timeout of 30 s, and time for retransmissions of the
-    /// INVITE. If there are interruptions, the INVITE and the end need more time.
+    /// The maximum time for which a call is held: the ring timeout of 30 s, and time for repetitions of the INVITE. If
+    /// the network is interrupted, calls may be held longer.
     private var longestHold: Duration { plan.partitions > 0 ? .seconds(80) : .seconds(45) }
 
     func callStarts(_ number: Int) {
@@ -17,13 +17,22 @@ extension SimulatedWorld {
                 caller: "c\(number)", user: user, callID: "call\(number)", startedAt: now.instant,
                 target: phoneToCall(of: user)))
         let index = calls.count - 1
-        // The phones that get a push are determined when the INVITE arrives, so they are recorded then.
+        if plan.registersAtPBX {
+            // Without a contact, the PBX's voicemail takes the call.
+            guard let contact = registrations.contact(of: user, now: now.instant) else {
+                calls.removeLast()
+                registrations.voicemails += 1
+                return
+            }
+            calls[index].contact = contact
+        }
+        // The phones that get a push are recorded later, because the arrival of the INVITE determines them.
         sendInvite(index, attempt: 0)
         let patience = random.chance(0.4) ? random.milliseconds(500...12_000) : longestHold + .seconds(15)
         at(patience) { $0.callerGivesUp(index) }
     }
 
-    /// A phone whose Contact the caller knows from an earlier call.
+    /// Chooses a phone whose Contact the caller knows from an earlier call.
     private func phoneToCall(of user: String) -> (phone: Int, uri: String)? {
         guard plan.announcesPURR, random.chance(plan.callsByPURR) else { return nil }
         return phones.first { $0.user == user && !$0.purr.isEmpty }.map { ($0.number, $0.contact()) }
@@ -34,7 +43,7 @@ extension SimulatedWorld {
         let call = calls[index]
         var bytes = SIPText.invite(
             to: call.user, from: call.caller, at: Self.pbx, callID: call.callID, branch: "pbx\(call.caller)")
-        if let uri = call.target?.uri {
+        if let uri = call.target?.uri ?? call.contact {
             bytes = Array(String(decoding: bytes, as: UTF8.self).replacing(/^INVITE [^ ]+/, with: "INVITE \(uri)").utf8)
         }
         if calls[index].invite == nil, case .request(let request) = reader.read(bytes) { calls[index].invite = request }
@@ -42,7 +51,7 @@ extension SimulatedWorld {
         at(.milliseconds(500 << attempt)) { $0.sendInvite(index, attempt: attempt + 1) }
     }
 
-    private var pbxFlow: Flow { Flow(transport: .udp, listener: 0, connection: 0, remote: Self.pbx) }
+    var pbxFlow: Flow { Flow(transport: .udp, listener: 0, connection: 0, remote: Self.pbx) }
 
     private func callerGivesUp(_ index: Int) {
         guard calls[index].finals.isEmpty, calls[index].sawProvisional, let invite = calls[index].invite else { return }
@@ -70,7 +79,9 @@ extension SimulatedWorld {
             let invite = calls[index].invite
         else {
             guard case .request(let request) = message else { return }
-            if request.callID.string.hasPrefix("out") {
+            if request.method == .register || request.method == .options {
+                registrarIsAsked(request)
+            } else if request.callID.string.hasPrefix("out") {
                 pbxIsAsked(request)
             } else if request.method == .bye {
                 deliver(SIPText.response(200, to: request, tag: "pbx"), on: pbxFlow)

@@ -4,9 +4,9 @@ import SIPGrammar
 import SIPMessage
 import Timekeeping
 
-/// The actions of phones, both spontaneous and as reactions.
+/// Simulates phones: their own actions, and their reactions to messages and pushes.
 extension SimulatedWorld {
-    /// Starts the app of a phone, which opens a new connection or port and sends a new REGISTER.
+    /// Starts the app of a phone; the app opens a new connection or port, and registers.
     func phoneWakes(_ phone: Int) {
         let hadConnection = phones[phone].connection
         if let hadConnection {
@@ -26,8 +26,8 @@ extension SimulatedWorld {
         sendRegister(of: phone, attempt: 0)
     }
 
-    /// Delivers a push for a call to a phone. An app that is awake gives a sign of life on its flow. An app that was
-    /// asleep registers again.
+    /// Delivers a push for a call to a phone. If the app is awake, it gives a sign of life on its flow. If the app was
+    /// asleep, it registers again.
     func phoneIsCalled(_ phone: Int) {
         let isThere = phones[phone].isRegistered && (phones[phone].transport == .udp || phones[phone].connection != nil)
         if isThere, random.chance(plan.awake) {
@@ -37,8 +37,8 @@ extension SimulatedWorld {
         }
     }
 
-    /// Moves a phone to another network address while it is called. The phone's app continues, or restarts without its
-    /// state.
+    /// Moves a phone to another network address while it is called. The app on the phone continues, or restarts without
+    /// its state.
     private func phoneMoves(_ phone: Int) {
         guard !isQuiet else { return }
         if random.chance(plan.restarts) {
@@ -56,8 +56,7 @@ extension SimulatedWorld {
 
     private func sendRegister(of phone: Int, attempt: Int) {
         let current = phones[phone].registrations
-        // The first flow is registered last. When the first flow gets its 200, the other flows have left the old
-        // address.
+        // The first flow registers last: when it gets its 200, the other flows have left the old address.
         for number in (0..<phones[phone].flows).reversed() {
             deliver(phones[phone].registerText(flow: number), on: flow(of: phone))
         }
@@ -123,7 +122,7 @@ extension SimulatedWorld {
         func answer(_ status: Status) { self.answer(phone, status, to: request) }
         switch request.method {
         case .invite:
-            // A duplicated datagram of a merged request gets the answer of the merged request again.
+            // A copy of a merged request is answered like the first one.
             if phones[phone].metTwice.contains(request.via.branch) { return answer(.loopDetected) }
             if let dialog = phones[phone].dialogs[key] {
                 if dialog.invite.via.branch == request.via.branch {
@@ -131,12 +130,12 @@ extension SimulatedWorld {
                     return
                 }
                 switch dialog.final {
-                // The same call arrives on another path while the phone rings or has answered (RFC 3261 section
+                // The same call has arrived on another path, while the phone rings or has answered (RFC 3261 section
                 // 8.2.2.2).
                 case nil, 200?:
                     phones[phone].metTwice.insert(request.via.branch)
                     return answer(.loopDetected)
-                // The INVITE was cancelled, and now arrives again.
+                // The INVITE arrives once more, after it was cancelled.
                 case .requestTerminated?: break
                 case let final?: return answer(final)
                 }
@@ -159,14 +158,14 @@ extension SimulatedWorld {
             phones[phone].dialogs[key]?.final = .requestTerminated
             repeatFinal(phone, key, .requestTerminated, dialog.invite, attempt: 0)
         case .ack:
-            // The ACK for a failure response has the branch of its INVITE. A merged request (482) creates no dialog.
+            // The ACK for a failure has the branch of its INVITE, and a merged request (482) creates no dialog.
             let dialog = phones[phone].dialogs[key]
             if phones[phone].metTwice.contains(request.via.branch) { return }
             if dialog?.final == 200 || dialog?.invite.via.branch == request.via.branch {
                 phones[phone].dialogs[key]?.isAcknowledged = true
             }
         case .options:
-            // A dozing phone keeps its connection but sends nothing.
+            // A phone that dozes keeps its connection, but sends nothing.
             if random.chance(plan.awake) { answer(.ok) }
         default: answer(.ok)
         }
@@ -188,7 +187,7 @@ extension SimulatedWorld {
         repeatFinal(phone, key, status, invite, attempt: 0)
     }
 
-    /// Retransmits the final response to an INVITE until the ACK arrives (timer G; for 2xx RFC 3261 section 13.3.1.4).
+    /// Repeats the final response to an INVITE until the ACK arrives (timer G; for 2xx RFC 3261 section 13.3.1.4).
     private func repeatFinal(_ phone: Int, _ key: String, _ status: Status, _ invite: SIPRequest, attempt: Int) {
         guard attempt < 10, let dialog = phones[phone].dialogs[key], !dialog.isAcknowledged,
             dialog.invite.via.branch == invite.via.branch

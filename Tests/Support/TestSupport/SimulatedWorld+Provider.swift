@@ -3,7 +3,7 @@ import ProxyCore
 import PushDelivery
 import Timekeeping
 
-/// The push provider of the simulated world.
+/// Simulates the push provider.
 extension SimulatedWorld {
     func pushLeft(_ transmission: PushDispatcher.Transmission) {
         let (engine, push) = (engine, transmission.push)

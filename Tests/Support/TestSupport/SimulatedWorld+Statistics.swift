@@ -3,7 +3,8 @@ import PushDelivery
 import SIPGrammar
 
 extension SimulatedWorld {
-    /// Counts the events of a day. A day without events would prove nothing.
+    /// The numbers of events of a simulated day. The tests check that enough events of each kind happened, because a
+    /// day without events would prove nothing.
     package struct Statistics {
         package var answered = 0
         package var refused = 0
@@ -13,7 +14,7 @@ extension SimulatedWorld {
         package var reports = 0
         package var pushes = 0
         package var records = 0
-        /// A digest of all events of calls, phones and records.
+        /// A digest of all events of calls, phones and timeline records, to compare two days.
         package var digest: UInt64 = 0xcbf2_9ce4_8422_2325
 
         package init() {}

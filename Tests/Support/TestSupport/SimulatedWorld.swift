@@ -13,8 +13,8 @@ package import Timekeeping
 /// A simulated day of one daemon, with phones, a PBX, a push provider, a network that loses datagrams, a disk, and
 /// crashes.
 ///
-/// The simulation uses its own clock, and takes all random numbers from a seed. A whole day takes milliseconds, and a
-/// failed day can be repeated by its seed. Violated invariants are recorded in ``violations``.
+/// The simulation has its own clock, and takes all random numbers from a seed. Simulating a day takes a moment, and a
+/// failed day can be repeated by its seed. The property ``violations`` has the invariants that were violated.
 package final class SimulatedWorld {
     package struct Plan {
         package var users = 6
@@ -28,32 +28,36 @@ package final class SimulatedWorld {
         package var pushFailure = 0.05
         package var wakes = 0.8
         package var refreshes = 0.3
-        /// The share of phones that are awake when a push arrives, and therefore send a keep-alive instead of a
+        /// The share of phones that are awake when a push arrives, and therefore answer by a keep-alive instead of a
         /// REGISTER.
         package var awake = 0.3
-        /// The share of phones that move to another address soon after an INVITE arrived, and the share of these whose
-        /// apps restart.
+        /// The share of phones that move to another address soon after an INVITE arrived, perhaps with a restart of the
+        /// app.
         package var moves = 0.25
         package var restarts = 0.5
-        /// The share of connections of absent phones whose end is not detected for a while.
+        /// The share of absent phones' connections whose end is not detected for a while.
         package var halfOpen = 0.5
-        /// Whether the daemon calls a phone immediately if its flow recently showed a sign of life.
+        /// Whether the daemon sends an INVITE immediately if the phone's flow recently showed a sign of life.
         package var ringsLiveFlows = false
         /// The number of flows that each phone registers.
         package var flows = 1
-        /// Whether the daemon gives phones a `pn-purr` value for their Contacts (RFC 8599 section 6). `callsByPURR` is
-        /// the share of calls to the single phone that such a Contact names.
+        /// Whether the daemon gives phones a `pn-purr` value for their Contacts (RFC 8599 section 6). The property
+        /// `callsByPURR` is the share of calls to the one phone that a Contact with `pn-purr` names.
         package var announcesPURR = false
         package var callsByPURR = 0.3
-        /// How many times the UDP network between the daemon and some others is interrupted. An interruption is shorter
-        /// than the time-out of a transaction.
+        /// How many times the UDP network between the daemon and some peers is interrupted. Each interruption is
+        /// shorter than the time-out of a transaction.
         package var partitions = 0
         /// How many times the disk is full for a while.
         package var fullDisks = 0
-        /// The share of CANCELs with the Reason that another phone answered.
+        /// The share of CANCELs with a Reason that says that another phone answered.
         package var answeredElsewhere = 0.2
         /// The number of calls that phones make through the PBX.
         package var outgoing = 0
+        /// Whether the PBX owns the users, and the daemon keeps them registered there. The PBX then calls their tokens.
+        package var registersAtPBX = false
+        /// How many times the PBX loses its registrations.
+        package var pbxRestarts = 0
 
         package init() {}
     }
@@ -69,6 +73,7 @@ package final class SimulatedWorld {
     private let story: ((String) -> Void)?
     let reader = SimulatedReader()
     private(set) var disk = SimulatedDisk()
+    package internal(set) var registrations = SimulatedRegistrations()
     var timeline = SimulatedTimeline()
     private var agenda = Agenda()
     private var engineTimer: Instant?
@@ -78,30 +83,31 @@ package final class SimulatedWorld {
     var outgoing: [SimulatedOutgoing] = []
     var phoneAt: [Endpoint: Int] = [:]
     var phoneOn: [UInt64: Int] = [:]
-    /// The connections whose phones vanished without notice. Messages on half-open connections are lost.
+    /// The connections of phones that vanished without notice, on which messages are lost.
     var halfOpen = Set<UInt64>()
     var lastConnection: UInt64 = 0
     private var diskFullUntil = Instant(nanoseconds: 0)
-    /// For each endpoint without network, the time until which it has none.
+    /// The endpoints without network, each with the time until which it has none.
     var cutOff: [Endpoint: Instant] = [:]
-    /// How many commits a full disk has refused, and how many messages an interrupted network has lost.
+    /// The number of commits that a full disk refused, and the number of messages that interruptions lost.
     package private(set) var refusedCommits = 0
     package internal(set) var interruptedMessages = 0
-    /// The number of engines that have been created so far. Pending events of an engine that crashed are not delivered
-    /// to the next engine.
+    /// The number of engines that were created so far. Events for an engine that has crashed are not delivered to the
+    /// next one.
     var generation = 0
 
     static let proxy = Endpoint(IPAddress(v4: 0x0a00_0001), 5060)
     static let pbx = Endpoint(IPAddress(v4: 0x0a00_0002), 5060)
 
-    /// Prepares a day.
+    /// Prepares a simulated day.
     ///
     /// - Parameters:
     ///   - seed: the number that determines the day and its plan. On every second day the daemon crashes a dozen times.
     ///     On every fourth day, phones whose flow shows life are called immediately, and get a push in parallel. On
     ///     every eighth day, phones have two flows, and no datagram is lost. On another eighth of the days, phones have
     ///     `pn-purr` values in their Contacts, and some calls use these values. On a third of the days, the network is
-    ///     interrupted and the disk is full repeatedly. On three of eight days, phones make calls through the PBX.
+    ///     interrupted and the disk is full repeatedly. On three of eight days, phones make calls through the PBX. On a
+    ///     sixteenth of the days, the PBX owns the users.
     ///   - story: called with a line for each message between the daemon and the others.
     package init(seed: UInt64, story: ((String) -> Void)? = nil) {
         self.seed = seed
@@ -111,6 +117,7 @@ package final class SimulatedWorld {
         if seed % 2 == 1 { plan.crashes = 12 }
         if seed % 4 == 1 || seed % 8 == 6 { plan.outgoing = 100 }
         if seed % 8 == 6 { (plan.partitions, plan.fullDisks) = (40, 12) }
+        if seed % 16 == 12 { (plan.registersAtPBX, plan.pbxRestarts, plan.crashes) = (true, 6, 6) }
         if seed % 8 == 5 {
             plan.flows = 2
             // If the REGISTER of one flow were lost, that flow would appear to be at the phone's old address.
@@ -131,18 +138,28 @@ package final class SimulatedWorld {
     }
 
     private static func engine(
-        _ stored: StoredState, _ seed: UInt64, _ plan: Plan, startedAt date: UnixTime
+        _ stored: StoredState, _ seed: UInt64, _ plan: Plan, ceiling: UInt32 = 0, startedAt date: UnixTime
     ) -> ProxyEngine {
-        EngineFixture.engine(stored, seed: seed &+ 1, startedAt: date) {
+        var stored = stored
+        if plan.registersAtPBX {
+            stored.users = SimulatedRegistrations.users(plan.users)
+            stored.registerCeiling = ceiling
+        }
+        return EngineFixture.engine(stored, seed: seed &+ 1, startedAt: date) {
             if plan.ringsLiveFlows { $0.call.ringLiveFlowWithin = .seconds(300) }
             $0.registrar.announcesPURR = plan.announcesPURR
             if plan.outgoing > 0 { $0.upstream = NextHop("sip:\(Self.pbx)") }
+            if plan.registersAtPBX {
+                var group = UpstreamRegistrationSettings()
+                group.upstream = NextHop("sip:\(Self.pbx)")
+                $0.upstreamRegistrations = [ByteString("example.net"): group]
+            }
         }
     }
 
     // MARK: The day
 
-    /// Simulates the whole day, and then a quiet evening in which every phone returns.
+    /// Simulates the whole day and a quiet evening, in which every phone returns.
     package func run() {
         for phone in phones.indices {
             at(random.milliseconds(0...20_000)) { $0.phoneWakes(phone) }
@@ -162,11 +179,14 @@ package final class SimulatedWorld {
         for _ in 0..<plan.partitions {
             at(random.milliseconds(30_000...Int64(start / .milliseconds(1)))) { $0.networkBreaks() }
         }
+        for _ in 0..<plan.pbxRestarts {
+            at(random.milliseconds(30_000...Int64(start / .milliseconds(1)))) { $0.pbxRestarts() }
+        }
         for _ in 0..<plan.fullDisks {
             at(random.milliseconds(30_000...Int64(start / .milliseconds(1)))) { $0.diskFills() }
         }
         runUntil(now.instant + start + .seconds(400))
-        // In the evening no new calls begin and nothing is lost, and each phone registers twice.
+        // In the evening, no calls begin and nothing is lost, and each phone registers twice.
         isQuiet = true
         for round in 0..<2 {
             for phone in phones.indices {
@@ -260,10 +280,12 @@ package final class SimulatedWorld {
         case .makeCredential, .dryRunEnded, .testPushEnded: break
         case .reported: break
         case .flowProved, .expectLife, .reuse: break
+        case .readKeys: break
         case .askUser(let question): engine.userAnswered(question.ticket, .unknown, now: now)
         case .userSettled: break
         case .resolve(_, let ticket):
             engine.resolved(ticket, to: [], now: now)
+        case .storeRegisterCeiling(let ceiling): store(ceiling)
         }
     }
 
@@ -279,7 +301,7 @@ package final class SimulatedWorld {
         }
     }
 
-    /// Lets the disk refuse changes for a while. The call journal is on another disk.
+    /// Lets the disk refuse changes for a while. The call journal is not affected, because it is on another disk.
     private func diskFills() {
         let pause = random.milliseconds(1_000...20_000)
         tell("the disk is full for \(pause)")
@@ -287,21 +309,23 @@ package final class SimulatedWorld {
         at(pause) { $0.planCommit() }
     }
 
-    /// Crashes the process. The crash loses all connections and all uncommitted changes.
+    /// Crashes the process. Lets the daemon crash, which loses all connections and all uncommitted changes.
     private func crash() {
         tell("the daemon dies")
         generation += 1
         let kept = Set(disk.calls.values.compactMap(\.userCall?.callID.string))
         for index in calls.indices where !calls[index].isOver {
             calls[index].sawCrash = true
-            // If a call was not written to the journal before the crash, it is lost.
+            // A call is lost in the crash if it was not written to the journal before.
             if !kept.contains(calls[index].callID) { calls[index].wasLost = true }
         }
         for index in calls.indices { calls[index].reportsInFlightAtCrash.formUnion(calls[index].reportsUnderWay) }
         disk.dropQueue()
         timeline.crashed()
-        // The seed of the next engine is different, like the random numbers of another run.
-        engine = Self.engine(disk.restored(), seed &+ UInt64(generation) << 32, plan, startedAt: now.date)
+        // The next engine gets another seed, because another run has other random numbers.
+        engine = Self.engine(
+            disk.restored(), seed &+ UInt64(generation) << 32, plan,
+            ceiling: registrations.ceiling, startedAt: now.date)
         for row in disk.bindings.values.sorted(by: { $0.id < $1.id }) { _ = engine.restore(row, now: now) }
         for call in disk.calls.values.sorted(by: { $0.id < $1.id }) { engine.restore(call, now: now) }
         engine.restored(now: now)

@@ -1,6 +1,6 @@
-/// One row of a test table: the events, and the lines that each event must cause.
+/// One row of a test table: events, and the lines that each event must cause.
 package struct Story<Stage, Line: Equatable & Sendable>: Sendable, CustomStringConvertible {
-    /// The name of the table row.
+    /// The name of this row in the test's table.
     package let description: String
     private let stage: @Sendable () -> Stage
     private let steps: [Step]
@@ -15,7 +15,7 @@ package struct Story<Stage, Line: Equatable & Sendable>: Sendable, CustomStringC
         self.steps = steps
     }
 
-    /// One sentence for each step whose lines are not the expected lines.
+    /// A sentence for each step that caused other lines than expected.
     package var faults: [String] {
         var stage = stage()
         var faults: [String] = []
@@ -28,7 +28,7 @@ package struct Story<Stage, Line: Equatable & Sendable>: Sendable, CustomStringC
         return faults
     }
 
-    /// One event, and the lines that are expected after it. Any other line is an error.
+    /// One event, with the lines that it must cause. A line that is not expected is an error.
     package struct Step: Sendable {
         fileprivate let name: String
         fileprivate let run: @Sendable (inout Stage) -> [Line]
@@ -42,7 +42,7 @@ package struct Story<Stage, Line: Equatable & Sendable>: Sendable, CustomStringC
             holds = { $0 == lines }
         }
 
-        /// Replaces the expectation. `holds` checks the lines, and `wanted` describes the expected lines.
+        /// Replaces the expectation. The closure `holds` checks the lines, and `wanted` describes the expected lines.
         package func saying(_ wanted: String, _ holds: @escaping @Sendable ([Line]) -> Bool) -> Self {
             var step = self
             step.wanted = wanted

@@ -1,6 +1,6 @@
 import Foundation
 
-/// A temporary folder for one test. The folder is removed with its contents when this object is released, or earlier.
+/// A temporary folder for one test. The folder and its contents are removed when the object is released, or earlier.
 package final class TemporaryFolder: Sendable {
     package let path = NSTemporaryDirectory() + "sippushd-test-" + UUID().uuidString
 
@@ -8,13 +8,13 @@ package final class TemporaryFolder: Sendable {
 
     deinit { remove() }
 
-    /// Removes the folder. A test that uses only the path must call this function, because the path does not keep this
-    /// object alive. The same applies if code that outlives the test has the path.
+    /// Removes the folder. A test must call this function if it keeps only the path, because the path does not keep
+    /// this object alive. A test must also call it if other code, which outlives the test, has the path.
     package func remove() { try? FileManager.default.removeItem(atPath: path) }
 
     package func file(_ name: String) -> String { path + "/" + name }
 
-    /// Writes a file into the folder and returns its path.
+    /// Writes a file into the folder, and returns the file's path.
     @discardableResult
     package func write(_ bytes: [UInt8], to name: String) throws -> String {
         try Data(bytes).write(to: URL(filePath: file(name)))

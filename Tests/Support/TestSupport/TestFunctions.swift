@@ -6,7 +6,7 @@ package import Registration
 package import SIPDialogs
 
 extension RequestPacking {
-    /// The packing of requests that the daemon uses.
+    /// The daemon's own packing of stored requests.
     package static var forTests: RequestPacking {
         let compressor = SampleCompressor()
         return RequestPacking(
@@ -16,7 +16,7 @@ extension RequestPacking {
 }
 
 extension DialogSeal {
-    /// The seal that the daemon uses, with a key that is the same in every run.
+    /// The daemon's own seal of dialog tokens, with a key that is the same in every run.
     package static var forTests: DialogSeal {
         let sealer = TextSealer()
         do {
@@ -33,7 +33,7 @@ extension DialogSeal {
 }
 
 extension DigestFunctions {
-    /// Digest functions that compute real hashes.
+    /// The real hash functions for digest authentication.
     package static let forTests = DigestFunctions(
         hash: { algorithm, bytes in
             switch algorithm {

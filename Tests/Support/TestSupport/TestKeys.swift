@@ -1,4 +1,4 @@
-/// Keys for tests, which protect nothing.
+/// Keys for tests, which protect no real data.
 package enum TestKeys {
     /// The key of RFC 7515 appendix A.3.
     package static let rfc7515P256 = """

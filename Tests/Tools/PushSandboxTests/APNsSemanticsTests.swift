@@ -5,7 +5,7 @@ import Testing
 
 @Suite("Answers of Apple, in the sandbox")
 struct APNsSemanticsTests {
-    /// A token whose time is near the largest integer. The signature has the right length but is wrong.
+    /// A provider token whose time is near the largest integer, with a wrong signature of the right length.
     private static let endOfTime =
         "eyJhbGciOiJFUzI1NiIsImtpZCI6ImsifQ.eyJpc3MiOiJ0IiwiaWF0IjotOTIyMzM3MjAzNjg1NDc3NTgwOH0."
         + String(repeating: "A", count: 86)

@@ -7,7 +7,7 @@ import Reactor
 import Testing
 import Timekeeping
 
-/// The feedback service and a client on one loop.
+/// The sandbox's feedback service and a client, on one loop.
 private actor FeedbackBench {
     enum Event: Sendable {
         case bytes([UInt8])
@@ -67,10 +67,10 @@ struct FeedbackServerTests {
     private static let token = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
     private static let list =
         #"{"records":[{"token":"\#(token)","time":1623753491},{"token":"\#(token.uppercased())","time":2147483649}]"#
-    /// The records of the list below, in hexadecimal.
+    /// The records of the test's list of dead tokens, in hexadecimal.
     private static let records = "60c883130020\(token)" + "800000010020\(token)"
 
-    /// Puts a list into the service, and returns the pieces that a client reads until the connection ends.
+    /// Puts a list into the feedback service, and returns the pieces that a client reads until the connection ends.
     private func read(_ body: String, showsCertificate: Bool = true) async throws -> (
         pieces: [[UInt8]], left: JSONValue
     ) {

@@ -75,7 +75,7 @@ struct MediatorSemanticsTests {
     @Test func `the older gateway takes forms`() throws {
         let text = "verb=NotifyIncomingCall&AppId=a&DeviceToken=dG9r%2B"
         #expect(try form(text).code == 200)
-        // In a form, a plus sign that is not escaped is a space.
+        // The token is invalid, because a plus sign that is not escaped means a space in a form.
         #expect(try form("verb=NotifyIncomingCall&AppId=a&DeviceToken=dG9r+").code == 400)
         #expect(try form("verb=NotifyTextMessage&AppId=a&DeviceToken=t").code == 400)
         #expect(try form("verb=NotifyTextMessage&AppId=a&DeviceToken=t&Selector=s").code == 200)

@@ -58,7 +58,7 @@ struct PlanTests {
     @Test func `a plan for some pushes ends with the last of them`() throws {
         let provider = try Provider()
         #expect(provider.plan(Provider.token, #"{"status":503,"times":2}"#) == 200)
-        // Invalid pushes are not counted against the plan.
+        // An invalid push does not use up a step of the failure plan.
         #expect(try provider.apns(["apns-topic": ""]).status == 400)
         let upperCase = Provider.token.uppercased()
         #expect(try provider.apns(token: upperCase).status == 503)

@@ -1,8 +1,8 @@
 import Foundation
 import Glibc
 
-/// Runs a program until it ends. The function does not use Foundation's `Process`, because the address sanitizer
-/// reports an error in its child.
+/// Runs a program until it ends. Foundation's `Process` is not used, because the address sanitizer reports an error in
+/// its child.
 enum Program {
     struct Failure: Error {
         let code: Int32
@@ -19,7 +19,7 @@ enum Program {
     static func run(_ path: String, _ arguments: [String], output: String) async throws -> Int32 {
         let child = try start(path, arguments, output: output)
         return await withCheckedContinuation { continuation in
-            // Waiting blocks the thread, so it has a thread of its own.
+            // Waiting for the program has a thread of its own, which blocks.
             Thread.detachNewThread {
                 var status: Int32 = 0
                 while unsafe waitpid(child, &status, 0) < 0, errno == EINTR {}

@@ -2,7 +2,7 @@ import Crypto
 import JSON
 import PushSandbox
 
-/// The imitated providers, with a fixed time and their own keys.
+/// The sandbox's imitated providers, with a fixed time and their own keys.
 struct Provider {
     static let milliseconds: Int64 = 1_623_753_691_000
     static let token = String(repeating: "0a", count: 32)
@@ -21,8 +21,8 @@ struct Provider {
         semantics = ProviderSemantics(apnsKey: apnsKey, accountKey: try Keys.account()) { Self.milliseconds }
     }
 
-    /// A push to APNs with the header fields that the daemon sends, and with changes. An empty value removes the header
-    /// field.
+    /// Sends a push to APNs with the daemon's header fields, changed as given. A change to an empty value removes the
+    /// header field.
     func apns(
         _ changes: [String: String] = [:], token: String = Provider.token, method: String = "POST",
         repeated: Set<String> = [], body: String = Provider.call
@@ -57,7 +57,7 @@ struct Provider {
             connection: 3)
     }
 
-    /// Sets the failure plan for a token. Returns the status of the answer.
+    /// Sets the failure plan of a token, and returns the status of the answer.
     func plan(_ token: String, _ plan: String) -> Int {
         semantics.answer(request("PUT", "/sandbox/tokens/\(token)", [:], plan)).status
     }
@@ -88,7 +88,7 @@ struct Provider {
 }
 
 enum Keys {
-    /// The key of the service account. All tests share this key, because creating a key takes a while.
+    /// The key of the service account. The key is made once for all tests, because making it takes a while.
     private static let accountPEM = Result { try GeneratedKey.rsa() }
 
     static func account() throws -> ProviderKey { try ProviderKey(.bytes(accountPEM.get()), for: .rs256) }
@@ -97,9 +97,9 @@ enum Keys {
 extension SandboxAnswer {
     var json: JSONValue { (try? JSONValue(body)) ?? .null }
     var reason: String? { json["reason"]?.string }
-    /// FCM's own error code in the answer.
+    /// FCM's error code in the answer.
     var errorCode: String? { json["error"]?["details"]?.array?.first?["errorCode"]?.string }
-    /// The results in an answer of the legacy interface: "sent" for a message id, or the error.
+    /// The results in an answer of FCM's legacy interface: "sent" for a message id, otherwise the error.
     var results: [String] {
         json["results"]?.array?.map { $0["error"]?.string ?? ($0["message_id"] == nil ? "?" : "sent") } ?? []
     }

@@ -9,7 +9,7 @@ import TestSupport
 import Testing
 import Timekeeping
 
-/// The whole sandbox on a loop, with its certificate in a file.
+/// The whole sandbox on a loop, with its certificate written to a file.
 private actor Sandbox {
     let loop: EventLoop
     nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
@@ -52,8 +52,8 @@ private actor Sandbox {
         timer = nil
     }
 
-    /// Runs a command for each of the pushes. When all commands have ended, the mailbox gets the maximum number that
-    /// ran at the same time.
+    /// Runs a command for each push, as the sandbox does. When all commands have ended, the mailbox gets the highest
+    /// number of commands that ran at the same time.
     func run(_ command: String, times: Int, _ pushes: [PushRecord], ended: Mailbox<Int>) throws {
         let hook = try PushHook(command, on: loop)
         self.hook = hook
@@ -91,7 +91,7 @@ private struct Bench {
         }
     }
 
-    /// Runs curl. Returns the exit code, the body, and the status with the HTTP version.
+    /// Runs curl. Runs curl, and returns its exit code, the body, and the status with the HTTP version.
     func curl(_ arguments: String...) async throws -> (code: Int32, body: String, summary: String) {
         let file = folder.appending(path: UUID().uuidString).path
         let code = try await Program.run(
@@ -177,7 +177,7 @@ struct SandboxServerTests {
         try await Bench.with { bench in
             #expect(await bench.sandbox.plan("bob", #"{"action":"\#(action)","times":1}"#) == 200)
             let broken = try await bench.legacy("bob", version: version)
-            // A client may repeat a request that was certainly not processed.
+            // With GOAWAY, curl may succeed, because it may repeat a request that was certainly not processed.
             #expect(broken.code != 0 || (action == "goaway" && version == "--http2"))
             #expect(await bench.sandbox.records.first?.status == 0)
             let next = try await bench.legacy("bob", version: version)

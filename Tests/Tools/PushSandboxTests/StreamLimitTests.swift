@@ -5,7 +5,7 @@ import PushSandbox
 import Reactor
 import Testing
 
-/// The sandbox and a client on one loop. The client knows just enough HTTP/2 to see the settings.
+/// The sandbox and a client on one loop. The client knows just enough HTTP/2 to see the SETTINGS of the server.
 private actor SettingsBench {
     let loop: EventLoop
     nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
@@ -15,8 +15,8 @@ private actor SettingsBench {
 
     init(_ loop: EventLoop) { self.loop = loop }
 
-    /// Connects the client. The mailbox gets each limit of concurrent streams that the server sends, 0 for a response,
-    /// and -1 at the end.
+    /// Connects the client. The mailbox gets each stream limit that the server sends, 0 for each response, and -1 at
+    /// the end.
     func connect(_ streams: StreamLimits, limits: Mailbox<Int>) throws {
         let identity = try SelfSignedCertificate(hosts: ["127.0.0.1"])
         let server = SandboxServer(loop: loop, semantics: semantics, streams: streams)
@@ -41,7 +41,7 @@ private actor SettingsBench {
                 }, closed: { _, _ in limits.put(-1) }))
     }
 
-    /// Sends a GET on a stream. All names except the path are in HPACK's static table.
+    /// Sends a GET request on a stream. All fields of the request except the path are in HPACK's static table.
     func get(_ path: String, stream: UInt8) {
         let fields = [0x82, 0x87, 0x04, UInt8(path.utf8.count)] + Array(path.utf8) + [0x01, 1, UInt8(ascii: "h")]
         client?.send(Self.frame(1, 5, stream, fields))
@@ -56,8 +56,8 @@ private actor SettingsBench {
         [0, 0, UInt8(payload.count), type, flags, 0, 0, 0, stream] + payload
     }
 
-    /// Finds the limits in SETTINGS frames (parameter 3), and the HEADERS frames of responses (as 0). Also returns the
-    /// number of bytes in all whole frames.
+    /// Finds the stream limits in SETTINGS frames (parameter 3), and responses in HEADERS frames (as 0). The value
+    /// `used` is the number of bytes in all whole frames.
     private static func events(in bytes: [UInt8]) -> (used: Int, found: [Int]) {
         var rest = bytes[...]
         var found: [Int] = []

@@ -36,7 +36,7 @@ private struct Sender {
         return "vapid t=\(String(decoding: token, as: UTF8.self)), k=\(point)"
     }
 
-    /// Sends a push. An empty value removes a header field.
+    /// Sends a push. A change to an empty value removes the header field.
     func push(
         _ id: String, _ changes: [String: String] = [:], method: String = "POST", repeated: Set<String> = [],
         body: [UInt8] = []

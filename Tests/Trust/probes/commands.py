@@ -307,7 +307,7 @@ def challenge(t):
         check(not answer.all("proxy-authenticate") and not answer.all("www-authenticate"), "the challenge is in it")
         if method == "INVITE":
             caller.send(caller.ack_failure(again, answer))
-    line = re.search(r"notice a peer challenges phones in a realm of this daemon.*", t.daemon.log())
+    line = re.search(r"notice a peer challenges phones in this daemon's own realm.*", t.daemon.log())
     check(line, "no line in the log")
     for word in (t.daemon.pbx.local(), "example.net", "its own realm"):
         check(word in line.group(0), f"the line does not say {word}: {line.group(0)}")

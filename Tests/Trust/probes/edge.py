@@ -259,7 +259,7 @@ def renewed(t):
     with open(os.path.join(daemon.authority.folder, "server.pem"), "w") as file:
         file.write("nonsense")
     text = daemon.reload()
-    check("certificate not reloaded" in text, text[-300:])
+    check("certificate was not reloaded" in text, text[-300:])
     check(serial() == second, "a broken file changed the certificate")
 
 

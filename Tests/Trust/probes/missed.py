@@ -67,9 +67,9 @@ def under_way(t):
     limit = time.monotonic() + 5
     while True:
         told = t.daemon.command("explain", request.call_id).stdout
-        if "accepted it" in told or time.monotonic() > limit:
+        if "accepted the push" in told or time.monotonic() > limit:
             break
-    check("accepted it" in told, f"explain does not know that the provider took the push: {told}")
+    check("accepted the push" in told, f"explain does not know that the provider took the push: {told}")
     return "the provider's answer comes after the caller has given up: it is on record, and the phone is told of the end, once"
 
 

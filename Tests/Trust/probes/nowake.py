@@ -86,7 +86,7 @@ def user_without_a_phone(t):
         check(answer and answer.status == 200, f"the caller got {answer}")
         check("code=---F" in line_of(daemon, request.call_id, "call ended"), "the line has another code")
         said = daemon.command("explain", request.call_id).stdout
-        check("had no device, so call.no-wake forwarded it" in said, f"explain says: {said}")
+        check("had no device, so call.no-wake forwarded the call" in said, f"explain says: {said}")
     caller, request = call(t, fresh("unknown"), pbx)
     answer = caller.response(request.call_id, "INVITE")
     check(answer and answer.status == 404, f"an unknown user got {answer}")
@@ -118,7 +118,7 @@ def spoofed_life_is_no_wake(t):
         for number in range(10):
             _, request = call(t, name, user=str(700 + number))
             check(t.suite.provider.wait(token, number + 1), "control: no push for the call")
-            explained(daemon, request.call_id, "the provider accepted it")
+            explained(daemon, request.call_id, "the provider accepted the push")
             wakes(phone, name, password, token, request)
         caller, request = call(t, name)
         answer = caller.response(request.call_id, "INVITE", 12)
@@ -139,9 +139,9 @@ def spoofed_life_is_no_wake(t):
         check(phone.request("INVITE", request.call_id), "control: no INVITE after the sign of life")
 
     said = told(registers)
-    check("the time that its former wakes took" in said, f"control: ten wakes bound no wait: {said}")
+    check("the time of its earlier wakes" in said, f"control: ten wakes bound no wait: {said}")
     said = told(spoofed)
-    check("the time that its former wakes took" not in said, f"spoofed datagrams count as wakes: {said}")
+    check("the time of its earlier wakes" not in said, f"spoofed datagrams count as wakes: {said}")
     return "CRLF, STUN, garbage and a stray response from the phone's address are no wakes"
 
 

@@ -260,7 +260,7 @@ def outgoing_calls_are_told(t):
     pbx.respond(got, 180, "Ringing", tag="pbx")
     check(phone.take(lambda m: m.status == 180 and m.call_id == request.call_id, 3), "control: it does not ring")
     said = daemon.command("explain", number).stdout
-    check("not finished yet" in said and "it rang" in said, f"an active call is not explained: {said}")
+    check("not finished yet" in said and "ringing began" in said, f"an active call is not explained: {said}")
     # The call continues after a crash, and has one record.
     daemon.kill()
     daemon.launch()
@@ -279,12 +279,12 @@ def outgoing_calls_are_told(t):
 def advertise_is_tried(t):
     """A name that nobody can look up, and a name that leads to the daemon."""
     lost = own_daemon(t, "nowhere", {"advertise": "nowhere.invalid"}, "127.2.0.11").start()
-    wait_for(lambda: "the host name in advertise cannot be resolved here" in lost.log(), 15, "the log does not say that advertise leads nowhere")
+    wait_for(lambda: "the daemon cannot resolve the host name in the setting advertise" in lost.log(), 15, "the log does not say that advertise leads nowhere")
     found = own_daemon(t, "somewhere", {"advertise": "localhost"}, "127.2.0.12").start()
-    wait_for(lambda: "the address in advertise reaches this daemon" in found.log(), 15, "the daemon does not find itself by its name")
-    check("advertise cannot be resolved" not in found.log(), "a good name is called a bad one")
+    wait_for(lambda: "a test request to the address in the setting advertise has reached this daemon" in found.log(), 15, "the daemon does not find itself by its name")
+    check("cannot resolve the host name in the setting advertise" not in found.log(), "a good name is called a bad one")
     silent = t.trap(host="127.0.0.1")
     away = own_daemon(t, "astray", {"advertise": f"localhost:{silent.port}"}, "127.2.0.13").start()
-    wait_for(lambda: "a request to the address in advertise did not arrive here" in away.log(), 60,
+    wait_for(lambda: "a test request to the address in the setting advertise did not reach this daemon" in away.log(), 60,
              "the log does not say that advertise leads elsewhere")
     return "a name without an address, and one that leads elsewhere, are warnings; one that leads here is asked by OPTIONS"

@@ -514,7 +514,7 @@ def faulty_proxy(t):
         wake(7)
         if behaviour == "407":
             # If the proxy refuses the login, the push ends immediately, because a later attempt would fail too.
-            line = line_with(daemon, "cannot connect to the push provider with these settings", words, timeout=30)
+            line = line_with(daemon, "cannot connect to the push provider with the settings of this app", words, timeout=30)
         else:
             line = line_with(daemon, "push provider cannot be reached", words, timeout=60)
         check(line, f"{behaviour}: no line that blames the proxy: {daemon.log()[-1500:]}")

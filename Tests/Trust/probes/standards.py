@@ -318,11 +318,11 @@ def in_the_log(t):
     login = t.daemon.user()
     foreign = phone.make("REGISTER", "sip:example.net", name, to=f"sip:{name}@example.net", contact=f"<sip:{name}@{phone.local()}>")
     cases = [
-        ("403", "another user's", lambda: phone.with_credentials(foreign, *login)[0]),
-        ("423", "expires too soon", lambda: phone.register(name, password, expires=1)),
+        ("403", "another user", lambda: phone.with_credentials(foreign, *login)[0]),
+        ("423", "the requested expiry is too short", lambda: phone.register(name, password, expires=1)),
         ("401", "wrong user or password", lambda: t.phone().register(name, "wrong")),
         ("555", "push provider", lambda: phone.register(name, password, params=";pn-provider=nobody;pn-param=p;pn-prid=x")),
-        ("404", "no user of ours", lambda: phone.register(name, password, domain="elsewhere.example", registrar="example.net")),
+        ("404", "To names no user of this daemon", lambda: phone.register(name, password, domain="elsewhere.example", registrar="example.net")),
     ]
     for status, reason, act in cases:
         before = len(t.daemon.log())

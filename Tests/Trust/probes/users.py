@@ -131,7 +131,7 @@ def hook_knows_the_user(t):
 
 @probe("T37.2", "hook-that-hangs")
 def hook_that_hangs(t):
-    hook = with_hook(t, "hanging")
+    hook = with_hook(t, "hook-hanging")
     known, password = hook.add()
     answer, _ = register(t.phone(), known, password)
     check(answer and answer.status == 200, f"control: {answer}")

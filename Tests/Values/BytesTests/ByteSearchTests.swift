@@ -20,7 +20,8 @@ struct ByteSearchTests {
     @Test func `a byte is found at its first place`() {
         for length in 1..<40 {
             for place in 0..<length {
-                // The search must not mistake the next byte value for the wanted one.
+                // The filling byte follows the wanted byte in value, because the search must not mistake one for the
+                // other.
                 var text = [UInt8](repeating: UInt8(ascii: ":") + 1, count: length)
                 text[place] = UInt8(ascii: ":")
                 text[length - 1] = UInt8(ascii: ":")
@@ -33,8 +34,7 @@ struct ByteSearchTests {
     @Test func `a search in any part of any text finds the same as a byte-wise search`() {
         let marks = Array("a:;\"".utf8)
         for length in 0..<52 {
-            // A long text with few marks at places that differ from text to text. The search must not mistake zeros for
-            // the end.
+            // The text is mostly zeros with few marks, because the search must not mistake zeros for the end.
             let text = (0..<length).map { place in (place * 7 + length * 5) % 23 < 4 ? marks[(place + length) % 4] : 0 }
             for start in 0...length {
                 for end in start...length {

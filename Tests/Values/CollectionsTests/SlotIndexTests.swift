@@ -4,7 +4,7 @@ import Testing
 
 @Suite("Index of slots")
 struct SlotIndexTests {
-    /// Hashes that belong to the first slot of the table, to the last, and to others.
+    /// Hashes whose search begins at the first entry of the table, at the last one, and at others.
     private static let hashes: [UInt32] = [0, 1, 2, .max, .max - 1, 0x8000_0000, 0x1234_5678, 77, 77 << 20]
 
     @Test func `it behaves like a dictionary, also if hashes collide`() {
@@ -15,7 +15,7 @@ struct SlotIndexTests {
             let slot = UInt32.random(in: 0..<300, using: &generator)
             switch model[slot] {
             case let hash? where step % 5 == 0:
-                // For a moment, another slot number has this entry.
+                // For a moment, the entry has another slot number.
                 index.replace(hash: hash, slot: slot, with: 1000 + slot)
                 #expect(index.find(hash: hash) { $0 == slot } == nil)
                 index.replace(hash: hash, slot: 1000 + slot, with: slot)

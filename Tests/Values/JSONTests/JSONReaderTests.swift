@@ -40,12 +40,12 @@ struct JSONReaderTests {
     @Test(arguments: [
         #"{"a":1,"a":1}"#, #"{"a":1,"b":2,"\u0061":3}"#, #"{"\u0061":1,"a":3}"#, #"[{"x":{"a":1,"a":[]}}]"#,
         #"{"a":{"a":1},"b":{"a":1},"a":2}"#, #"{"":1,"":2}"#, #"{"\/":1,"/":2}"#,
-        // Swift's dictionaries treat these two names as the same key.
+        // The two names are duplicates, because Swift's dictionaries treat them as the same key.
         "{\"\u{e9}\":1,\"e\u{301}\":2}",
     ])
     func `no object has a name twice`(text: String) throws {
         #expect(refusal(Array(text.utf8)) == .repeatedName)
-        // A duplicate name is also found in a value that is skipped.
+        // A duplicate name is found even in a value that is skipped.
         var reader = try JSONReader(Array(text.utf8))
         #expect(throws: JSONError.self) { try reader.skipValue() }
     }
@@ -122,8 +122,8 @@ struct JSONReaderTests {
         #expect(throws: JSONError.self) { try broken.skipValue() }
     }
 
-    /// Reads random texts that resemble JSON. The reader must never trap, and must accept its accepted texts again
-    /// after they were written.
+    /// Tests random texts that resemble JSON. The reader must never trap, and must accept each accepted text again
+    /// after it was written.
     @Test func `noise never traps`() {
         let alphabet = Array(#"{}[]",:\u0d8nfte-+.1 eé"#.utf8) + [0x00, 0xff]
         var random = SeededGenerator(seed: 7)

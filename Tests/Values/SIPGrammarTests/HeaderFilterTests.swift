@@ -36,7 +36,7 @@ struct HeaderFilterTests {
         "X-Account", "X-a",
     ]
 
-    /// The filter removes a header field in every spelling of its name.
+    /// Tests that the filter removes a header field in every spelling of its name.
     @Test(arguments: names, ["N: v", "n: v", "U: v", "N : v", "N\t : v", "N:\r\n v", "N :\r\n v", "N:v"])
     func `every spelling of a name is removed`(name: String, spelling: String) throws {
         let written =

@@ -2,7 +2,7 @@ import Bytes
 import SIPGrammar
 import SIPMessage
 
-/// The text with line ends as in SIP: CRLF.
+/// Converts the text to bytes with SIP's line ends, which are CRLF.
 func wire(_ text: String) -> [UInt8] {
     var bytes: [UInt8] = []
     for byte in text.utf8 {

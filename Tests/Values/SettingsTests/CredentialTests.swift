@@ -16,7 +16,7 @@ struct CredentialTests {
     }
 
     @Test func `a setting names one without its folder`() throws {
-        // A process that is not a service uses the path of the unit's credentials.
+        // A process that systemd did not start uses the folder of the unit's credentials.
         #expect(try file("credential:key.pem") == "/run/credentials/sippushd.service/key.pem")
         #expect(try file("/etc/key.pem") == "/etc/key.pem")
         #expect(try file("credentials/key.pem") == "credentials/key.pem")

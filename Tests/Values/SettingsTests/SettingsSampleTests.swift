@@ -23,7 +23,7 @@ struct SettingsSampleTests {
         #expect(throws: SettingsError.self) { try Strict(yaml: [], file: "f") }
     }
 
-    /// The text of the sample without help, and without the comment signs before keys.
+    /// The sample without help texts, and without the `#` before keys.
     private func uncommented(_ sample: String) -> String {
         sample.split(separator: "\n").map { line -> String in
             guard let hash = line.firstIndex(of: "#"), line[..<hash].allSatisfy({ $0 == " " }) else {

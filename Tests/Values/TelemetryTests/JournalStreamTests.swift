@@ -13,7 +13,7 @@ struct JournalStreamTests {
         try #require(unsafe fstat(ends[1], &status) == 0)
         let name = "\(status.st_dev):\(status.st_ino)"
         #expect(JournalStream.isBehind(ends[1], named: name))
-        // The descriptor is for another file, as when the daemon's output is redirected.
+        // The descriptor is another file, as when somebody has redirected the daemon's output.
         #expect(!JournalStream.isBehind(STDIN_FILENO, named: name))
         for other in [nil, "", "\(status.st_dev):\(status.st_ino &+ 1)", "\(status.st_ino)", ":", name + " "] {
             #expect(!JournalStream.isBehind(ends[1], named: other), "\(other ?? "nil")")

@@ -11,7 +11,7 @@ struct StandardErrorSinkTests {
         defer { ends.forEach { close($0) } }
         let sink = StandardErrorSink(descriptor: ends[1])
         let log = Log(level: .info, format: .journal, sink: sink) { UnixTime(milliseconds: 0) }
-        // A pipe holds 64 KiB, so not all of these lines fit.
+        // Some of the hundred lines must be lost, because a pipe holds only 64 KiB.
         for _ in 0..<100 { log.info("m", [.reason: .text(String(repeating: "x", count: 1000))]) }
         let first = read(ends[0])
         #expect(first.count < 100)

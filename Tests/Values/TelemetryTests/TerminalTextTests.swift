@@ -4,7 +4,7 @@ import Testing
 
 @Suite("Output to a terminal (T18.2)")
 struct TerminalTextTests {
-    /// Texts that would command a terminal, or change the appearance of other text.
+    /// Texts that would give a terminal a command, or change the appearance of other text.
     private static let hidden =
         [
             "\u{0}", "\u{7}", "\u{1b}[2J", "\u{7f}", "\u{9b}31m", "\u{200e}", "\u{200f}", "\u{61c}", "\u{2028}",

@@ -95,8 +95,7 @@ struct DeadlineQueueTests {
         #expect(MemoryLayout<DeadlineQueue<UInt32>.Node>.stride <= 32)
     }
 
-    /// Compares the queue with a plain list. Both queues must return the same payloads and the same times of the next
-    /// check.
+    /// Compares the queue with a plain list, which must return the same payloads and the same times of the next check.
     @Test(arguments: UInt64(1)...40)
     func `agrees with a sorted list`(seed: UInt64) {
         var random = SeededGenerator(seed: seed)

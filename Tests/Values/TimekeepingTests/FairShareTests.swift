@@ -37,8 +37,8 @@ struct FairShareTests {
         let four = FairShare(of: 4, ofOne: 4, ofUntrusted: 3)
         #expect(place([1, 2, 2, 3, 2], four) == 1)
         #expect(place([1, 2, 3, 101], four) == 0)
-        // The four untrusted callers have more than three elements together. A stranger loses an element, although a
-        // trusted caller has more.
+        // A stranger loses an element, although a trusted caller has more, because the untrusted callers together have
+        // more than three.
         #expect(place([100, 100, 1, 2, 3, 4], four) == 2)
         #expect(place([100, 100, 1, 2], four) == 0)
         #expect(place([], four) == nil)
@@ -56,7 +56,7 @@ struct FairShareTests {
         #expect(!rate.isUsedUp(7, now: now))
         #expect(admitted(6, by: nil, isTrusted: true, now: now) == 1)
         #expect(rate.isUsedUp(7, now: now))
-        // The limit for all callers recovers first. The limit for untrusted callers recovers later.
+        // The limit for all callers recovers first, and the limit for untrusted callers later.
         #expect(admitted(6, by: 4, isTrusted: false, now: now + .seconds(10)) == 1)
         rate.changed(FairShare(of: 0, ofOne: 0, ofUntrusted: 0))
         #expect(admitted(100, by: 1, isTrusted: false, now: now) == 100)
@@ -68,7 +68,7 @@ struct FairShareTests {
         func asked(_ count: Int, _ isProved: Bool) -> Int {
             (0..<count).count { _ in rate.asked(5, isProved: isProved, now: now) }
         }
-        // The requests of ten seconds may arrive at the same moment.
+        // The requests that are allowed in ten seconds may arrive at the same moment.
         #expect(asked(100, false) == 10)
         #expect(asked(100, true) == 40)
         let another = rate.asked(6, isProved: false, now: now)

@@ -28,7 +28,8 @@ struct Callgrind {
 
     private var dump: URL { folder.appending(path: "count") }
 
-    /// Starts counting instructions. The daemon must be warm before, because it is faster without counting.
+    /// Starts counting instructions. Warm the daemon up before this call, because callgrind slows the daemon down while
+    /// it counts.
     func start(_ process: Int32) throws(BenchmarkError) {
         try tell(process, "instrumentation", "on")
     }

@@ -11,10 +11,10 @@ enum InstructionBenchmark {
     private static let window = 16
     /// The number of calls and of wake-ups per second.
     private static let rate = 40.0
-    /// The pause after a step, in which all its transactions and calls end (RFC 3261 section 17, 64 times T1).
-    /// Instructions in this pause count for the step.
+    /// The pause after a step, in which all its transactions and calls end (RFC 3261 section 17, 64 times T1). The
+    /// instructions of this pause are counted for the step before it.
     private static let aftermath: Duration = .seconds(35)
-    /// The pause until refreshed contacts are on the disk. Instructions in this pause count for no call.
+    /// The pause until refreshed contacts are on the disk. The instructions of this pause are not counted for any call.
     private static let untilWritten: Duration = .seconds(20)
 
     static func run(_ options: BenchmarkOptions, into report: inout Report) throws(BenchmarkError) {

@@ -1,5 +1,5 @@
-/// Finds the few values that the load needs in an answer, without parsing the message, so that the load needs little
-/// processor time.
+/// Finds the few values of a SIP message that the load generator needs. The load generator does not parse the whole
+/// message, to save processor time.
 package enum ByteSearch {
     /// Returns the number in base 10 or 16 that follows the first `mark` in the bytes; `nil` if `mark` is missing or no
     /// digit follows it.

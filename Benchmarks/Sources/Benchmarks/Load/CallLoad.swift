@@ -198,7 +198,7 @@ final class CallLoad {
     }
 
     private func wake(_ user: Int) {
-        // The phone of a refused call need not register.
+        // If the call was refused, its phone need not register.
         guard !calls[user].isOver else { return }
         calls[user].woken = loop.now
         client.register(user, cseq: Self.cseqOfWaking)

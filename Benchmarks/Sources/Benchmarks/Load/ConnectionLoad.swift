@@ -27,7 +27,7 @@ final class ConnectionLoad: @unchecked Sendable {
     private let context: TLSContext?
     private let registers: MessageTemplate
 
-    /// The phones whose connections remain open. A phone's index in this array is its user number.
+    /// The phones whose connections remain open. The index of a phone in this array is the number of the phone's user.
     private var kept: [Phone] = []
     /// The phones whose connections are being opened.
     private var opening: [ObjectIdentifier: Phone] = [:]
@@ -205,7 +205,7 @@ final class ConnectionLoad: @unchecked Sendable {
             guard phone.answer == Self.pong else { return }
             opened(phone)
         } else {
-            // The answer to a REGISTER has no body.
+            // The end of the head is the end of the answer, because the 200 to a REGISTER has no body.
             guard phone.answer.suffix(Self.ping.count) == Self.ping[...] else { return }
             if !phone.answer.starts(with: Self.success) { result.failures += 1 }
         }

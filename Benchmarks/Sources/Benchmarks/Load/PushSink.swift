@@ -3,7 +3,7 @@ import HTTPServer
 import Reactor
 import Timekeeping
 
-/// A push gateway with FCM's legacy interface, which accepts each push and reports the push's user.
+/// A push gateway with FCM's legacy interface; the gateway accepts each push, and reports the user of the push.
 final class PushSink {
     let port: UInt16
     private let listener: HTTPListener

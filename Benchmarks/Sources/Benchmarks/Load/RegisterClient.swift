@@ -32,8 +32,8 @@ final class RegisterClient {
     }
 
     private static let slotBits: UInt64 = 24
-    /// The first interval of Timer E (RFC 3261 section 17.1.2.2), after which a REGISTER is retransmitted. Each further
-    /// interval is twice as long.
+    /// The first interval of Timer E (RFC 3261 section 17.1.2.2), after which a REGISTER is retransmitted. With each
+    /// retransmission, the interval doubles.
     private static let retransmission: Duration = .milliseconds(500)
     private static let tries = 6
 

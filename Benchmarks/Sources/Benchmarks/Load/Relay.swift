@@ -8,7 +8,8 @@ import Reactor
 /// the daemon needs, and which part the machine, the kernel and the load need. The relay answers each INVITE with 100,
 /// sends pushes over a few connections that stay open, and runs until it is killed.
 package enum Relay {
-    /// The first argument of this program that starts the relay. The next argument is the port of the push gateway.
+    /// The first argument of this program that starts the relay. After the word `relay`, the command line has the port
+    /// of the push gateway.
     package static let command = "relay"
 
     private static let connections = 8

@@ -111,7 +111,7 @@ final class ServerProcess {
     }
 
     deinit {
-        // If an error ended the benchmark, the process may still run.
+        // The process may still run, if an error has ended the benchmark.
         if process.isRunning { kill(process.processIdentifier, SIGKILL) }
         if !keepsFolder { try? FileManager.default.removeItem(at: folder) }
     }

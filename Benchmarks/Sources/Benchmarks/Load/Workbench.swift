@@ -16,7 +16,7 @@ final class Workbench {
     /// The time that the slow app's provider takes to answer a push.
     static let slowness: Duration = .seconds(5)
 
-    /// Starts the daemon. `callCount` is the maximum number of calls, which are for the users from number 0 on. Users
+    /// Starts the daemon. `callCount` is the maximum number of calls; they are for the users from number 0 on. Users
     /// for whom `isSlow` is true have the app with the slow provider. If `wakesPhones` is true, each phone has its own
     /// socket, so that only its own REGISTER wakes it.
     init(

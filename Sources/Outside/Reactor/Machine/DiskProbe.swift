@@ -1,9 +1,9 @@
 import CEvent
 import Glibc
 
-/// The write speed of the disk that contains a folder, and the disk's free space.
+/// The write speed and the free space of the disk that contains a folder.
 package struct DiskProbe: Hashable, Sendable {
-    /// How many small writes per second the disk can store permanently (`fdatasync`).
+    /// The number of small writes per second that the disk can store permanently (`fdatasync`).
     package let syncsPerSecond: Int
     /// The free space in bytes for users other than root.
     package let freeBytes: UInt64
@@ -20,8 +20,8 @@ package struct DiskProbe: Hashable, Sendable {
     private static let longest: Duration = .milliseconds(500)
     private static let mostWrites = 500
 
-    /// Measures the disk with a temporary file. No other process can open the file, and it does not exist afterwards.
-    /// If the file system has no files without names, the file has a name for a moment.
+    /// Measures the disk with a temporary file. The temporary file cannot be opened by other processes, and does not
+    /// exist afterwards. On a file system that has no files without names, the file has a name for a moment.
     package init(of folder: String) throws(SystemError) {
         let number = try Self.opened(in: folder)
         defer { close(number) }
@@ -47,7 +47,7 @@ package struct DiskProbe: Hashable, Sendable {
     private static func opened(in folder: String) throws(SystemError) -> Int32 {
         let unnamed = unsafe open_unnamed(folder)
         if unnamed >= 0 { return unnamed }
-        // Some file systems do not support files without names.
+        // With one of these three errors, the file system reports that it does not support files without names.
         guard errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL else {
             throw SystemError(call: "open", code: errno)
         }

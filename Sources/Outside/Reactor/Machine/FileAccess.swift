@@ -1,7 +1,7 @@
 import CEvent
 import Glibc
 
-/// A user and its groups, for a check whether this user can open files.
+/// A user with its groups, to check which files this user may open.
 package struct FileIdentity: Hashable, Sendable {
     package let name: String
     package let user: UInt32
@@ -26,7 +26,7 @@ extension FileIdentity {
         return FileIdentity(name: userName(user) ?? "\(user)", user: user, group: group, groups: ownGroups)
     }
 
-    /// Finds a user of this machine.
+    /// Finds a user of this machine by its name or number.
     ///
     /// - Parameters:
     ///   - name: the user's name, or its number.
@@ -64,13 +64,13 @@ extension FileIdentity {
     }
 }
 
-/// How a user wants to use a file or folder.
+/// The way in which a user wants to use a file or folder.
 package enum FileWish: String, Hashable, Sendable {
     case read
     case write
-    /// The daemon creates and removes files in the folder.
+    /// The user wants to create and remove files in the folder.
     case fill
-    /// The folder is on the path to a file.
+    /// The user wants to reach a file below the folder.
     case enter
 
     fileprivate var mode: Int32 {
@@ -88,10 +88,10 @@ package struct FileStatus: Hashable, Sendable {
     package let path: String
     package let user: UInt32
     package let group: UInt32
-    /// The nine permission bits.
+    /// The nine permission bits of the file, as in `chmod`.
     package let mode: UInt32
     package let isFolder: Bool
-    /// The access control list in the kernel's form; empty if the file has only the nine permission bits.
+    /// The access control list in the kernel's form; empty if only the nine permission bits apply.
     package let accessList: [UInt8]
 
     package init(
@@ -105,7 +105,7 @@ package struct FileStatus: Hashable, Sendable {
         self.accessList = accessList
     }
 
-    /// Reads the status of a file. The result is `nil` if the file is missing, or this process may not look.
+    /// Reads the status of a file. The result is `nil` if the file is missing or this process may not examine it.
     package init?(of path: String) {
         var found = stat()
         guard unsafe stat(path, &found) == 0 else { return nil }
@@ -116,7 +116,7 @@ package struct FileStatus: Hashable, Sendable {
             isFolder: found.st_mode & S_IFMT == S_IFDIR, accessList: length > 0 ? Array(list.prefix(length)) : [])
     }
 
-    /// The path with all symbolic links resolved; `nil` if the file is missing, or this process may not look.
+    /// The path with all symbolic links resolved; `nil` if the file is missing or this process may not examine it.
     package static func real(_ path: String) -> String? {
         guard let name = unsafe realpath(path, nil) else { return nil }
         defer { unsafe free(name) }
@@ -124,7 +124,7 @@ package struct FileStatus: Hashable, Sendable {
     }
 }
 
-/// Asks the kernel whether a user may use a file in a certain way.
+/// Finds out from the kernel whether a user may use a file in a certain way.
 package enum FileAccess {
     package enum Answer: Hashable, Sendable {
         case allowed

@@ -31,8 +31,8 @@ package struct PortOwner: Hashable, Sendable {
         return nil
     }
 
-    /// The inode of the socket in a line of `/proc/net/tcp`; `nil` if the socket has another port, or is a stream that
-    /// does not listen.
+    /// The socket's inode from a line of `/proc/net/tcp`; `nil` if the port is another one, or the stream socket does
+    /// not listen.
     static func inode(in line: String, port: UInt16, isStream: Bool) -> UInt64? {
         let words = line.split(separator: " ")
         guard words.count > 9, let colon = words[1].lastIndex(of: ":"),
@@ -61,20 +61,20 @@ package enum ProcessFiles {
         return String(decoding: bytes, as: UTF8.self).split(separator: "\n").map(String.init)
     }
 
-    /// The number in a file that contains nothing else, such as a file under `/proc/sys`.
+    /// The number in a file that has only this number, such as a file under `/proc/sys`.
     package static func number(in path: String) -> Int? { lines(of: path).first.flatMap { Int($0) } }
 
     static var processes: [Int32] { names(in: "/proc").compactMap { Int32($0) } }
 
     static func name(of process: Int32) -> String? { lines(of: "/proc/\(process)/comm").first }
 
-    /// How many files and sockets a process may open; `nil` if this process may not look.
+    /// How many files and sockets a process may open; `nil` if this process may not examine it.
     package static func descriptorLimit(of process: Int32) -> Int? {
         lines(of: "/proc/\(process)/limits").first { $0.hasPrefix("Max open files") }
             .flatMap { $0.split(separator: " ").dropFirst(3).first }.flatMap { Int($0) }
     }
 
-    /// The inodes of a process's sockets.
+    /// The inodes of all sockets that a process has open.
     static func sockets(of process: Int32) -> [UInt64] {
         let folder = "/proc/\(process)/fd"
         return names(in: folder).compactMap { name in

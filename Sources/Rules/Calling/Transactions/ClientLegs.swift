@@ -4,6 +4,7 @@ package import Registration
 package import Routing
 package import SIPGrammar
 package import SIPTransactions
+package import UpstreamRegistration
 
 /// The owner of each client transaction of the proxy, for which the responses are meant.
 package struct ClientLegs: ~Copyable {
@@ -16,6 +17,8 @@ package struct ClientLegs: ~Copyable {
         case answered(AnsweredINVITE)
         /// An OPTIONS that this proxy sends itself.
         case question(Question)
+        /// A REGISTER by which the daemon registers a user at a PBX.
+        case registration(RegisterNumber)
     }
 
     private var owners = TransactionNotes<ClientTransactionID, Owner>()
@@ -61,6 +64,12 @@ package struct ClientLegs: ~Copyable {
         guard let question = question(client) else { return nil }
         owners[client] = nil
         return question
+    }
+
+    // MARK: Registrations
+
+    package mutating func start(_ client: ClientTransactionID, _ number: RegisterNumber) {
+        owners[client] = .registration(number)
     }
 
     // MARK: Answers that nobody takes

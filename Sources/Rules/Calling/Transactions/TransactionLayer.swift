@@ -7,7 +7,7 @@ package import Timekeeping
 /// The SIP transactions, with their owners, their results that the engine has not handled yet, and the tags of
 /// responses.
 package struct TransactionLayer: ~Copyable {
-    package var transactions: TransactionTable
+    package private(set) var transactions: TransactionTable
     /// The owners of client transactions.
     package var legs = ClientLegs()
     /// The results of transactions that the engine has not handled yet.
@@ -21,8 +21,53 @@ package struct TransactionLayer: ~Copyable {
         tags = Tags(key: tagKey)
     }
 
-    package mutating func requestReceived(_ request: SIPRequest, now: Instant) -> RequestMatch {
-        transactions.requestReceived(request, now: now, into: &unsettled.outputs)
+    package mutating func ringLimitChanged(_ limit: Duration) { transactions.timers.ringLimit = limit }
+
+    // MARK: Server transactions
+
+    /// Finds the transaction of a request.
+    ///
+    /// - Parameters:
+    ///   - request: the request.
+    ///   - flow: the flow for responses if a new request other than CANCEL gets its transaction immediately; `nil` if it
+    ///     may get one later by ``begin(_:for:cancelling:respondOn:now:)``.
+    ///   - now: the time.
+    /// - Returns: the match that was found, and the transaction that a new request got.
+    package mutating func requestReceived(
+        _ request: SIPRequest, beginningOn flow: Flow?, now: Instant
+    ) -> (RequestMatch, ServerTransactionID?) {
+        let match = transactions.requestReceived(request, now: now, into: &unsettled.outputs)
+        guard case .new(let key) = match, let flow else { return (match, nil) }
+        return (match, transactions.begin(key, for: request, respondOn: flow, now: now))
+    }
+
+    /// Gives a new request its server transaction; `nil` if no transaction is free.
+    package mutating func begin(
+        _ key: TransactionKey, for request: SIPRequest, cancelling invite: ServerTransactionID?, respondOn flow: Flow,
+        now: Instant
+    ) -> ServerTransactionID? {
+        transactions.begin(key, for: request, cancelling: invite, respondOn: flow, now: now)
+    }
+
+    /// Continues the server transaction of an INVITE of an earlier run; `nil` if no transaction is free.
+    package mutating func resume(_ request: SIPRequest, respondOn flow: Flow, now: Instant) -> ServerTransactionID? {
+        transactions.resume(request, respondOn: flow, now: now)
+    }
+
+    // MARK: Client transactions
+
+    /// Reserves a client transaction; `nil` if none is free.
+    package mutating func makeClientTransaction() -> ClientTransactionID? { transactions.makeClientTransaction() }
+
+    /// Gives back a client transaction that sends nothing.
+    package mutating func discard(_ client: ClientTransactionID) { transactions.discard(client) }
+
+    /// Notes that the connection of the transaction has ended.
+    package mutating func connectionEnded(of client: ClientTransactionID) { transactions.connectionEnded(of: client) }
+
+    /// Notes that the phone gets another request on another flow, and may answer the earlier request there.
+    package mutating func calledAnew(_ client: ClientTransactionID, by flow: Flow) {
+        transactions.calledAnew(client, by: flow)
     }
 
     package mutating func responseReceived(
@@ -35,12 +80,25 @@ package struct TransactionLayer: ~Copyable {
         transactions.deadlineReached(now: now, into: &unsettled.outputs)
     }
 
+    /// Sends a response, unless its transaction delays or drops it. `send` gets the messages to send.
+    package mutating func respond(
+        _ server: ServerTransactionID, _ status: Status, _ bytes: [UInt8], now: Instant,
+        sending send: ([UInt8], Flow) -> Void
+    ) {
+        transactions.respond(server, status: status, bytes: bytes, now: now, into: &unsettled.latest)
+        passOn(sending: send)
+    }
+
     /// Changes the transactions with `body`, and passes the messages to send to `send`, in order. All other results of
     /// the transactions wait until the engine handles them.
     package mutating func change(
         _ body: (inout TransactionTable, inout [TransactionOutput]) -> Void, sending send: ([UInt8], Flow) -> Void
     ) {
         body(&transactions, &unsettled.latest)
+        passOn(sending: send)
+    }
+
+    private mutating func passOn(sending send: ([UInt8], Flow) -> Void) {
         unsettled.latest.reverse()
         while let output = unsettled.latest.popLast() {
             if case .send(let bytes, let flow) = output {

@@ -9,6 +9,7 @@ package struct Unsettled {
     /// The outputs of the last change of the transactions; the array is kept to reuse its memory.
     var latest: [TransactionOutput] = []
     private var deliveries: [EndedDelivery] = []
+    private var forwards: [ProxiedRequest] = []
 
     package mutating func takeOutput() -> TransactionOutput? {
         guard next < outputs.count else {
@@ -25,6 +26,11 @@ package struct Unsettled {
 
     /// Notes that an attempt to deliver a message to a phone has ended.
     package mutating func append(_ delivery: EndedDelivery) { deliveries.append(delivery) }
+
+    /// Notes that a fork wants its call to be forwarded, because no phone was found.
+    package mutating func append(forwardOf call: ProxiedRequest) { forwards.append(call) }
+
+    package mutating func takeForwards() -> [ProxiedRequest] { forwards.isEmpty ? [] : exchange(&forwards, with: []) }
 
     package mutating func takeDeliveries() -> [EndedDelivery] {
         deliveries.isEmpty ? [] : exchange(&deliveries, with: [])

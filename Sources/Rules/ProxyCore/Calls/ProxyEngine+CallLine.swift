@@ -69,7 +69,7 @@ extension ProxyEngine {
 
     private func line(of call: ProxiedRequest, _ code: CallCode, now: Moment) -> CallLine? {
         guard let incoming = revive(call) else { return nil }
-        var about = RefusedCall(incoming.request)
+        var about = RefusedCall(incoming.request, to: calleeOfToken(in: incoming.request.uri))
         if let userCall = call.userCall {
             about = RefusedCall(callee: userCall.aor, caller: about.caller, callID: about.callID)
         }

@@ -65,14 +65,15 @@ extension ProxyEngine {
             forward(incoming, from: caller, next, on: hop, pass, now: now)
             return
         case .initial(let next) where incoming.request.to.tag == nil:
-            guard let home = identity.home(of: next.requestURI, settings, upstreamAt: network.upstream.places),
-                let aor = AddressOfRecord(next.requestURI, home: home)
+            guard let home = home(of: next.requestURI),
+                let aor = userCalled(byTokenIn: next.requestURI, incoming)
+                    ?? AddressOfRecord(next.requestURI, home: home)
             else { break }
-            let caller = caller(of: incoming.request, on: incoming.flow, isTrusted: incoming.isTrusted)
+            let caller = Caller(of: incoming.request, on: incoming.flow, isTrusted: incoming.isTrusted)
             guard admitsBesides(incoming, from: caller, now: now) else { return }
             let parties = HeldShares.Parties(caller: caller)
             if !incoming.isTrusted, let upstream = settings.upstream {
-                guard callersBinding(incoming) != nil else { break }
+                guard registrar.device(calling: incoming, identity) != nil else { break }
                 guard let (incoming, call) = startProxying(incoming, to: [nil], parties: parties, now: now) else {
                     return
                 }
@@ -80,7 +81,7 @@ extension ProxyEngine {
                 sendToHop(incoming, edits, for: 0, of: call, to: upstream, now: now)
                 return
             }
-            guard incoming.isTrusted || callersBinding(incoming) != nil,
+            guard incoming.isTrusted || registrar.device(calling: incoming, identity) != nil,
                 let target = registrar.bindings.forkTargets(for: aor, now: now.instant).first(where: {
                     $0.isFresh && !$0.flow.isClosed
                 })

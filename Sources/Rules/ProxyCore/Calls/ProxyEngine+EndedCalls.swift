@@ -51,7 +51,7 @@ extension ProxyEngine {
         let ended = EndedCall(
             userCall: userCall, request: request, source: call.source, until: now.instant + Self.afterEndTime,
             reasons: reasons, rings: rings)
-        calls.ended.append(ended)
+        calls.keeps(ended)
         wakes.waits(ended)
         for device in reasons.keys {
             if let target = registrar.bindings.forkTarget(device, now: now.instant) { watch(target) }
@@ -65,13 +65,8 @@ extension ProxyEngine {
         if let end = calls.ended.nextEnd { _ = output.timers.schedule(.endedCallDue, at: end) }
     }
 
-    /// Forgets ended calls, the oldest first, until a new request of `size` bytes has room.
-    func makeRoom(for size: Int) {
-        while calls.bytes + size > settings.limits.heldBytes, !calls.ended.isEmpty { dropOldestEnded() }
-    }
-
     func dropOldestEnded() {
-        if let ended = calls.ended.dropOldest() { wakes.noLongerWaits(ended) }
+        if let ended = calls.dropOldestEnded() { wakes.noLongerWaits(ended) }
     }
 
     /// Ends a call's wait for a phone, and sends the phone a push about the call's end if its app takes such pushes
@@ -160,7 +155,7 @@ extension ProxyEngine {
                 continue
             }
             guard let listener = identity.listener(for: flow), let request = reread(ended.request),
-                let client = sip.transactions.makeClientTransaction()
+                let client = sip.makeClientTransaction()
             else { continue }
             let incoming = IncomingRequest(
                 request, on: ended.source, isTrusted: isTrusted(ended.source))
@@ -168,9 +163,10 @@ extension ProxyEngine {
                 requestURI: target.requestURI, via: via(for: client, listener: listener, incoming), maxForwards: 70)
             if CallerIdentity.wantsIDPrivacy(request.frame) { edits.removed = [.pAssertedIdentity] }
             edits.topViaAddition = incoming.viaAddition
-            edits.strip(incoming, settings, realms: identity.realms)
+            edits.strip(
+                incoming, settings.stripped, realms: identity.realms, takesTokens: settings.takesTokens)
             log.info(
-                "a phone is told that its call is over",
+                "the daemon sends the INVITE and CANCEL of an ended call to a phone that registered too late",
                 [
                     .aor: .described(ended.userCall.aor), .callID: .bytes(ended.userCall.key.callID),
                     .device: .described(device),
@@ -239,10 +235,10 @@ extension ProxyEngine {
     ///
     /// A repeated 2xx gets only an ACK, because the earlier ACK was lost.
     func hangUp(_ answered: AnsweredINVITE, _ answer: SIPResponse, now: Moment) {
-        guard let ack = sip.transactions.makeClientTransaction() else { return }
+        guard let ack = sip.makeClientTransaction() else { return }
         act(.send(request(.ack, in: answered, answer, as: ack), on: answered.flow))
-        sip.transactions.discard(ack)
-        guard answered.isNew(answer.to.tag ?? .empty), let bye = sip.transactions.makeClientTransaction() else {
+        sip.discard(ack)
+        guard answered.isNew(answer.to.tag ?? .empty), let bye = sip.makeClientTransaction() else {
             return
         }
         let bytes = request(.bye, in: answered, answer, as: bye)

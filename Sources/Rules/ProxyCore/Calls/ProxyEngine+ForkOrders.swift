@@ -54,7 +54,7 @@ extension ProxyEngine {
         case .cancel(let client, let reason):
             let reasons = reason.fields(callerReasons: call.callerReasons)
             withTransactions { $0.cancel(client, reasons: reasons, now: now.instant, into: &$1) }
-        case .forward: forward(call, now: now)
+        case .forward: sip.unsettled.append(forwardOf: call)
         case .stopWaiting(let branch): stoppedWaiting(branch, of: call, now: now)
         case .hangUp(let response, let branch, let client): hangUp(branch, of: call, by: client, response, now: now)
         }
@@ -94,13 +94,13 @@ extension ProxyEngine {
     }
 
     /// The plan for an INVITE to this user if no phone wakes: a final response, a redirect or a forward. The closure
-    /// `request` parses the INVITE, which most plans do not need.
+    /// `request` parses the INVITE, and is called only for the few plans that need the parsed INVITE.
     func noWakePlan(
         for aor: AddressOfRecord, isTrusted: Bool, _ request: () -> SIPRequest?
     ) -> NoWakePlan {
         let noWake = settings.call.noWake
         var circumstances = NoWakePlan.Circumstances(
-            isTrusted: isTrusted, hasUpstream: settings.upstream != nil && !upstreamWatch.health.refuses,
+            isTrusted: isTrusted, hasUpstream: settings.upstream != nil && !network.upstream.health.refuses,
             wasDiverted: false)
         if isTrusted, noWake.settings(for: aor).action != .answer, let request = request() {
             let diversions = Diversions(request.frame)
@@ -223,30 +223,30 @@ extension ProxyEngine {
     func journalAnswer(_ response: SIPResponse, of call: ProxiedRequest, now: Moment) {
         guard call.journalling != .off else { return }
         let dialog = AnsweredCalls.dialogKey(response.callID, response.to.tag, response.cseq.number)
-        calls.answered.note(call, in: dialog, now: now.instant)
+        calls.answered(call, in: dialog, now: now.instant)
         armJournal()
     }
 
     /// Notes that the ACK of a 2xx was sent to the phone, so that the journal can drop the call earlier.
     func journalACK(_ request: SIPRequest, now: Moment) {
         guard !calls.answered.isEmpty else { return }
-        calls.answered.acknowledged(
+        calls.acknowledged(
             AnsweredCalls.dialogKey(request.callID, request.to.tag, request.cseq.number), now: now.instant)
     }
 
     /// Keeps a resumed call in the journal for some seconds, because the call was answered in an earlier run.
     func keepAnswered(_ call: ProxiedRequest, now: Moment) {
-        calls.answered.resume(call, now: now.instant)
+        calls.resumeAnswered(call, now: now.instant)
         armJournal()
     }
 
     private func armJournal() {
-        if let end = calls.answered.timerWanted() { _ = output.timers.schedule(.journalDue, at: end) }
+        if let end = calls.journalTimerWanted() { _ = output.timers.schedule(.journalDue, at: end) }
     }
 
     func journalDue(now: Moment) {
-        guard calls.answered.timerFired(now: now.instant) else { return }
-        while let call = calls.answered.popDue(now: now.instant) { journalOver(call) }
+        guard calls.journalTimerFired(now: now.instant) else { return }
+        while let call = calls.popAnswered(now: now.instant) { journalOver(call) }
         armJournal()
     }
 
@@ -264,22 +264,6 @@ extension ProxyEngine {
 
 /// Sets the timers of a call: one for its wait for phones, and one for the first response to its INVITE.
 extension ProxyEngine {
-    /// Starts the timer that ends a call's wait for phones: `call.ring-timeout` after the INVITE arrived, or earlier if
-    /// the INVITE has an Expires.
-    ///
-    /// A call that loses a phone after the ring timeout still waits ten seconds for that phone.
-    func armHold(of call: ProxiedRequest, now: Moment) {
-        guard call.deadline == .none, let userCall = call.userCall else { return }
-        let end = userCall.holdUntil > now.instant ? userCall.holdUntil : now.instant + Self.returnTime
-        call.waits(until: output.timers.schedule(.holdDeadline(place: call.place), at: end))
-    }
-
-    static let returnTime: Duration = .seconds(10)
-
-    func holdTime(of request: SIPRequest) -> Duration {
-        guard let expires = request.expires else { return settings.call.ringTimeout }
-        return min(settings.call.ringTimeout, .seconds(Int64(expires)))
-    }
 
     /// How long the engine waits for the first response to a request before the flow counts as dead, or the phone as
     /// asleep.

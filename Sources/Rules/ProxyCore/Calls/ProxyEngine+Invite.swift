@@ -13,6 +13,7 @@ import SIPGrammar
 import SIPTransactions
 import Telemetry
 import Timekeeping
+import Waking
 
 /// Offers an INVITE to one of our users: each device of the user gets the INVITE or a push.
 extension ProxyEngine {
@@ -28,21 +29,14 @@ extension ProxyEngine {
         // The key copies its strings, so that a stored call does not keep the whole message in memory.
         let key = UserCallKey(aor: aor, callID: request.callID, fromTag: request.from.tag ?? .empty)
         let aor = key.aor
-        guard !calls.isOffered(key) else {
-            // A proxy forked this INVITE, and another copy is already being offered to the devices (RFC 3261 section
-            // 8.2.2.2).
-            refuse(incoming, .loopDetected, because: .loop, now: now)
-            return
-        }
         guard !comesBack(incoming, to: aor) else { return refuse(incoming, .loopDetected, because: .loop, now: now) }
-        guard calls.offered < settings.limits.calls else {
-            refuse(
-                incoming, .serviceUnavailable, because: .tooManyCalls,
-                fields: [Self.retryAfter(seconds: 5)], now: now)
-            return
+        let parties = HeldShares.Parties(caller: sender, callee: aor.shareNumber)
+        let refusal = calls.refusal(of: key, size: request.frame.bytes.count, for: parties, settings.limits) {
+            wakes.noLongerWaits($0)
         }
-        guard admits(incoming, from: sender, to: aor, now: now) else { return }
+        if let refusal { return refuse(incoming, by: refusal, now: now) }
         guard let incoming = startTransaction(incoming, now: now), let server = incoming.server else { return }
+        upstreamUsers.called(aor, now: now)
         sendTrying(incoming, now: now)
         let targets = !network.flows.watchesActivity ? targets : targets.map { liveWay(to: $0, now: now) }
         let woken = targets.compactMap { treatment(of: $0, now: now) == .ring ? nil : $0.id }
@@ -53,7 +47,7 @@ extension ProxyEngine {
             caller: sender, mayPush: woken.isEmpty || admitsPushes(of: sender, from: incoming, now: now))
         let call = calls.begin(
             incoming, server, branches: targets.map { ForkBranch(device: $0.id) }, purpose: .userCall(userCall),
-            parties: HeldShares.Parties(caller: sender, callee: aor.shareNumber))
+            parties: parties)
         call.journalBegan()
         output.counters.count(.call)
         log.info(
@@ -85,15 +79,16 @@ extension ProxyEngine {
         _ incoming: IncomingRequest, _ caller: CallerIdentity, now: Moment
     ) {
         guard !call.isForgotten else { return }
-        list(branch, of: call)
+        list(branch, of: call, watching: treatment == .ring ? nil : target)
         if treatment != .ring, userCall.mayPush, let token = target.pushToken {
-            ledger.wake(target, token, for: branch, of: call, userCall, caller, now: now, into: &output.actions)
+            let nonce = nonceForPush(to: userCall.aor, now: now)
+            ledger.wake(
+                target, token, for: branch, of: call, userCall, caller, nonce: nonce, now: now, into: &output.actions)
         } else {
             let (omission, app) = omission(of: target, treatment)
             ledger.began(branch, of: call, userCall, target.id, omission, app: app, now: now)
             if omission == .callerLimit { call.saw(.pushLimited) }
         }
-        if treatment != .ring { watch(target) }
         if treatment == .wake {
             call.fork.waits(branch)
             call.saw(.held)
@@ -154,19 +149,29 @@ extension ProxyEngine {
     {
         let isInvite = incoming.request.method == .invite
         let size = incoming.request.frame.bytes.count
-        makeRoom(for: size)
         let parties = HeldShares.Parties(caller: caller, callee: callee?.shareNumber)
-        let (status, refusal): (Status, Refusal)
-        switch calls.shares.refusal(of: size, isInvite: isInvite, for: parties, calls.limits) {
-        case nil: return true
-        case .proxyFull: (status, refusal) = (.serviceUnavailable, .noRoom)
-        case .callerFull: (status, refusal) = (.serviceUnavailable, .callerLimit)
-        case .calleeFull: (status, refusal) = (isInvite ? .busyHere : .temporarilyUnavailable, .calleeLimit)
+        let refusal = calls.refusal(of: size, isInvite: isInvite, for: parties, settings.limits) {
+            wakes.noLongerWaits($0)
         }
-        output.counters.count(.shareUsedUp)
-        let fields = status == .serviceUnavailable ? [Self.retryAfter(seconds: 5)] : []
-        refuse(incoming, status, because: refusal, fields: fields, now: now)
+        guard let refusal else { return true }
+        refuse(incoming, by: .noRoom(refusal), now: now)
         return false
+    }
+
+    /// Refuses a request that cannot be held.
+    private func refuse(_ incoming: IncomingRequest, by refusal: Calls.Refusal, now: Moment) {
+        let (status, cause): (Status, Refusal) =
+            switch refusal {
+            case .offeredBefore: (.loopDetected, .loop)
+            case .tooManyCalls: (.serviceUnavailable, .tooManyCalls)
+            case .noRoom(.proxyFull): (.serviceUnavailable, .noRoom)
+            case .noRoom(.callerFull): (.serviceUnavailable, .callerLimit)
+            case .noRoom(.calleeFull) where incoming.request.method == .invite: (.busyHere, .calleeLimit)
+            case .noRoom(.calleeFull): (.temporarilyUnavailable, .calleeLimit)
+            }
+        if case .noRoom = refusal { output.counters.count(.shareUsedUp) }
+        let fields = status == .serviceUnavailable ? [Self.retryAfter(seconds: 5)] : []
+        refuse(incoming, status, because: cause, fields: fields, now: now)
     }
 
     /// Whether the sender's limit leaves room for a request that starts no call, such as a request inside a dialog. If
@@ -184,20 +189,14 @@ extension ProxyEngine {
         return false
     }
 
-    /// The caller whose limits apply to a request without a password: the caller that a trusted peer names, or else the
-    /// sender's address.
-    func caller(of request: SIPRequest, on flow: Flow, isTrusted: Bool) -> Caller {
-        isTrusted ? Caller(namedIn: request, by: flow.remote.address) : Caller(flow.remote.address)
-    }
-
     /// Whether this caller may wake phones now (T11.2). A trusted peer may always wake phones, because a PBX limits its
     /// own callers.
     func admitsPushes(of caller: Caller, from incoming: IncomingRequest, now: Moment) -> Bool {
         guard settings.call.pushesPerCaller > 0, !caller.isTrusted else { return true }
-        guard !ledger.limits.admits(caller, now: now.instant) else { return true }
-        if let suppressed = ledger.lines.admit(caller, now: now.instant) {
+        guard !ledger.admits(caller, now: now.instant) else { return true }
+        if let suppressed = ledger.tellsOfRefused(caller, now: now.instant) {
             log.warning(
-                "a caller makes too many calls, so the daemon wakes no phone for the call",
+                "a caller makes too many calls, so the daemon wakes no phone for this call",
                 [
                     .caller: .bytes(incoming.request.from.uri.text), .source: .described(incoming.flow.remote),
                     .suppressed: .number(suppressed),

@@ -20,6 +20,7 @@ extension ProxyEngine {
         case .farewell(let farewell)?: farewellAnswered(farewell, response, of: client, now: now)
         case .answered(let answered)?: if response.status.isSuccess { hangUp(answered, response, now: now) }
         case .question(let question)?: questionAnswered(question, response, of: client, now: now)
+        case .registration(let number)?: registrationAnswered(number, response, of: client, now: now)
         case nil: break
         }
     }
@@ -33,10 +34,11 @@ extension ProxyEngine {
         guard received.status != .trying else { return }
         if let outgoing = leg.call.outgoing { noteRinging(outgoing, now: now) }
         noteReturned(leg, received.status, now: now)
+        noteAcceptance(received.status, of: leg)
         let response = stripped(received, of: leg)
-        // A provisional response without a Via for the caller is ignored (RFC 3261 section 16.7 item 3). A final
-        // response without a Via for the caller counts, because some phones answer a cancelled INVITE with only the Via
-        // of this proxy's CANCEL.
+        // The daemon ignores a provisional response without a Via for the caller (RFC 3261 section 16.7 item 3). A
+        // final response without a Via for the caller counts, because some phones answer a cancelled INVITE with only
+        // the Via of this proxy's CANCEL.
         guard response.viaCount > 1 || response.status.isFinal else { return }
         noteForwardHeard(leg, response.status, now: now)
         let isFormer = leg.isFormer(client)
@@ -57,7 +59,7 @@ extension ProxyEngine {
             return
         } else if response.status == .flowFailed, flowFailed(client, leg, now: now) {
             return
-        } else if response.challengesOnly(in: identity.realms) {
+        } else if response.challengesOnly(in: identity.realms), !pbxChallenges(leg) {
             noteUnanswerable(response, of: leg, now: now)
             update(leg.call, now: now) { $0.failed(leg.branch, with: .badGateway, response: nil) }
         } else {
@@ -78,7 +80,7 @@ extension ProxyEngine {
         }
         let peer = leg.call.fork.branches[leg.branch].flow?.remote
         log.notice(
-            "a peer challenges phones in a realm of this daemon, which no phone can answer: give the peer its own realm, or let it trust this daemon",
+            "a peer challenges phones in this daemon's own realm, so the phones cannot answer: give the peer its own realm, or let the peer trust this daemon",
             [
                 .target: peer.map { .described($0) } ?? .text("unknown"),
                 .method: .bytes(response.cseq.method.name), .realm: .bytes(realm ?? .empty),
@@ -110,7 +112,7 @@ extension ProxyEngine {
         return response.without(Self.privateIdentity)
     }
 
-    /// The filter for responses with `Privacy: id`, from which it removes P-Asserted-Identity (RFC 3325 section 7).
+    /// The filter that removes P-Asserted-Identity from responses with `Privacy: id` (RFC 3325 section 7).
     private static let privateIdentity = HeaderFilter([.pAssertedIdentity], names: [])
 
     // MARK: No response
@@ -122,6 +124,7 @@ extension ProxyEngine {
         case .farewell?: farewellEnded(client, now: now)
         case .answered?: break
         case .question?: questionFailed(client, wasSent: status == .requestTimeout, now: now)
+        case .registration(let number)?: registrationFailed(number, client, now: now)
         case nil: break
         }
     }
@@ -156,6 +159,9 @@ extension ProxyEngine {
         case .upstream(let place):
             if response.status.isFinal { _ = sip.legs.endQuestion(client) }
             upstreamAnswered(at: place, now: now)
+        case .pbx(let number, let place):
+            if response.status.isFinal { _ = sip.legs.endQuestion(client) }
+            pbxAnswered(number, at: place, isProbe: true, now: now)
         case .ourselves:
             if response.status.isFinal { _ = sip.legs.endQuestion(client) }
             ownNameAnswered()
@@ -167,6 +173,7 @@ extension ProxyEngine {
     func questionFailed(_ client: ClientTransactionID, wasSent: Bool, now: Moment) {
         switch sip.legs.endQuestion(client) {
         case .upstream(let place)?: upstreamIsSilent(at: place, wasSent: wasSent, now: now)
+        case .pbx(let number, let place)?: pbxIsSilent(number, at: place, wasSent: wasSent, now: now)
         case .ourselves(let place)?: ownNameFailed(at: place)
         case .phone?, nil: break
         }

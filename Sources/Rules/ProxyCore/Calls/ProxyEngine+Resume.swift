@@ -37,7 +37,7 @@ extension ProxyEngine {
         let incoming = IncomingRequest(request, on: stored.source.closed, isTrusted: stored.isTrusted)
             .proved(by: stored.sender)
         guard
-            let server = sip.transactions.resume(
+            let server = sip.resume(
                 request, respondOn: wayBack(to: incoming), now: now.instant)
         else { return false }
         let userCall = stored.userCall.map { self.offer($0, of: stored, request, now: now) }
@@ -46,7 +46,7 @@ extension ProxyEngine {
             if let phone = phone(of: incoming) {
                 wakes.waits(callerOf: call, for: phone)
             } else if call.isTrusted {
-                calls.away.add(call)
+                calls.isAway(callerOf: call)
             }
             lookUpCaller(of: call, incoming)
         }
@@ -70,7 +70,7 @@ extension ProxyEngine {
 
     private func caller(of stored: StoredCall, _ request: SIPRequest) -> Caller {
         if !stored.isTrusted, let user = stored.sender { return Caller(user: user) }
-        return caller(of: request, on: stored.source, isTrusted: stored.isTrusted)
+        return Caller(of: request, on: stored.source, isTrusted: stored.isTrusted)
     }
 
     /// The flow for a resumed call's responses until the caller connects again.
@@ -259,7 +259,7 @@ extension ProxyEngine {
         self.sent(index, of: call, as: client, on: sent.flow)
         ledger.invited(call.fork.branches[index], now: now)
         if case .silent = resumption {
-            sip.transactions.connectionEnded(of: client)
+            sip.connectionEnded(of: client)
             call.fork.recalled(index)
         } else if case .cancelled(let reason)? = branch.end {
             withTransactions {
@@ -286,7 +286,7 @@ extension ProxyEngine {
         } else if CallerIdentity.wantsIDPrivacy(incoming.request.frame) {
             edits.removed = [.pAssertedIdentity]
         }
-        strip(&edits, of: incoming)
+        strip(&edits, of: incoming, to: sent.flow.remote)
         if incoming.request.makesDialog {
             edits.recordRoutes = recordRoutes(incoming, edits, to: sent.flow, device: branch.addressee, now: now)
         }
@@ -317,8 +317,9 @@ extension ProxyEngine {
         }
         if mayPushAgain(stored, userCall), let token = target.pushToken {
             let caller = CallerIdentity(incoming.request, format: settings.call.callerIDFormat)
+            let nonce = nonceForPush(to: userCall.aor, now: now)
             ledger.wake(
-                target, token, for: index, of: call, userCall, caller, again: stored.code, now: now,
+                target, token, for: index, of: call, userCall, caller, again: stored.code, nonce: nonce, now: now,
                 into: &output.actions)
         }
         if stored.stage == .waiting { return watch(target) }

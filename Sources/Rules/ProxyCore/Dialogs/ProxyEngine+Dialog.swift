@@ -53,7 +53,7 @@ extension ProxyEngine {
         if case .phone(let device) = pass.sender.party, let aor = registrar.bindings.binding(device)?.aor {
             return Caller(user: aor)
         }
-        return caller(of: incoming.request, on: incoming.flow, isTrusted: incoming.isTrusted || pass.isFromPeer)
+        return Caller(of: incoming.request, on: incoming.flow, isTrusted: incoming.isTrusted || pass.isFromPeer)
     }
 
     /// The rule that a phone's request inside a dialog breaks; `nil` if the phone may send the request.
@@ -73,17 +73,17 @@ extension ProxyEngine {
             let flow = dialogHop(pass, next, now: now), !identity.isOurs(flow.transport, flow.remote),
             request.uri.scheme != .sips || incoming.flow.transport.isSecure && flow.transport.isSecure,
             let listener = identity.listener(flow.listener),
-            let number = sip.transactions.makeClientTransaction()
+            let number = sip.makeClientTransaction()
         else { return }
         // The transaction id is used only to make the Via unique, because an ACK has no client transaction.
-        defer { sip.transactions.discard(number) }
+        defer { sip.discard(number) }
         var edits = RequestEdits(
             requestURI: withoutGRUU(next, pass, now: now).requestURI.text,
             via: via(for: number, listener: listener, incoming),
             maxForwards: (request.maxForwards ?? 71) - 1)
         edits.routes = next.rows
         edits.topViaAddition = incoming.viaAddition
-        strip(&edits, of: incoming)
+        strip(&edits, of: incoming, to: flow.remote)
         act(.send(request.forwarded(edits).bytes, on: flow))
         journalACK(request, now: now)
     }
@@ -206,7 +206,7 @@ extension ProxyEngine {
         }
         call.fork.aimed(0, routeHash: target.routeHash)
         ledger.drop(0, of: call, now: now, into: &output.actions)
-        log.info("a request inside a dialog was sent to its phone", [.device: .described(target.id)])
+        log.info("a request inside a dialog was sent to a phone that is awake again", [.device: .described(target.id)])
         transmit(incoming, request, of: call, on: flow, now: now)
     }
 
@@ -221,7 +221,7 @@ extension ProxyEngine {
             leg.call.fork.branches[leg.branch].isUnderWay(by: client),
             registrar.bindings.isPush(request.device)
         else { return false }
-        sip.transactions.connectionEnded(of: client)
+        sip.connectionEnded(of: client)
         leg.call.fork.recalled(leg.branch)
         if let target = registrar.bindings.forkTarget(request.device, now: now.instant), hop(to: target).isOpen {
             deliver(request, of: leg.call, to: target, now: now)
@@ -240,8 +240,7 @@ extension ProxyEngine {
             return branchFailed(0, of: call, with: .temporarilyUnavailable, now: now)
         }
         call.fork.waits(0)
-        list(0, of: call)
-        watch(target)
+        list(0, of: call, watching: target)
         if call.deadline == .none {
             let time = call.fork.isInvite ? settings.call.ringTimeout : settings.messages.wait
             let end = min(request.waitsUntil ?? .distantFuture, now.instant + time)
@@ -267,7 +266,7 @@ extension ProxyEngine {
                 [.aor: .described(aor), .device: .described(target.id)])
             return
         }
-        ledger.limits.notified(target.id, for: request.caller, now: now.instant)
+        ledger.notified(target.id, for: request.caller, now: now.instant)
         var notification = PushNotification(expiresAt: now.date + settings.call.ringTimeout)
         notification.isSilent = true
         notification.destinationType = ByteString("dialog")

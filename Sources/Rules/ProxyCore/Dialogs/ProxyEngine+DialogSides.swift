@@ -13,47 +13,6 @@ import Timekeeping
 /// Identifies the two sides of a dialog, and checks that a request comes from the side that its From tag names (T20.2,
 /// T20.4).
 extension ProxyEngine {
-    // MARK: When the dialog is made
-
-    /// Makes the sealed token for this proxy's Record-Route, by which the proxy recognises later requests of the
-    /// dialog.
-    func dialogToken(_ incoming: IncomingRequest, to flow: Flow, device: DeviceID?, now: Moment) -> [UInt8] {
-        let callee = device.map { DialogSide(.phone($0), on: flow) } ?? DialogSide(.upstream, on: flow)
-        let caller = callersSide(incoming)
-        let (holdsCaller, holdsCallee) = (caller.party.isPhone, callee.party.isPhone)
-        var names: DialogNames?
-        if holdsCaller || holdsCallee {
-            names = DialogNames(
-                of: incoming.request, sip.transactions.branchKey, holdsCaller: holdsCaller, holdsCallee: holdsCallee)
-        }
-        let token = DialogToken(made: now.date, caller: caller, callee: callee, names: names)
-        return functions.seal.seal(
-            token.encoded(in: dialogs.run), incoming.request.callID, incoming.request.from.tag ?? .empty)
-    }
-
-    private func callersSide(_ incoming: IncomingRequest) -> DialogSide {
-        if isTrusted(incoming.flow) { return DialogSide(.peer, on: incoming.flow) }
-        if let binding = callersBinding(incoming) { return DialogSide(.phone(binding), on: incoming.flow) }
-        return DialogSide(.caller(incoming.sender.map { hash(of: $0) } ?? 0), on: incoming.flow)
-    }
-
-    /// The id of the calling phone, by which the phone's new flow is found if the phone moves during the call.
-    func callersBinding(_ incoming: IncomingRequest) -> DeviceID? {
-        identity.callingUser(of: incoming).flatMap { aor in registrar.bindings.device(of: aor) { $0 == incoming.flow } }
-    }
-
-    /// A 48-bit hash of an AOR, which stands for the user in a dialog token. Nobody can choose a user name with another
-    /// user's hash, because the hash is cryptographic and the token is sealed.
-    private func hash(of aor: AddressOfRecord) -> UInt64 {
-        var text = aor.user.array
-        text.append("@")
-        text.append(aor.host)
-        let hash = functions.digest.hash(.sha256, text).prefix(6).reduce(0 as UInt64) { $0 << 8 | UInt64($1) }
-        return max(hash, 1)
-    }
-
-    // MARK: When it is used
-
     /// Whether a request inside a dialog comes from the side of the dialog that its From tag names. If the result is
     /// false, this method has answered the request: with 407 if a password can prove the sender, otherwise with 403.
     func admits(_ incoming: IncomingRequest, _ pass: DialogPass, now: Moment) -> Bool {
@@ -63,7 +22,7 @@ extension ProxyEngine {
             return false
         }
         switch checkCredentials(of: incoming, as: .proxy, home: owner.home, owner: owner.user, now: now) {
-        case .authenticated(let user):
+        case .authenticated(let user, _):
             guard owner.isTheOne(AddressOfRecord(user: user.name, host: owner.home)) else { break }
             dialogs.provedPlaces.note(incoming.flow, for: pass)
             return true
@@ -73,7 +32,7 @@ extension ProxyEngine {
             return false
         case .asking(let name) where waits(incoming, for: AddressOfRecord(user: name, host: owner.home), now: now):
             return false
-        case .asking, .unavailable:
+        case .asking, .unavailable, .awaitingKeys:
             refuse(incoming, .serviceUnavailable, fields: [retryLater], now: now)
             return false
         case .challenge(let reason):
@@ -89,7 +48,7 @@ extension ProxyEngine {
         let side = pass.sender
         switch side.party {
         case .peer: return isPeer(flow)
-        case .upstream: return isPeer(flow) || side.flow.remote.speaks(as: flow.remote, settings)
+        case .upstream: return isPeer(flow) || side.flow.remote.speaks(as: flow.remote, settings.trusted)
         case .phone(let id):
             if isSame(flow, side.flow) || isProved(flow, pass) { return true }
             guard let present = registrar.bindings.flow(of: id) else { return false }
@@ -154,7 +113,7 @@ extension ProxyEngine {
 
     /// Whether the flow's remote endpoint is a trusted peer or the upstream.
     func isPeer(_ flow: Flow) -> Bool {
-        isTrusted(flow) || network.upstream.isSource(flow.remote, settings)
+        isTrusted(flow) || network.upstream.isSource(flow.remote, of: settings.upstream, settings.trusted)
     }
 
     // MARK: Whose password
@@ -299,46 +258,5 @@ extension ProxyEngine {
         if endpoint.port == 5060 || endpoint.port == 5061 { return true }
         if let (_, upstream) = settings.upstream?.numeric, upstream == endpoint { return true }
         return network.upstream.places.contains(endpoint) || settings.trusted.contains(.endpoint(endpoint))
-    }
-}
-
-/// Reads this proxy's dialog token in the Route of a request.
-extension ProxyEngine {
-    /// Whether the Route of a request has this proxy's dialog token, a forged token or none, and where the request goes
-    /// next.
-    func route(of request: SIPRequest) -> RouteSet.Kind {
-        RouteSet.preprocess(request, identity: identity) { pass($0, of: request) }
-    }
-
-    /// Opens the dialog token of a request; `nil` if the token is not this proxy's, or was made for another call.
-    func pass(_ text: ByteString, of request: SIPRequest) -> DialogPass? {
-        // The token in a request without a To tag has no effect, no matter who sends the request (T20.3).
-        guard let toTag = request.to.tag, !toTag.isEmpty else { return nil }
-        let fromTag = request.from.tag ?? .empty
-        if let opened = functions.seal.open(text, request.callID, fromTag) {
-            return pass(opened, isFromCaller: true)
-        }
-        return functions.seal.open(text, request.callID, toTag).flatMap { pass($0, isFromCaller: false) }
-    }
-
-    func pass(_ opened: DialogSeal.Opened, isFromCaller: Bool) -> DialogPass? {
-        DialogToken(opened.plain, in: dialogs.run).map {
-            DialogPass(token: $0, isFromCaller: isFromCaller, digest: opened.digest)
-        }
-    }
-
-    func isAlive(_ pass: DialogPass, now: Moment) -> Bool {
-        now.date <= dialogs.renewals.end(of: pass.digest, made: pass.token.made, lifetime: settings.call.dialogLifetime)
-    }
-
-    /// Restarts the lifetime of a dialog if less than half of the lifetime is left.
-    func renew(_ pass: DialogPass, now: Moment) {
-        let lifetime = settings.call.dialogLifetime
-        let end = dialogs.renewals.end(of: pass.digest, made: pass.token.made, lifetime: lifetime)
-        let rest = end - now.date
-        guard rest + rest < lifetime else { return }
-        let until = now.date + lifetime
-        dialogs.renewals.renew(pass.digest, until: until, now: now.date)
-        act(.record([.dialogRenewed(pass.digest, until: until)]))
     }
 }

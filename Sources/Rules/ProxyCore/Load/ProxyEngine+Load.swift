@@ -70,7 +70,7 @@ extension ProxyEngine {
         return glance.refusal(in: bytes, retryAfter: Self.retryTime(high), tag: high, source: source)
     }
 
-    /// A hash of the Call-ID and the time, which decides whether a request is refused during an overload. A REGISTER
+    /// A hash of the Call-ID and the time; the hash decides whether a request is refused during an overload. A REGISTER
     /// gets the same hash before and after it is parsed, so that both checks decide alike.
     private static func lot(of callID: ByteString, now: Instant) -> UInt64 {
         var hasher = Hasher()

@@ -24,7 +24,8 @@ extension ProxyEngine {
     /// Handles a MESSAGE or similar request for one of our users: sends it to the user's awake phones, and keeps it for
     /// the sleeping ones.
     func messageReceived(
-        _ incoming: IncomingRequest, to aor: AddressOfRecord, _ targets: [ForkTarget], caller: Caller, now: Moment
+        _ incoming: IncomingRequest, to aor: AddressOfRecord, _ targets: [ForkTarget], caller: Caller,
+        isNotice: Bool = false, now: Moment
     ) {
         let request = incoming.request
         let aor = aor.compacted()
@@ -48,10 +49,12 @@ extension ProxyEngine {
         let message = HeldMessage(
             id: messages.newID(), aor: aor, request, sender: account, caller: caller,
             source: incoming.flow, server: server, recipients: recipients.map(\.id),
-            wakes: MessageWords.wakesPhones(request),
+            wakes: isNotice
+                ? MessageWords.isUrgent(request) || settings.messages.wakes(for: .notify)
+                : MessageWords.wakesPhones(request),
             // A `sips:` request is not stored, because the phone may return on a flow without TLS.
-            mayBeStored: settings.messages.store && request.method == .message && request.uri.scheme != .sips
-                && life > .zero && recipients.contains { $0.canBeWoken },
+            mayBeStored: (settings.messages.store && request.method == .message || isNotice)
+                && request.uri.scheme != .sips && life > .zero && recipients.contains { $0.canBeWoken },
             expiresAt: now.date + min(life, settings.messages.maximumAge),
             holdUntil: now.instant + max(min(life, settings.messages.wait), Self.patience), now: now.date)
         messages.add(message)
@@ -166,12 +169,12 @@ extension ProxyEngine {
         }
         output.counters.count(.messageStored)
         log.info(
-            "a message was stored until its phone registers",
+            "a message was stored until the recipient's phone registers",
             [
                 .aor: .described(message.aor), .callID: .bytes(message.key.callID),
                 .count: .number(messages.queue(of: message.aor).count),
             ])
-        answer(message, HeldMessages.accepted, [], now: now)
+        answer(message, message.isNotice ? .ok : HeldMessages.accepted, [], now: now)
         arm(message, at: now.instant + (message.expiresAt - now.date))
     }
 
@@ -207,7 +210,7 @@ extension ProxyEngine {
     private func caller(of row: StoredMessage, _ request: SIPRequest) -> Caller {
         guard !isTrusted(row.source), let user = AddressOfRecord(uriText: ByteString("sip:\(row.sender)")),
             row.sender.contains(UInt8(ascii: "@"))
-        else { return caller(of: request, on: row.source, isTrusted: isTrusted(row.source)) }
+        else { return Caller(of: request, on: row.source, isTrusted: isTrusted(row.source)) }
         return Caller(user: user)
     }
 }
@@ -263,7 +266,7 @@ extension ProxyEngine {
         if message.hasWaited {
             output.counters.count(.messageDelivered)
             log.info(
-                "a stored message was delivered to its phone",
+                "a stored message was delivered to the recipient's phone",
                 [
                     .aor: .described(message.aor), .callID: .bytes(message.key.callID), .device: .described(device),
                     .duration: .duration(now.date - message.receivedAt),
@@ -295,7 +298,7 @@ extension ProxyEngine {
         else {
             if isEnough {
                 log.warning(
-                    "a stored message was dropped, because its phone never responds to the MESSAGE",
+                    "a stored message was dropped, because the recipient's phone never responds to the MESSAGE",
                     [.aor: .described(message.aor), .device: .described(device)])
             }
             close(message, for: device, now: now)

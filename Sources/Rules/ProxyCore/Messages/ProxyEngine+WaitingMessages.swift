@@ -53,7 +53,7 @@ extension ProxyEngine {
             let token = target.pushToken, message.recipient(device) != nil, wakes.takesWake(device)
         else { return }
         guard mayNotify(device, for: message.caller, now: now),
-            message.caller.isTrusted || ledger.limits.admits(message.caller, now: now.instant),
+            message.caller.isTrusted || ledger.admits(message.caller, now: now.instant),
             let request = functions.reread(message.request)
         else {
             wakes.wakeFailed(device)
@@ -62,7 +62,7 @@ extension ProxyEngine {
                 [.aor: .described(message.aor), .device: .described(device)])
             return
         }
-        ledger.limits.notified(device, for: message.caller, now: now.instant)
+        ledger.notified(device, for: message.caller, now: now.instant)
         let isKept = message.mayBeStored || message.keeping != .passing
         let words = MessageWords.notification(
             of: request, settings.messages, until: isKept ? message.expiresAt : now.date + settings.messages.wait)
@@ -150,7 +150,7 @@ extension ProxyEngine {
     func expire(_ message: HeldMessage, now: Moment) {
         output.counters.count(.messageExpired)
         log.info(
-            "a stored message expired before its phone registered",
+            "a stored message expired before the recipient's phone registered",
             [.aor: .described(message.aor), .callID: .bytes(message.key.callID)])
         act(.record([.message(.delete(message.id))]))
         forget(message, now: now)

@@ -41,7 +41,7 @@ extension ProxyEngine {
         let noWake = settings.call.noWake
         guard !noWake.isUsual, let userCall = call.userCall, !call.isForgotten else { return }
         let own = noWake.settings(for: userCall.aor)
-        if own.action == .forward { call.fork.mayForward = noWakePlan(of: call).forwards }
+        if own.action == .forward { call.fork.allowsForward(noWakePlan(of: call).forwards) }
         guard own.usesRecord else { return }
         for branch in call.fork.branches where branch.isWaiting {
             if let device = branch.device { wakes.records.called(device, now: now.instant) }
@@ -53,7 +53,9 @@ extension ProxyEngine {
 
     /// Forwards a call for which no phone has registered: sends the INVITE through the upstream to the URI in the
     /// settings.
-    func forward(_ call: ProxiedRequest, now: Moment) {
+    func forwardWanted(_ call: ProxiedRequest, now: Moment) {
+        // The caller may have given up before the engine handles the fork's order.
+        guard call.fork.acceptsBranches else { return }
         guard case .forward(let uri, _) = noWakePlan(of: call), let upstream = settings.upstream,
             let userCall = call.userCall, let incoming = revive(call)
         else { return update(call, now: now) { $0.forwardImpossible() } }
@@ -105,18 +107,13 @@ extension ProxyEngine {
     func forwardResumed(_ call: ProxiedRequest, now: Moment) {
         guard call.fork.isForwardPending else {
             guard !settings.call.noWake.isUsual, !call.fork.hasForward, call.userCall != nil else { return }
-            call.fork.mayForward = noWakePlan(of: call).forwards
+            call.fork.allowsForward(noWakePlan(of: call).forwards)
             return
         }
         output.timers.cancel(call.deadline)
         call.waits(
             until: output.timers.schedule(.holdDeadline(place: call.place), at: now.instant + settings.call.ringTimeout)
         )
-    }
-
-    /// Cancels the forward of a call because a phone has registered, unless the forward's destination rings already.
-    func withdrawForward(of call: ProxiedRequest, now: Moment) {
-        if call.fork.isForwardPending { update(call, now: now) { $0.forwardWithdrawn() } }
     }
 
     /// Ends a forward whose destination has neither rung nor answered in time.
@@ -178,8 +175,8 @@ extension ProxyEngine {
         _ = output.timers.schedule(.wakeBound(place: call.place, call.id), at: max(first, now.instant))
     }
 
-    /// The time at which a branch stops waiting for its phone, according to the phone's earlier wakes; `nil` if they
-    /// set no limit.
+    /// The time at which a branch stops waiting for its phone, according to the phone's earlier wakes; `nil` if the
+    /// earlier wakes set no limit.
     private func wakeBound(_ branch: ForkBranch, _ userCall: UserCall, now: Moment) -> Instant? {
         guard branch.isWaiting, !branch.hasMoved, let device = branch.device else { return nil }
         let began = now.instant + (userCall.receivedAt - now.date)

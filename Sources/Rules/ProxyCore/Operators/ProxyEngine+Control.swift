@@ -78,24 +78,33 @@ extension ProxyEngine {
     package var enabledProviders: Set<PushProvider> { registrar.enabledProviders }
 
     /// Adds a user to the engine's user directory, after the user was written to the store.
-    package func userAdded(_ user: DigestUser) { registrar.users.add(user) }
+    package func userAdded(_ user: DigestUser, now: Moment) {
+        registrar.users.add(user)
+        notePassword(of: user.name, realm: user.realm, now: now)
+    }
 
-    package func userRemoved(name: ByteString, realm: ByteString) { registrar.users.remove(name: name, realm: realm) }
+    package func userRemoved(name: ByteString, realm: ByteString, now: Moment) {
+        let removed = registrar.users.remove(name: name, realm: realm)
+        if let removed { upstreamUserRemoved(removed, now: now) }
+    }
 
     /// Applies changed settings; only settings that may change at run time may differ from the old ones.
-    package func settingsChanged(_ changed: ProxySettings) {
+    package func settingsChanged(_ changed: ProxySettings, now: Moment) {
         if settings.call.ringLiveFlowWithin != changed.call.ringLiveFlowWithin {
             network.flows.watchActivity(changed)
         }
         let isUpstreamChanged = settings.upstream != changed.upstream || settings.upstreamCheck != changed.upstreamCheck
+        let old = settings
         settings = changed
+        if old.upstreamRegistrations != changed.upstreamRegistrations {
+            upstreamRegistrationsChanged(since: old, now: now)
+        }
         if isUpstreamChanged { watchUpstream(since: .distantPast) }
         access.admission.limit = changed.limits.queueing
         access.sources.registers.changed(changed.limits)
-        sip.transactions.timers.ringLimit = changed.call.ringLimit
+        sip.ringLimitChanged(changed.call.ringLimit)
         calls.limitsChanged(HeldShares.Limits(changed))
-        ledger.limits.changed(changed)
-        ledger.buckets.settings = changed.sharedBucket
+        ledger.settingsChanged(changed)
         if !changed.call.noWake.learns { wakes.records.forgetAll() }
     }
 
@@ -195,7 +204,7 @@ extension ProxyEngine {
 
 /// Reports the engine's counters and table sizes, for operators.
 extension ProxyEngine {
-    /// The engine's counters and the current sizes of its tables, which are all known without a search.
+    /// The engine's counters and the current sizes of its tables; none of these figures needs a search.
     package var figures: CounterSet {
         var figures = counters
         figures.set(.bindings, to: registrar.bindings.count)
@@ -208,6 +217,9 @@ extension ProxyEngine {
         figures.set(.waitingMessages, to: messages.count)
         figures.set(.bucketEntries, to: ledger.buckets.entryCount)
         countUsers(in: &figures)
+        figures.set(.tokensRemembered, to: access.bearer.rememberedCount)
+        figures.set(.tokenIssuersAway, to: access.bearer.awayCount)
+        figures.count(.tokenChecked, by: access.bearer.checkCount)
         figures.count(.timelineDropped, by: ledger.timeline.omitted)
         figures.merge(ledger.dispatcher.figures)
         return figures
@@ -235,7 +247,7 @@ extension ProxyEngine {
         switch verdict {
         case .authenticated: output.counters.count(.credentialsAccepted)
         case .challenge: output.counters.count(.challengeSent)
-        case .forbidden, .limited, .unavailable: output.counters.count(.credentialsRefused)
+        case .forbidden, .limited, .unavailable, .awaitingKeys: output.counters.count(.credentialsRefused)
         case .asking: break
         }
     }

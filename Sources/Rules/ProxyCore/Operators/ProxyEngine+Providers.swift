@@ -53,8 +53,8 @@ extension ProxyEngine {
         forget(ended, of: provider, now: now)
     }
 
-    /// Removes contacts because their provider was switched off, and writes a timeline record for each, which says why
-    /// the user has no device.
+    /// Removes contacts because their provider was switched off, and writes a timeline record for each contact, so that
+    /// an operator sees why the user has no device.
     private func forget(_ ended: [BindingTable.Ended], of provider: PushProvider, now: Moment) {
         guard !ended.isEmpty else { return }
         act(.record(ended.map { .binding(.delete($0.id)) }))

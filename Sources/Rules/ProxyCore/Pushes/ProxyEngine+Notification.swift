@@ -15,9 +15,9 @@ package enum NotificationRecipient: Hashable, Sendable {
 
 /// The result of an application server's order to send a notification.
 package struct NotificationReceipt: Hashable, Sendable {
-    /// The code that all pushes of the order share, because the same text is sent to many devices.
+    /// The code that all pushes of one notification order share, because each device gets the same text.
     package let code: PushCode
-    /// The number of pushes that the order sends to providers.
+    /// The number of pushes that the daemon sends to push providers for this notification order.
     package var sent = 0
     /// The reason for each device that gets no push.
     package var skipped: [TimelineRecord.Omission] = []
@@ -77,7 +77,7 @@ extension ProxyEngine {
         }
         guard pushes.count <= ledger.dispatcher.notificationRoom else { throw .noRoom }
         for push in pushes {
-            ledger.limits.notified(push.target.id, for: nil, now: now.instant)
+            ledger.notified(push.target.id, for: nil, now: now.instant)
             notify(notification, receipt.code, by: push.token, push.target, of: push.aor, now: now)
         }
         for (target, aor, omission) in omissions {
@@ -105,7 +105,7 @@ extension ProxyEngine {
     /// Whether the limits allow a push to a device for something other than a call; `caller` is `nil` if no SIP request
     /// causes the push.
     func mayNotify(_ device: DeviceID, for caller: Caller?, now: Moment) -> Bool {
-        ledger.limits.mayNotify(device, for: caller, now: now.instant)
+        ledger.mayNotify(device, for: caller, now: now.instant)
     }
 
     func request(
@@ -131,7 +131,7 @@ extension ProxyEngine {
         let device = target.id
         let badge =
             notification.isInBadge
-            ? ledger.unread.asked(code, .other, by: device, at: now.date) : ledger.unread.count(of: device)
+            ? ledger.becameUnread(code, .other, by: device, at: now.date) : ledger.unread.count(of: device)
         let push = request(notification, code, id, to: token, of: target, badge: badge, now: now)
         ledger.send(push, now: now, into: &output.actions)
         return id

@@ -1,5 +1,5 @@
 package import Addressing
-package import Bytes
+import Bytes
 import Calling
 import LocationService
 import ProxyPolicy
@@ -98,7 +98,7 @@ extension ProxyEngine {
             guard !changes.isEmpty else { return false }
             wakes.records.forget(device)
             log.notice(
-                "the provider named a new push token for a contact",
+                "the push provider replaced a contact's push token, and the daemon stored the new token",
                 [.aor: .described(aor), .device: .described(device)])
             act(.record(changes.map { .binding($0) }))
             return false
@@ -139,7 +139,7 @@ extension ProxyEngine {
     /// order in which the pushes were sent.
     package func restoreUnread(_ code: PushCode, _ matter: UnreadPushes.Matter, of device: DeviceID, at date: UnixTime)
     {
-        if isKnown(device) { _ = ledger.unread.asked(code, matter, by: device, at: date) }
+        if isKnown(device) { _ = ledger.becameUnread(code, matter, by: device, at: date) }
     }
 
     /// Writes open timeline records and lately refreshed contacts to the store, because the daemon stops.
@@ -148,8 +148,8 @@ extension ProxyEngine {
         act(.refresh(registrar.refreshedRows(limit: Self.lastRows, now: now).rows))
     }
 
-    /// The maximum number of refreshed contacts that are written when the daemon stops, which takes some tenths of a
-    /// second. Refreshed contacts beyond this number keep their older rows in the store.
+    /// The maximum number of refreshed contacts that are written when the daemon stops; writing them takes some tenths
+    /// of a second. If more contacts were refreshed, the others keep their older rows in the store.
     private static let lastRows = 10_000
 }
 
@@ -157,7 +157,7 @@ extension ProxyEngine {
 extension ProxyEngine {
     /// Sends the list of missed calls to a device that has registered again.
     func reportMissedCalls(to device: DeviceID, of aor: AddressOfRecord, now: Moment) {
-        guard ledger.buckets.hasMissedCalls(device, of: aor),
+        guard ledger.hasMissedCalls(device, of: aor),
             let target = registrar.bindings.forkTarget(device, now: now.instant), let token = target.pushToken,
             !ledger.isPaused(token.provider)
         else { return }
@@ -229,8 +229,8 @@ extension PushOutcome {
 
 /// Sends pushes that make phones refresh their contacts (RFC 8599 section 5.5), if `registrar.refresh-push` is set.
 ///
-/// The search for expiring contacts visits all bindings within a minute, some of them each second. No binding needs a
-/// timer, and phones that registered together are woken one after the other.
+/// The search for expiring contacts takes one step a second, and visits all bindings within a minute. No binding needs
+/// a timer, and phones that registered together are woken one after the other.
 extension ProxyEngine {
     private static let walkTime = 60
     private static let walkPause: Duration = .seconds(1)
@@ -257,101 +257,14 @@ extension ProxyEngine {
             let token = target.pushToken, let aor = registrar.bindings.binding(binding)?.aor,
             !ledger.isPaused(token.provider), mayNotify(device, for: nil, now: now)
         else { return }
-        ledger.limits.notified(device, for: nil, now: now.instant)
+        ledger.notified(device, for: nil, now: now.instant)
         output.counters.count(.refreshPush)
         log.debug(
-            "a push asks the phone to refresh its registration", [.aor: .described(aor), .device: .described(device)])
+            "the daemon sends a push, so that the phone refreshes its registration",
+            [.aor: .described(aor), .device: .described(device)])
         var notification = PushNotification(expiresAt: now.date + settings.registrar.refreshPushLead)
         notification.isSilent = true
         notification.destinationType = ByteString("registration")
         notify(notification, ledger.newCode(), by: token, target, of: aor, now: now)
-    }
-}
-
-/// The result of one step of the search for contacts with dead push tokens.
-package struct DeadTokenFindings: Hashable, Sendable {
-    /// The number of contacts that were removed.
-    package var dropped = 0
-    /// The number of contacts that stay because they registered after their token died.
-    package var newer = 0
-    /// The dead tokens that at least one contact has.
-    package var matched: [ByteString] = []
-    /// Where the next step begins; `nil` when all bindings were searched.
-    package var next: BindingCursor?
-
-    package init() {}
-}
-
-/// Removes contacts whose push tokens are dead, as a push provider or Apple's feedback service reports.
-extension ProxyEngine {
-    /// Removes the contact of a device whose token is dead, and ends the branches that wait for this device. The missed
-    /// calls of the removed device are kept for the user's other devices.
-    func dropDevice(
-        _ device: DeviceID, of aor: AddressOfRecord, _ token: PushToken?, since: UnixTime?,
-        source: DeadToken.Source, now: Moment
-    ) {
-        output.counters.count(.tokenDropped)
-        log.notice(
-            "a contact was removed, because its push token is dead",
-            [.aor: .described(aor), .device: .described(device)])
-        var changes = removeFlows(of: device, with: token, now: now)
-        if let change = registrar.bindings.remove(device) { changes.append(.binding(change)) }
-        if !changes.isEmpty {
-            if let token {
-                changes.append(
-                    .deadToken(
-                        DeadToken(token: token, since: since ?? now.date, recordedAt: now.date, source: source)))
-            }
-            act(.record(changes))
-        }
-        if ledger.buckets.unread(device, of: aor) > 0 {
-            let heirs = registrar.bindings.forkTargets(for: aor, now: now.instant)
-                .filter { $0.canBeWoken && $0.id != device }.map(\.id)
-            ledger.passOn(from: device, to: heirs, of: aor, into: &output.actions)
-        }
-        deviceRemoved(device, of: aor, because: .tokenDead, now: now)
-    }
-
-    /// Removes the bindings of a device's other flows that have the same dead token.
-    private func removeFlows(of device: DeviceID, with token: PushToken?, now: Moment) -> [EngineChange] {
-        registrar.bindings.flows(of: device, now: now.instant).compactMap { flow in
-            guard flow != device, registrar.bindings.pushToken(of: flow) == token else { return nil }
-            return registrar.bindings.remove(flow).map { .binding($0) }
-        }
-    }
-
-    /// Removes contacts whose tokens Apple's feedback service reports as dead, in one step of a search through all
-    /// bindings.
-    ///
-    /// The engine serves calls between the steps of the search. The parameter `dead` has each token in lower-case
-    /// hexadecimal, with the Unix time in seconds of its death. The parameter `limit` is the number of contacts to read
-    /// in this step.
-    func dropDeadTokens(
-        _ dead: [ByteString: UInt32], from cursor: BindingCursor, limit: Int, now: Moment
-    ) -> DeadTokenFindings {
-        var findings = DeadTokenFindings()
-        var found: [(device: BindingTable.PushDevice, second: UInt32)] = []
-        var cursor = cursor
-        let hasMore = registrar.bindings.forEachAppleDevice(from: &cursor, limit: limit) { device in
-            for token in device.token.appleTokens {
-                guard let second = dead[token] else { continue }
-                findings.matched.append(token)
-                found.append((device, second))
-                return
-            }
-        }
-        for (device, second) in found {
-            guard FeedbackRecord.shouldDropToken(second: second, registeredAt: device.registeredAt),
-                let aor = registrar.bindings.binding(device.id)?.aor
-            else {
-                findings.newer += 1
-                continue
-            }
-            findings.dropped += 1
-            dropDevice(
-                device.id, of: aor, device.token, since: UnixTime(seconds: Int64(second)), source: .feedback, now: now)
-        }
-        if hasMore { findings.next = cursor }
-        return findings
     }
 }

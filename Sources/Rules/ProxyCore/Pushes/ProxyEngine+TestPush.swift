@@ -50,8 +50,8 @@ extension ProxyEngine {
             guard targets.count <= ledger.dispatcher.notificationRoom else { return nil }
             for target in targets {
                 test(notification, target.id, target.pushToken, of: aor, ticket, &plan, now: now) { ledger in
-                    guard ledger.limits.mayNotify(target.id, for: nil, now: now.instant) else { return false }
-                    ledger.limits.notified(target.id, for: nil, now: now.instant)
+                    guard ledger.mayNotify(target.id, for: nil, now: now.instant) else { return false }
+                    ledger.notified(target.id, for: nil, now: now.instant)
                     return true
                 }
             }
@@ -59,7 +59,7 @@ extension ProxyEngine {
             guard ledger.dispatcher.notificationRoom > 0 else { return nil }
             let nobody = AddressOfRecord(user: .empty, host: .empty)
             test(notification, .nobody, token, of: nobody, ticket, &plan, now: now) { ledger in
-                ledger.limits.admitsTest(of: token, now: now.instant)
+                ledger.admitsTest(of: token, now: now.instant)
             }
         }
         return plan

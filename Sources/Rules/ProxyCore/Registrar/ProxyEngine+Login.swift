@@ -2,6 +2,7 @@ import AccessLimits
 package import Addressing
 import Bytes
 import LocationService
+import ProxyPolicy
 package import Registration
 import Routing
 import SIPGrammar
@@ -46,41 +47,61 @@ extension ProxyEngine {
         registrar.bindings.device(of: user) { $0.remote.address.source == source.source } != nil
     }
 
-    // MARK: Digests
+    // MARK: Digests and tokens
 
-    /// Checks the digest credentials of a request, unless too many wrong passwords came before.
+    /// Checks the bearer token or the digest credentials of a request, unless too many wrong passwords came before.
     func checkCredentials(
         of incoming: IncomingRequest, as role: DigestAuthenticator.Role, home: ByteString, owner: ByteString?,
         now: Moment
     ) -> DigestAuthenticator.Verdict {
-        let verdict = access.check(
-            incoming, as: role, home: home, owner: owner, from: holder(incoming), users: registrar.users,
-            now: now.instant
-        ) { name, logins in
-            digestWait(incoming, AddressOfRecord(user: name, host: home), logins, now: now)
-        }
+        let reuser = role == .registrar && settings.digest.reusesNonces ? owner : nil
+        let user = reuser.map { AddressOfRecord(user: $0, host: home) }
+        let verdict =
+            checkToken(of: incoming, as: role, home: home, owner: owner, now: now)
+            ?? access.check(
+                incoming, as: role, home: home, owner: owner, from: holder(incoming), users: registrar.users,
+                now: now.instant,
+                wait: { name, logins in
+                    loginWait(on: incoming, AddressOfRecord(user: name, host: home), logins, now: now)
+                },
+                pushed: { user.flatMap { mayUsePushedNonce(incoming, of: $0) ? $0 : nil } },
+                isKept: { nonce, count in
+                    guard let user else { return false }
+                    return registrar.bindings.keeps(
+                        nonce: nonce, below: count, of: user, on: incoming.flow, isTrusted: incoming.isTrusted)
+                })
         count(verdict)
         let source = incoming.isTrusted ? nil : incoming.flow.remote.address
         switch verdict {
         case .challenge(.wrong(let name)):
             loginFailed(from: source, for: AddressOfRecord(user: name, host: home), now: now)
-        case .authenticated(let user), .forbidden(let user):
+        case .challenge(.wrongForBinding(let name, let nonce)):
+            // An attacker who has overheard the nonce has one guess.
+            if let user { registrar.bindings.forget(nonce: nonce, of: user) }
+            loginFailed(from: source, for: AddressOfRecord(user: name, host: home), now: now)
+        case .authenticated(let user, _), .forbidden(let user):
             let user = AddressOfRecord(user: user.name, host: home)
             noteProved(incoming.flow, by: user)
             loginSucceeded(from: source, for: user)
         case .unavailable(let name?):
             loginFailed(from: source, for: AddressOfRecord(user: name, host: home), now: now)
-        case .challenge, .limited, .asking, .unavailable(wrong: nil): break
+        case .challenge, .limited, .asking, .unavailable(wrong: nil), .awaitingKeys: break
         }
         return verdict
     }
 
-    /// How long the digest of this request must wait for its check; `nil` if it is checked now.
+    /// Whether the sender may use a nonce from a push to its user. The source address of a datagram may be forged, so
+    /// over UDP the sender must be where the user has registered before.
+    private func mayUsePushedNonce(_ incoming: IncomingRequest, of user: AddressOfRecord) -> Bool {
+        incoming.isTrusted || incoming.flow.isFromProvedAddress || isHome(incoming.flow.remote.address, of: user)
+    }
+
+    /// How long the digest or token of this request must wait for its check; `nil` if it is checked now.
     ///
     /// A phone never waits on the flow of its own registration, because it has shown its password there and nobody else
     /// can use the flow.
-    private func digestWait(
-        _ incoming: IncomingRequest, _ user: AddressOfRecord, _ logins: LoginLimit, now: Moment
+    func loginWait(
+        on incoming: IncomingRequest, _ user: AddressOfRecord, _ logins: LoginLimit, now: Moment
     ) -> Duration? {
         let source = incoming.isTrusted ? nil : incoming.flow.remote.address
         guard let wait = loginWait(attempt(from: source, for: user), logins, now: now) else { return nil }
@@ -92,9 +113,11 @@ extension ProxyEngine {
         _ incoming: IncomingRequest, _ reason: DigestAuthenticator.Reason, as role: DigestAuthenticator.Role,
         home: ByteString, now: Moment
     ) {
-        let fields = access.digest.challenge(
-            realm: access.digest.realm(for: home), stale: reason == .stale, as: role, of: incoming.request,
-            for: holder(incoming), users: registrar.users, now: now.instant)
+        let realm = access.digest.realm(for: home)
+        let digests = access.digest.challenge(
+            realm: realm, stale: reason.isStale, as: role, of: incoming.request, for: holder(incoming),
+            users: registrar.users, now: now.instant)
+        let fields = tokenChallenge(incoming, reason, as: role, home: home, realm: realm) + digests
         refuse(incoming, role == .registrar ? .unauthorized : .proxyAuthenticationRequired, fields: fields, now: now)
     }
 

@@ -24,37 +24,41 @@ extension ProxyEngine {
         guard let home = identity.home(of: request.to.uri),
             let aor = AddressOfRecord(request.to.uri, home: home)
         else {
-            refuseRegister(incoming, of: nil, .notFound, because: "no user of ours", now: now)
+            refuseRegister(incoming, of: nil, .notFound, because: "To names no user of this daemon", now: now)
             return
         }
         guard request.path.isEmpty || incoming.isTrusted else {
             refusePath(incoming, for: aor, now: now)
             return
         }
-        guard authenticateRegister(incoming, for: aor, now: now), let incoming = startTransaction(incoming, now: now)
-        else {
-            return
-        }
+        guard let proved = authenticateRegister(incoming, for: aor, now: now),
+            let incoming = startTransaction(proved, now: now)
+        else { return }
         begin(.register(incoming), for: aor, now: now)
     }
 
     // MARK: Authenticate
 
-    private func authenticateRegister(_ incoming: IncomingRequest, for aor: AddressOfRecord, now: Moment) -> Bool {
-        guard settings.authenticates else { return !isLimited(incoming, isProved: true, now: now) }
+    /// Checks the password of a REGISTER.
+    ///
+    /// - Returns: the REGISTER with its nonce; `nil` if this method has answered the REGISTER.
+    private func authenticateRegister(_ incoming: IncomingRequest, for aor: AddressOfRecord, now: Moment)
+        -> IncomingRequest?
+    {
+        guard settings.authenticates else { return isLimited(incoming, isProved: true, now: now) ? nil : incoming }
         let verdict = checkCredentials(of: incoming, as: .registrar, home: aor.host, owner: aor.user, now: now)
-        // A request that waits is counted when it is judged.
+        // A REGISTER that waits for a source of users counts against the limits only after the source's answer.
         if case .asking(let name) = verdict, waits(incoming, for: AddressOfRecord(user: name, host: aor.host), now: now)
         {
-            return false
+            return nil
         }
         var isProved = false
         if case .authenticated = verdict { isProved = true }
-        guard !isLimited(incoming, isProved: isProved, now: now) else { return false }
+        guard !isLimited(incoming, isProved: isProved, now: now) else { return nil }
         switch verdict {
-        case .authenticated: return true
+        case .authenticated(_, let nonce): return incoming.proved(with: settings.digest.reusesNonces ? nonce : nil)
         case .forbidden:
-            refuseRegister(incoming, of: aor, .forbidden, because: "the password is another user's", now: now)
+            refuseRegister(incoming, of: aor, .forbidden, because: "the password belongs to another user", now: now)
         case .limited(let wait):
             refuseRegister(
                 incoming, of: aor, .serviceUnavailable, fields: [Self.retryAfter(wait)],
@@ -62,12 +66,16 @@ extension ProxyEngine {
         case .asking, .unavailable:
             refuseRegister(
                 incoming, of: aor, .serviceUnavailable, fields: [retryLater],
-                because: "no source of users says now who the user is", now: now)
+                because: "no source of users can say now who the user is", now: now)
+        case .awaitingKeys:
+            refuseRegister(
+                incoming, of: aor, .serviceUnavailable, fields: [retryLater],
+                because: "the keys for tokens are not here yet", now: now)
         case .challenge(let reason):
             noteChallenge(incoming, of: aor, reason, now: now)
             challenge(incoming, reason, as: .registrar, home: aor.host, now: now)
         }
-        return false
+        return nil
     }
 
     // MARK: Limits (T17.6)
@@ -112,6 +120,10 @@ extension ProxyEngine {
         switch registrar.begin(work, for: aor, now: now) {
         case .queued: break
         case .busy: refuse(work, retryAfter: 5, now: now)
+        case .challenged:
+            guard case .register(let incoming) = work else { return }
+            count(.challenge(.stale))
+            challenge(incoming, .stale, as: .registrar, home: aor.host, now: now)
         case .rejected(let status, let fields, let problem):
             reject(work, of: aor, status, fields, because: problem, now: now)
         case .refreshed(let refresh):
@@ -162,13 +174,14 @@ extension ProxyEngine {
         case .report(_, let ticket), .removal(_, let ticket):
             for fact in plan.facts {
                 log.info(
-                    "an app or application server reported a device or push token",
+                    "an app or application server reported or removed a device or push token",
                     [.aor: .described(aor), .outcome: .text("\(fact)")])
                 if case .tokenReplaced(let device) = fact { wakes.records.forget(device) }
             }
             for device in plan.removed { deviceRemoved(device, of: aor, now: now) }
             act(.reported(ticket, .done(plan.persist.count)))
         }
+        if !plan.refreshed.isEmpty { noteUpstreamUser(aor, signed: now.date, now: now) }
     }
 
     /// Answers a REGISTER, and only then releases the calls that wait for the phone (R17, A11).
@@ -189,7 +202,10 @@ extension ProxyEngine {
             }
         }
         for device in plan.removed { deviceRemoved(device, of: aor, now: now) }
-        for binding in plan.refreshed { bindingReturned(binding, of: aor, isPush: nil, now: now) }
+        for binding in plan.refreshed {
+            countWake(of: binding, by: incoming)
+            bindingReturned(binding, of: aor, isPush: nil, now: now)
+        }
     }
 
     /// Completes a REGISTER that only refreshed one push contact.
@@ -206,11 +222,14 @@ extension ProxyEngine {
                 out.append(functions.seal.seal(name).span)
             }
         }
+        countWake(of: refresh.id, by: incoming)
         bindingReturned(refresh.id, of: aor, isPush: true, now: now)
+        noteUpstreamUser(aor, signed: now.date, now: now)
     }
 
     private func noteAccepted(_ incoming: IncomingRequest, toWriteLater rows: some Collection<DeviceID>, now: Moment) {
-        if registrar.noteRefreshed(rows, saying: UserAgent.said(in: incoming.request)) {
+        let agent = UserAgent.said(in: incoming.request)
+        for row in rows where registrar.noteRefreshed(row, saying: agent) {
             _ = output.timers.schedule(.bookkeepingDue, at: now.instant + Self.bookkeepingDelay)
         }
         output.counters.count(.registerAccepted)
@@ -229,7 +248,7 @@ extension ProxyEngine {
                 .aor: .described(aor), .source: .described(incoming.flow.remote),
                 .transport: .text(incoming.flow.transport.viaName),
                 .reason: .text(
-                    "RFC 8599 section 13 wants TLS: add tls: or wss: to listen and let phones register there; this is said once after each start"
+                    "RFC 8599 section 13 requires TLS: add tls: or wss: to listen and let phones register there; the daemon logs this line only once after each start"
                 ),
             ])
     }
@@ -262,7 +281,7 @@ extension ProxyEngine {
         case .register(let incoming):
             refuseRegister(
                 incoming, of: nil, .serviceUnavailable, fields: [Self.retryAfter(seconds: seconds)],
-                because: "too many at once, or the disk takes no changes", now: now)
+                because: "too many registrations at once, or the disk takes no changes", now: now)
         case .report(_, let ticket), .removal(_, let ticket): act(.reported(ticket, .unavailable))
         }
     }
@@ -288,11 +307,11 @@ extension ProxyEngine {
     /// The reason for a refusal by the registrar, in words for log lines.
     private static func reason(_ status: Status) -> StaticString {
         switch status {
-        case .forbidden: "more contacts than max-contacts, or a contact that may not be"
-        case 423: "it expires too soon"
-        case 439: "a proxy before this one does not know flows (RFC 5626)"
-        case 420: "it requires what is not known here"
-        default: "it is not well-formed, or older than the last one"
+        case .forbidden: "more contacts than registrar.max-contacts, or a contact that is not allowed"
+        case 423: "the requested expiry is too short"
+        case 439: "an edge proxy on the way does not support flows (RFC 5626)"
+        case 420: "the REGISTER requires an extension that the daemon does not support"
+        default: "the REGISTER is malformed, or older than the last one"
         }
     }
 
@@ -301,7 +320,8 @@ extension ProxyEngine {
     private func refusePath(_ incoming: IncomingRequest, for aor: AddressOfRecord, now: Moment) {
         let warning = AddedField.warning(399, by: aor.host, "Path from an address that is not trusted")
         refuseRegister(
-            incoming, of: aor, .forbidden, fields: [warning], because: "its Path is not of a trusted address", now: now)
+            incoming, of: aor, .forbidden, fields: [warning],
+            because: "the Path comes from an address that is not trusted", now: now)
     }
 
     /// Logs the challenge of a REGISTER, if the phone showed a wrong password or is not registered yet. Challenges of
@@ -313,14 +333,21 @@ extension ProxyEngine {
         case .wrong:
             output.counters.count(.registerRefused)
             tellRefused(incoming, of: aor, .unauthorized, .wrongPassword, "wrong user or password", now: now)
+        case .badToken(let fault):
+            output.counters.count(.registerRefused)
+            tellRefused(incoming, of: aor, .unauthorized, .wrongPassword, fault.sentence, now: now)
+        case .tokenInClear:
+            output.counters.count(.registerRefused)
+            tellRefused(
+                incoming, of: aor, .unauthorized, .wrongPassword, "it shows a token without TLS", now: now)
         case .nothingShown where !registrar.bindings.isKnown(aor):
             guard log.isEnabled(.info), let suppressed = access.refusals.challenged(now: now.instant) else {
                 return
             }
             log.info(
                 "REGISTER refused",
-                refusedFields(incoming, of: aor, .unauthorized, "no password was shown yet", suppressed))
-        case .nothingShown, .stale: break
+                refusedFields(incoming, of: aor, .unauthorized, "the phone has not sent a password yet", suppressed))
+        case .nothingShown, .stale, .wrongForBinding: break
         }
     }
 

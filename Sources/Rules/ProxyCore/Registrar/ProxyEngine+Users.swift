@@ -7,28 +7,29 @@ import SIPGrammar
 import Telemetry
 package import Timekeeping
 
-/// Users that other sources than the store have.
+/// Requests that wait for the answer of a source of users outside the store.
 extension ProxyEngine {
-    /// A request waits until the sources have said who its user is.
+    /// Holds a request until the sources have said who its user is.
     ///
-    /// - Returns: false if it has no room and must be refused.
+    /// - Returns: false if there is no room, and the request must be refused.
     func waits(_ incoming: IncomingRequest, for user: AddressOfRecord, now: Moment) -> Bool {
         let admission = access.users.hold(incoming, for: user)
         askSources(now: now)
         return admission != .noRoom
     }
 
-    /// The pause for a sender who cannot be judged now. The pauses are spread, so that the phones do not come back together.
+    /// A random Retry-After of 3 to 10 s for requests whose user no source knows now, so that phones retry at different
+    /// times.
     var retryLater: AddedField { Self.retryAfter(seconds: 3 + Int(functions.random() % 8)) }
 
-    /// Passes the questions to the shell, sets the timer, and tells the news.
+    /// Emits new questions to the sources, logs the events at the sources, and sets the timer of the cache.
     func askSources(now: Moment) {
         for question in access.users.cache.takeOrders() { act(.askUser(question)) }
         for news in access.users.cache.takeNews() { tell(news, now: now) }
         if let due = access.users.nextTimer() { _ = output.timers.schedule(.usersDue, at: due) }
     }
 
-    /// A connection was closed. Its requests need no answer any more, but those with a transaction end.
+    /// Drops the waiting requests of a closed connection, and ends their transactions with 503.
     func waitingEnded(on flow: Flow, now: Moment) {
         for incoming in access.users.flowEnded(flow) where incoming.server != nil {
             refuse(incoming, .serviceUnavailable, now: now)
@@ -63,38 +64,39 @@ extension ProxyEngine {
     }
 }
 
-/// Logins with a user's password over HTTP.
+/// Logins over HTTP with a user's SIP password.
 extension ProxyEngine {
     package enum LoginVerdict: Hashable, Sendable {
         /// The password belongs to this user.
         case right(AddressOfRecord)
         case wrong
-        /// Nothing was checked, because the source or the user was wrong too often. The source must wait this long.
+        /// The password was not checked, because too many wrong passwords came from the address or for the user; the
+        /// client must wait this long.
         case refused(Duration)
-        /// A source of users is being asked, see ``loginWaits(_:for:)``.
+        /// A source of users is being asked, so the login must wait by ``loginWaits(_:for:)``.
         case asking(AddressOfRecord)
         /// No source of users can say now who the user is.
         case unavailable
     }
 
-    /// Checks a password. The limit is checked and the wrong password counted in one step; otherwise simultaneous
-    /// guesses could pass before the wrong ones are counted.
+    /// Checks a user's password, and counts a wrong one in the same step, so that simultaneous guesses cannot pass the
+    /// limit of wrong passwords.
     ///
     /// - Parameters:
-    ///   - name: the user part.
+    ///   - name: the user part of the AOR.
     ///   - domain: the domain; `nil` for our first domain.
     ///   - password: the password in clear text.
-    ///   - source: the address that shows the password.
-    ///   - hasWaited: whether the login has waited for the sources of users already.
+    ///   - source: the client's address.
+    ///   - hasWaited: whether the login has already waited for an answer of the sources of users.
     ///   - now: the time by both clocks.
-    /// - Returns: the verdict.
+    /// - Returns: the result of the check.
     package func login(
         _ name: ByteString, in domain: ByteString?, _ password: ByteString, from source: IPAddress, hasWaited: Bool,
         now: Moment
     ) -> LoginVerdict {
         let known = aor(of: name, in: domain)
-        // A domain that is not ours has no users, but the check takes as long as for a known user. Different spellings
-        // of one user count together.
+        // A login for a foreign domain takes as long as for a known user. All spellings of a user share one count of
+        // wrong passwords.
         let user = known ?? AddressOfRecord(user: name, host: (domain ?? .empty).lowercased())
         if let wait = loginWait(from: source, for: user, now: now) { return .refused(wait) }
         let realm = access.digest.realm(for: user.host)
@@ -103,7 +105,8 @@ extension ProxyEngine {
             loginSucceeded(from: source, for: user)
             return .right(user)
         }
-        // The sources are asked for a user of the store as well, so that the delay does not tell where a user is (T7).
+        // The sources are asked even for a user of the store, so that the delay does not show which users the store has
+        // (T7).
         let asker = UserCache.Asker.source(source.source)
         let found =
             known == nil
@@ -137,7 +140,7 @@ extension ProxyEngine {
         return .asking(user)
     }
 
-    /// A login waits until the sources have said who its user is. ``ProxyAction/userSettled(_:)`` says when.
+    /// Holds a login until the sources have said who its user is, and then emits ``ProxyAction/userSettled(_:)``.
     package func loginWaits(_ ticket: LoginTicket, for user: AddressOfRecord) {
         if !access.users.hold(ticket, for: user) { act(.userSettled(ticket)) }
     }

@@ -41,7 +41,7 @@ extension ProxyEngine {
 
     func respond(_ server: ServerTransactionID, _ status: Status, _ bytes: [UInt8], now: Moment) {
         output.counters.count(Counter(status))
-        withTransactions { $0.respond(server, status: status, bytes: bytes, now: now.instant, into: &$1) }
+        sip.respond(server, status, bytes, now: now.instant) { act(.send($0, on: $1)) }
     }
 
     /// Sends a final response without a transaction: each copy of the request gets the same response.
@@ -81,7 +81,7 @@ extension ProxyEngine {
     }
 
     private func hold(_ trying: [UInt8], for server: ServerTransactionID, now: Moment) {
-        withTransactions { $0.respond(server, status: .trying, bytes: trying, now: now.instant, into: &$1) }
+        sip.respond(server, .trying, trying, now: now.instant) { act(.send($0, on: $1)) }
     }
 
     // MARK: Fields
@@ -110,7 +110,7 @@ extension ProxyEngine {
     ) -> IncomingRequest? {
         guard incoming.server == nil, let key = incoming.key else { return incoming }
         guard
-            let server = sip.transactions.begin(
+            let server = sip.begin(
                 key, for: incoming.request, cancelling: invite, respondOn: incoming.responseFlow, now: now.instant)
         else {
             output.counters.count(.rejectedOverload)
@@ -149,7 +149,8 @@ extension ProxyEngine {
         }
         let isCall = request.method == .invite
         noteRefused(
-            RefusedCall(request), request.method, from: incoming.flow.remote, status, because: refusal, share,
+            RefusedCall(request, to: calleeOfToken(in: request.uri)), request.method, from: incoming.flow.remote,
+            status, because: refusal, share,
             isRecorded: isCall, now: now)
     }
 
@@ -157,7 +158,7 @@ extension ProxyEngine {
     func noteMalformed(_ frame: MessageFrame, _ status: Status, on flow: Flow, now: Moment) {
         guard frame.isINVITE else { return }
         noteRefused(
-            RefusedCall(malformed: frame), .invite, from: flow.remote, status, because: .unfit,
+            RefusedCall(malformed: frame, callee: calleeOfToken), .invite, from: flow.remote, status, because: .unfit,
             isTrusted(flow) ? .trusted : .stranger, isRecorded: true, now: now)
     }
 
@@ -228,7 +229,8 @@ extension ProxyEngine {
         let request = incoming.request
         guard request.method == .invite, !isPhoneOfOurs(incoming) else { return }
         let due = access.refusals.asked(
-            { RefusedCall(request) }, callID: request.callID, at: incoming.flow.remote, now: now.instant)
+            { RefusedCall(request, to: calleeOfToken(in: request.uri)) }, callID: request.callID,
+            at: incoming.flow.remote, now: now.instant)
         if let due { _ = output.timers.schedule(.refusalsDue, at: due) }
     }
 
@@ -287,13 +289,6 @@ extension ProxyEngine {
         }
         return true
     }
-
-    /// Whether an OPTIONS is for this daemon: the OPTIONS names this daemon, or its Max-Forwards is 0 (RFC 3261
-    /// sections 11 and 16.3 item 3).
-    func isQuestionToUs(_ request: SIPRequest) -> Bool {
-        guard request.method == .options else { return false }
-        return request.maxForwards == 0 || request.uri.user == nil && identity.isUs(request.uri)
-    }
 }
 
 extension RequestValidation.Refusal {
@@ -321,30 +316,30 @@ extension Refusal {
     /// The reason for a refusal, in words for log lines.
     var words: String {
         switch self {
-        case .foreignDomain: "the domain is none of domains"
-        case .otherIdentity: "From is not the user whose password was shown"
-        case .forgedRoute: "its Route is none that was made here"
-        case .needsTrust: "only who is listed under trusted sends this method outside a dialog"
-        case .command: "only who is listed under trusted sends a NOTIFY of this event"
-        case .otherName: "From is not the one that began the dialog"
-        case .needsDialog: "the method needs a dialog, and To has no tag"
+        case .foreignDomain: "the domain is not listed under domains"
+        case .otherIdentity: "From names another user than the password"
+        case .forgedRoute: "its Route was not written by this daemon"
+        case .needsTrust: "only trusted peers may send this method outside a dialog"
+        case .command: "only trusted peers may send a NOTIFY of this event"
+        case .otherName: "From differs from the request that began the dialog"
+        case .needsDialog: "the method needs a dialog, but To has no tag"
         case .unknownUser: "no such user"
-        case .notTrusted: "not listed under trusted, and shows no password"
+        case .notTrusted: "not listed under trusted, and sent no password"
         case .wrongPassword: "wrong user or password"
         case .noContact: "the user has no contact"
-        case .notSecure: "it is for a sips: address, and there is no protected way"
+        case .notSecure: "a sips: address needs TLS on each hop"
         case .calleeLimit: "too many calls for this user"
         case .callerLimit: "too many calls of this caller"
-        case .tooManyCalls: "more calls than limits.calls"
-        case .noRoom: "no room for more requests"
-        case .overload: "more comes than can be served"
+        case .tooManyCalls: "more active calls than limits.calls allows"
+        case .noRoom: "no room for more waiting requests"
+        case .overload: "the daemon is overloaded"
         case .upstreamAway: "the upstream does not answer"
-        case .draining: "the daemon is about to end"
+        case .draining: "the daemon is shutting down"
         case .wrongLogins: "too many wrong passwords"
-        case .usersAway: "no source of users says now who the user is"
+        case .usersAway: "no source of users can say now who the user is"
         case .register: "not accepted"
-        case .loop: "it came back, or passed too many hops"
-        case .unfit: "it has something that is not supported here"
+        case .loop: "the request came back to the daemon, or passed too many hops"
+        case .unfit: "the request has something that the daemon does not support"
         }
     }
 }

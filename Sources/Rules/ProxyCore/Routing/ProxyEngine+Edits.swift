@@ -17,8 +17,15 @@ import Timekeeping
 extension ProxyEngine {
     /// Removes fields that must not leave this daemon: identity fields of an untrusted sender (T9.7), credentials for
     /// our own realms (T9.8), and a display name that has changed since the dialog began (T20.7).
-    func strip(_ edits: inout RequestEdits, of incoming: IncomingRequest) {
-        edits.strip(incoming, settings, realms: identity.realms)
+    ///
+    /// - Parameters:
+    ///   - edits: the edits to change.
+    ///   - incoming: the request.
+    ///   - place: where the request is sent; `nil` if that is unknown.
+    func strip(_ edits: inout RequestEdits, of incoming: IncomingRequest, to place: Endpoint?) {
+        edits.strip(
+            incoming, settings.stripped, realms: realmsToStrip(from: incoming, to: place),
+            takesTokens: settings.takesTokens)
         edits.fromStart = fromStart(of: incoming.request)
     }
 
@@ -44,34 +51,6 @@ extension ProxyEngine {
         }
     }
 
-    /// The Record-Route values to add: one, or two if the sides of the dialog use different listeners, so that each
-    /// side reaches this daemon over its own transport.
-    func recordRoutes(
-        _ incoming: IncomingRequest, _ edits: RequestEdits, to flow: Flow, device: DeviceID?, now: Moment
-    ) -> [ByteString] {
-        guard let inbound = identity.listener(incoming.flow.listener), let outbound = identity.listener(flow.listener)
-        else { return [] }
-        let user = dialogToken(incoming, to: flow, device: device, now: now)
-        let isSIPS = edits.requestURI.isSIPS
-        let callee = Self.recordRoute(user, outbound, isSIPS: isSIPS)
-        guard inbound.number != outbound.number else { return [callee] }
-        return [callee, Self.recordRoute(user, inbound, isSIPS: isSIPS && inbound.transport.isSecure)]
-    }
-
-    static func recordRoute(_ user: [UInt8], _ listener: Listener, isSIPS: Bool) -> ByteString {
-        ByteString(capacity: user.count + listener.sentBy.count + 32) { value in
-            value.append(isSIPS ? "<sips:" : "<sip:")
-            value.append(user.span)
-            value.append("@")
-            value.append(listener.sentBy)
-            if listener.transport != .udp {
-                value.append(";transport=")
-                // The `transport` parameter of a URI is `ws` for WebSocket over TLS too (RFC 7118).
-                value.append(text: (listener.transport == .wss ? .ws : listener.transport).parameterName)
-            }
-            value.append(";lr>")
-        }
-    }
 }
 
 /// Chooses the hops for requests to devices, by the flow on which a device registered and not by its Contact (T9.1 to
@@ -133,8 +112,8 @@ extension ProxyEngine {
         }
     }
 
-    /// The device that the Request-URI names by a `pn-purr`, which the daemon gave to the device when it registered
-    /// (RFC 8599 section 6).
+    /// The device that the Request-URI names by a `pn-purr`; the daemon gave the `pn-purr` to the device when the
+    /// device registered (RFC 8599 section 6).
     func deviceNamed(byPURR uri: SIPURI) -> (device: DeviceID, aor: AddressOfRecord)? {
         guard let purr = uri.parameters.value(of: "pn-purr"), let device = functions.seal.openPURR(purr),
             let aor = registrar.bindings.binding(device)?.aor

@@ -98,7 +98,9 @@ extension ProxyEngine {
             others.removeFirst()
             guard
                 let listener = identity.listener(
-                    for: hop.transport, to: hop.endpoint.address, preferring: incoming.flow.listener)
+                    for: hop.transport, to: hop.endpoint.address,
+                    // A PBX must see the address and port from which the user was registered.
+                    preferring: isPBX(hop.endpoint) ? nil : incoming.flow.listener)
             else { continue }
             let flow = Flow(
                 transport: hop.transport, listener: listener.number, connection: 0, remote: hop.endpoint,
@@ -125,7 +127,7 @@ extension ProxyEngine {
             branchFailed(branch, of: call, with: .temporarilyUnavailable, now: now)
             return
         }
-        guard let listener = identity.listener(for: wished), let client = sip.transactions.makeClientTransaction()
+        guard let listener = identity.listener(for: wished), let client = sip.makeClientTransaction()
         else {
             branchFailed(branch, of: call, with: .serviceUnavailable, now: now)
             return
@@ -142,7 +144,7 @@ extension ProxyEngine {
         edits.maxForwards = (request.maxForwards ?? 71) &- (request.maxForwards == 0 ? 0 : 1)
         edits.topViaAddition = incoming.viaAddition
         edits.maxBreadth = UInt32(call.breadth)
-        strip(&edits, of: incoming)
+        strip(&edits, of: incoming, to: flow.remote)
         if request.makesDialog {
             edits.recordRoutes = recordRoutes(incoming, edits, to: flow, device: device, now: now)
         }
@@ -150,7 +152,7 @@ extension ProxyEngine {
         if mayUseTCP, outgoing.bytes.count > Self.longestDatagram,
             let hops = hops(insteadOf: flow, alternatives, now: now)
         {
-            sip.transactions.discard(client)
+            sip.discard(client)
             transmit(incoming, given, for: branch, of: call, to: hops, device: device, now: now)
             return
         }
@@ -205,8 +207,8 @@ extension ProxyEngine {
         /// The request could not be sent, so it may be sent to any address of the hop, even to the same address by
         /// another transport (RFC 3261 section 18.1.1).
         case anyWay
-        /// The request got 503 or no response, so only another server is tried: the first one may have the request and
-        /// must not get a second copy (RFC 3263 section 4.3).
+        /// The request got 503 or no response, so only another server is tried: the first server may have the request,
+        /// and must not get a second copy (RFC 3263 section 4.3).
         case otherServers
     }
 
@@ -240,7 +242,7 @@ extension ProxyEngine {
         _ question: Question, at target: ByteString, as host: ByteString, contact: ByteString? = nil, on flow: Flow,
         by listener: Listener, now: Moment
     ) -> Bool {
-        guard let client = sip.transactions.makeClientTransaction() else { return false }
+        guard let client = sip.makeClientTransaction() else { return false }
         let request = QuestionRequest(
             target: target, host: host, contact: contact, via: via(for: client, listener: listener, loopHash: 0),
             number: functions.random())

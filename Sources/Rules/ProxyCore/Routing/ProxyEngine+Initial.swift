@@ -20,7 +20,10 @@ extension ProxyEngine {
     func initialRequestReceived(_ incoming: IncomingRequest, _ next: RouteSet.Next, now: Moment) {
         let request = incoming.request
         let named = deviceNamed(byPURR: next.requestURI)
-        let home = named?.aor.host ?? identity.home(of: next.requestURI, settings, upstreamAt: network.upstream.places)
+        let called = userCalled(byTokenIn: next.requestURI, incoming)
+        let home =
+            called?.host ?? named?.aor.host
+            ?? home(of: next.requestURI)
         guard home != nil || next.requestURI.scheme == .tel else {
             refuse(incoming, .forbidden, because: .foreignDomain, now: now)
             return
@@ -28,6 +31,11 @@ extension ProxyEngine {
         if request.to.tag != nil {
             // The request has a To tag, but its dialog did not begin through this daemon.
             refuse(incoming, .callDoesNotExist, now: now)
+            return
+        }
+        if called != nil, request.method == .options {
+            // A PBX asks whether the contact is there. The daemon is, and the phone must not be woken for that.
+            refuse(incoming, .ok, fields: Self.capabilities, now: now)
             return
         }
         if let breach = RequestRules.outsideDialogs(request.method, fromTrusted: incoming.isTrusted) {
@@ -39,30 +47,40 @@ extension ProxyEngine {
             return
         }
         if incoming.isTrusted {
-            // A daemon without TLS refuses a `sips:` request of a trusted peer, because the next hop would be
-            // unprotected (T9.9).
+            // A daemon without TLS refuses a `sips:` request that came unprotected from a trusted peer, because the
+            // next hop would be unprotected too (T9.9).
             guard !next.isSecure || identity.hasTLS || incoming.flow.transport.isSecure else {
                 refuse(incoming, .temporarilyUnavailable, because: .notSecure, fields: [sipsNotAllowed], now: now)
                 return
             }
-            let caller = caller(of: request, on: incoming.flow, isTrusted: true)
-            deliverToUser(incoming, next, home: home, caller: caller, now: now)
+            let caller = Caller(of: request, on: incoming.flow, isTrusted: true)
+            deliverToUser(withoutTokens(incoming), next, home: home, called: called, caller: caller, now: now)
             return
         }
+        if let number = pbx(ofCaller: incoming) { return sendToPBX(incoming, next, number, now: now) }
         var incoming = incoming
         guard let caller = authenticateSender(&incoming, now: now) else { return }
+        incoming = withoutTokens(incoming)
         if let upstream = settings.upstream {
-            sendUpstream(incoming, next, to: upstream, caller: caller, now: now)
+            sendUpstream(
+                incoming, next, to: upstream, isAway: network.upstream.health.refuses, caller: caller, now: now)
         } else {
             deliverToUser(incoming, next, home: home, caller: caller, now: now)
         }
     }
 
+    /// The domain of the user that a Request-URI names. The upstream's host counts as our first domain too (T9.19).
+    func home(of uri: SIPURI) -> ByteString? {
+        if let home = identity.home(of: uri) { return home }
+        guard settings.upstreamHosts.name(uri, of: settings.upstream, at: network.upstream.places) else { return nil }
+        return identity.domains.first
+    }
+
     /// Checks the password of an untrusted sender, and returns the caller whose limits apply to the request. If the
     /// result is `nil`, this method has answered the request with 407, 403 or 503.
-    private func authenticateSender(_ incoming: inout IncomingRequest, now: Moment) -> Caller? {
+    func authenticateSender(_ incoming: inout IncomingRequest, now: Moment) -> Caller? {
         guard settings.authenticates else {
-            return caller(of: incoming.request, on: incoming.flow, isTrusted: false)
+            return Caller(of: incoming.request, on: incoming.flow, isTrusted: false)
         }
         let from = incoming.request.from.uri
         guard let home = identity.home(of: from) ?? preferredHome(incoming) ?? identity.domains.first else {
@@ -75,7 +93,7 @@ extension ProxyEngine {
             access.refusals.answered(callID: incoming.request.callID, at: incoming.flow.remote.address)
         }
         switch verdict {
-        case .authenticated(let user), .forbidden(let user):
+        case .authenticated(let user, _), .forbidden(let user):
             // From must name the user whose password was shown, or be anonymous, because From alone proves no identity
             // (T9.6).
             let proved = AddressOfRecord(user: user.name, host: home)
@@ -86,11 +104,13 @@ extension ProxyEngine {
         case .limited(let wait):
             refuse(incoming, .serviceUnavailable, because: .wrongLogins, fields: [Self.retryAfter(wait)], now: now)
         case .asking(let name) where waits(incoming, for: AddressOfRecord(user: name, host: home), now: now): break
-        case .asking, .unavailable:
+        case .asking, .unavailable, .awaitingKeys:
             refuse(incoming, .serviceUnavailable, because: .usersAway, fields: [retryLater], now: now)
         case .challenge(let reason):
-            if case .wrong = reason {
+            switch reason {
+            case .wrong, .wrongForBinding, .badToken, .tokenInClear:
                 noteRefused(incoming, .proxyAuthenticationRequired, because: .wrongPassword, now: now)
+            case .nothingShown, .stale: break
             }
             challenge(incoming, reason, as: .proxy, home: home, now: now)
         }
@@ -110,14 +130,41 @@ extension ProxyEngine {
 
     // MARK: To the PBX
 
-    private func sendUpstream(
-        _ incoming: IncomingRequest, _ next: RouteSet.Next, to upstream: NextHop, caller: Caller, now: Moment
+    /// Sends a phone's request to the PBX at which its user is registered.
+    func sendToPBX(_ incoming: IncomingRequest, _ next: RouteSet.Next, _ number: Int, now: Moment) {
+        var incoming = incoming
+        let caller: Caller
+        if let user = registeredUser(incoming, at: number, now: now) {
+            caller = Caller(user: user)
+        } else if let proved = authenticateSender(&incoming, now: now) {
+            caller = proved
+        } else {
+            return
+        }
+        let pbx = upstreamUsers.pbxs[number]
+        sendUpstream(incoming, next, to: pbx.upstream, isAway: pbx.health.refuses, caller: caller, now: now)
+    }
+
+    /// The user in From, if the user's phone has proved a registration on this very flow, and the PBX asks for the
+    /// password of the request itself.
+    private func registeredUser(_ incoming: IncomingRequest, at number: Int, now: Moment) -> AddressOfRecord? {
+        guard settings.authenticates, upstreamUsers.pbxs[number].credence != .takesOurWord,
+            let user = identity.callingUser(of: incoming),
+            let device = registrar.bindings.device(of: user, where: { $0 == incoming.flow }),
+            registrar.bindings.forkTarget(device, now: now.instant)?.isFresh == true
+        else { return nil }
+        return user
+    }
+
+    func sendUpstream(
+        _ incoming: IncomingRequest, _ next: RouteSet.Next, to upstream: NextHop, isAway: Bool, caller: Caller,
+        now: Moment
     ) {
         guard Breadth.share(of: incoming.request, among: 1) > 0 else {
             refuse(incoming, .maxBreadthExceeded, because: .loop, now: now)
             return
         }
-        guard !network.upstream.health.refuses else {
+        guard !isAway else {
             let fields = upstreamIsAway
             return refuse(
                 incoming, .serviceUnavailable, because: .upstreamAway, fields: fields, now: now)
@@ -152,7 +199,8 @@ extension ProxyEngine {
     // MARK: To our users
 
     private func deliverToUser(
-        _ incoming: IncomingRequest, _ next: RouteSet.Next, home: ByteString?, caller: Caller, now: Moment
+        _ incoming: IncomingRequest, _ next: RouteSet.Next, home: ByteString?, called: AddressOfRecord? = nil,
+        caller: Caller, now: Moment
     ) {
         func refuse(_ status: Status, because refusal: Refusal, fields: [AddedField] = []) {
             self.refuse(incoming, status, because: refusal, fields: fields, now: now)
@@ -160,7 +208,7 @@ extension ProxyEngine {
         guard let home = home ?? identity.domains.first else { return refuse(.notFound, because: .unknownUser) }
         let aor: AddressOfRecord
         var only: DeviceID?
-        switch addressee(next.requestURI, home: home) {
+        switch called.map({ .user($0) }) ?? addressee(next.requestURI, home: home) {
         case .nobody: return refuse(.notFound, because: .unknownUser)
         case .user(let user): aor = user
         case .device(nil, let user) where isKnown(user):
@@ -193,6 +241,8 @@ extension ProxyEngine {
         }
         if incoming.request.method == .invite {
             offer(incoming, to: aor, targets, caller: caller, now: now)
+        } else if called != nil, incoming.request.method == .notify {
+            noticeReceived(incoming, to: aor, targets, caller: caller, now: now)
         } else if settings.messages.wakes(for: incoming.request.method), furtherRoute(of: incoming) == nil {
             messageReceived(incoming, to: aor, targets, caller: caller, now: now)
         } else {

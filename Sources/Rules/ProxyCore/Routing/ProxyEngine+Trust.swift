@@ -15,7 +15,8 @@ import Timekeeping
 /// proves.
 extension ProxyEngine {
     /// Whether the flow's peer is trusted, by its address or its certificate. Over WebSocket, only a certificate makes
-    /// a peer trusted, because its address may be that of a reverse proxy, which forwards requests from any web page.
+    /// a peer trusted, because the peer's address may be that of a reverse proxy that forwards requests from any web
+    /// page.
     package func isTrusted(_ flow: Flow) -> Bool {
         if !flow.transport.isWebSocket, isTrusted(flow.remote) { return true }
         guard let names = network.flows.names(on: flow) else { return false }
@@ -66,19 +67,19 @@ extension ProxyEngine {
     /// The kind of sender of a response that came from another address than its request was sent to: a trusted peer or
     /// upstream, a device of the callee, or unknown.
     func sender(on flow: Flow, of client: ClientTransactionID) -> ClientPlaces.Sender {
-        guard isTrusted(flow) || network.upstream.isSource(flow.remote, settings) else {
+        guard isTrusted(flow) || network.upstream.isSource(flow.remote, of: settings.upstream, settings.trusted) else {
             return isOfCallee(flow, client) ? .callee : .unknown
         }
         let name = network.upstream.server == .none ? nil : settings.upstream?.host.string.lowercased()
         return .peer(
             ClientPlaces.Peer(
-                hasOnePort: settings.hasOnePort(flow.remote.address),
+                hasOnePort: settings.trusted.haveOnePort(of: flow.remote.address),
                 certified: name == nil ? .none : network.upstream.server,
                 isCertified: name.map { network.flows.names(on: flow)?.contains($0) == true } ?? false))
     }
 
-    /// Whether the flow belongs to a registered device of the callee, which may answer earlier requests on its new
-    /// flow.
+    /// Whether the flow belongs to a registered device of the callee; such a device may answer earlier requests on its
+    /// new flow.
     private func isOfCallee(_ flow: Flow, _ client: ClientTransactionID) -> Bool {
         let aor: AddressOfRecord? =
             switch sip.legs[client] {
@@ -87,7 +88,7 @@ extension ProxyEngine {
                     ?? leg.call.fork.branches[leg.branch].addressee.flatMap { registrar.bindings.binding($0)?.aor }
             case .farewell(let farewell)?: farewell.userCall.aor
             case .answered(let answered)?: answered.callee
-            case .question?, nil: nil
+            case .question?, .registration?, nil: nil
             }
         return aor.map { registrar.bindings.device(of: $0, where: { isSame(flow, $0) }) != nil } ?? false
     }
@@ -97,7 +98,7 @@ extension ProxyEngine {
     func sent(_ branch: Int, of call: ProxiedRequest, as client: ClientTransactionID, on flow: Flow) {
         call.fork.sent(branch, as: client, on: flow)
         guard call.fork.branches[branch].hasMoved else { return }
-        for former in call.fork.branches[branch].former { sip.transactions.calledAnew(former, by: flow) }
+        for former in call.fork.branches[branch].former { sip.calledAnew(former, by: flow) }
     }
 
     private func name(of method: Method) -> String {

@@ -3,11 +3,11 @@ import ProxyPolicy
 import Routing
 
 /// The engine's knowledge about flows, host names and the upstream.
-struct Network {
+struct Network: ~Copyable {
     var flows: KnownFlows
     /// The host names that are being looked up, and the addresses that refused TCP lately.
     var lookups = Lookups()
-    var upstream = UpstreamWatch()
+    var upstream = UpstreamState()
 
     init(_ settings: ProxySettings) { flows = KnownFlows(settings) }
 }

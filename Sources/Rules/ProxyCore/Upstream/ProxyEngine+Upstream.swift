@@ -68,7 +68,7 @@ extension ProxyEngine {
     package var upstreamTrouble: String? {
         let health = network.upstream.health
         guard health.isAway else { return nil }
-        guard !health.isNameless else { return "the upstream's name cannot be looked up" }
+        guard !health.isNameless else { return "the upstream's host name cannot be resolved" }
         let places = health.servers.map { "\($0.hop.endpoint)" }.joined(separator: ", ")
         return "the upstream does not answer: \(places)"
     }
@@ -112,7 +112,7 @@ extension ProxyEngine {
         guard hops.contains(where: { identity.isOurs($0.transport, $0.endpoint) }) else { return hops }
         if network.upstream.tellsOfOwnHop() {
             log.error(
-                "a next hop is this daemon itself: check upstream, and the Path and Route of the edges",
+                "a request would be sent back to this daemon itself: correct the setting upstream, or the Path and Route of the edge proxies",
                 [.target: .text(hops.map { "\($0.transport.parameterName):\($0.endpoint)" }.joined(separator: " "))])
         }
         return hops.filter { !identity.isOurs($0.transport, $0.endpoint) }
@@ -138,7 +138,7 @@ extension ProxyEngine {
     }
 
     /// Sends an OPTIONS to a hop; returns false if no listener can send to the hop, or the transaction table is full.
-    private func ask(_ question: Question, _ hop: ResolvedHop, as name: ByteString, now: Moment) -> Bool {
+    func ask(_ question: Question, _ hop: ResolvedHop, as name: ByteString, now: Moment) -> Bool {
         guard let listener = identity.listener(for: hop.transport, to: hop.endpoint.address, preferring: nil) else {
             return false
         }
@@ -188,13 +188,16 @@ extension ProxyEngine {
         switch network.upstream.ownName.state {
         case .unresolved:
             log.warning(
-                "the host name in advertise cannot be resolved here: a PBX that cannot resolve it either loses each BYE",
+                "the daemon cannot resolve the host name in the setting advertise; if the PBX cannot resolve the name, the PBX cannot send BYE",
                 [.target: .bytes(name)])
         case .silent:
             log.warning(
-                "a request to the address in advertise did not arrive here: correct advertise, unless a NAT blocks this test",
+                "a test request to the address in the setting advertise did not reach this daemon: change the setting, unless a NAT blocks the test",
                 [.target: .bytes(name)])
-        case .reached: log.info("the address in advertise reaches this daemon", [.target: .bytes(name)])
+        case .reached:
+            log.info(
+                "a test request to the address in the setting advertise has reached this daemon",
+                [.target: .bytes(name)])
         case .unknown: break
         }
     }

@@ -88,6 +88,7 @@ extension ProxyEngine {
             ledger.ended(branch, of: call, cause, now: now, into: &output.actions)
             branchFailed(branch, of: call, with: .temporarilyUnavailable, now: now)
         }
+        noteUpstreamUser(aor, now: now)
     }
 
     /// Moves a device's waiting work and missed calls to another binding of the device, because the binding that gave
@@ -118,7 +119,7 @@ extension ProxyEngine {
     /// Moves the responses to a trusted peer's calls to the connection that the peer has just opened.
     func peerReturned(_ incoming: IncomingRequest) {
         guard incoming.isTrusted else { return }
-        for call in calls.away.take(of: incoming.flow.remote.address) { callerReturned(call, on: incoming.flow) }
+        for call in calls.returned(incoming.flow.remote.address) { callerReturned(call, on: incoming.flow) }
     }
 
     /// Looks up the host name in the Via of a trusted peer that called over TLS (RFC 3261 section 18.2.2, RFC 3263
@@ -161,7 +162,8 @@ extension ProxyEngine {
 
 /// Watches flows whose phones were told by Flow-Timer how often to send keep-alives (RFC 5626 section 4.4).
 extension ProxyEngine {
-    /// Notes that a phone got a Flow-Timer: the engine watches a UDP flow itself, and the shell watches a connection.
+    /// Begins to watch for the keep-alives of a phone that got a Flow-Timer: the engine watches UDP flows itself, and
+    /// the shell watches TCP and TLS connections.
     func toldFlowTimer(_ bindings: some Sequence<DeviceID>, on flow: Flow, now: Moment) {
         let pause = settings.registrar.flowTimer
         guard pause > .zero else { return }
@@ -204,7 +206,7 @@ extension ProxyEngine {
             guard let (flow, bindings) = silent else { break }
             for binding in bindings { registrar.bindings.flowFailed(binding) }
             log.info(
-                "a phone's flow sent nothing for too long and counts as lost",
+                "a phone sent nothing on its flow for too long, so the daemon treats the flow as lost",
                 [.source: .described(flow.remote), .device: .described(bindings[0])])
         }
         armFlowTimers()

@@ -22,7 +22,7 @@ extension ProxyEngine {
     /// device is cancelled there and sent on the new flow. An INVITE that got no response is sent again if the device
     /// has registered on the same flow.
     ///
-    /// The parameter `binding` is the flow by which the device has registered; `nil` for a sign of life.
+    /// The parameter `binding` is the binding of the flow on which the device has registered; `nil` for a sign of life.
     func deviceReturned(_ device: DeviceID, for call: ProxiedRequest, through binding: DeviceID?, now: Moment) {
         guard let target = registrar.bindings.forkTarget(device, through: binding, now: now.instant),
             hop(to: target).isOpen
@@ -100,13 +100,13 @@ extension ProxyEngine {
         guard leg.call.fork.acceptsBranches else { return isCancelledLater(client, leg, now: now) }
         // The call has continued on another flow, so only a late 2xx to this transaction counts.
         if leg.isFormer(client) {
-            sip.transactions.connectionEnded(of: client)
+            sip.connectionEnded(of: client)
             takeBackAlone(client, of: leg, now: now)
             return true
         }
         let branch = leg.call.fork.branches[leg.branch]
         guard branch.client == client, let target = target(of: leg, now: now) else { return false }
-        sip.transactions.connectionEnded(of: client)
+        sip.connectionEnded(of: client)
         if goesOn(by: client, leg, now: now) { return true }
         leg.call.fork.recalled(leg.branch)
         // A phone without push token may accept a connection at the address of its Contact (T9.2), so the INVITE is
@@ -121,7 +121,7 @@ extension ProxyEngine {
     private func isCancelledLater(_ client: ClientTransactionID, _ leg: BranchLeg, now: Moment) -> Bool {
         guard case .cancelled(client, _) = leg.call.fork.branches[leg.branch].state, target(of: leg, now: now) != nil
         else { return false }
-        sip.transactions.connectionEnded(of: client)
+        sip.connectionEnded(of: client)
         update(leg.call, now: now) { $0.abandoned(leg.branch) }
         return true
     }
@@ -169,8 +169,7 @@ extension ProxyEngine {
 
     // MARK: Former transactions
 
-    /// Notes that an earlier transaction of a branch failed or got a response other than 2xx, which does not end the
-    /// branch.
+    /// Notes that an earlier transaction of a branch failed or got a response other than 2xx; the branch continues.
     func formerSpoke(_ status: Status, _ client: ClientTransactionID, _ leg: BranchLeg, now: Moment) {
         update(leg.call, now: now) { fork in
             fork.formerSpoke(status, client, of: leg.branch)
@@ -209,8 +208,8 @@ extension ProxyEngine {
         sendToDevice(incoming, for: branch, of: call, to: target, now: now)
     }
 
-    /// Handles the REGISTER of a contact without push token, which may be the phone of a device that an app reported
-    /// over HTTP.
+    /// Handles the REGISTER of a contact without push token; the contact may be the phone of a device that an app
+    /// reported over HTTP.
     ///
     /// The contact gets the calls that wait for the user's devices that were reported over HTTP, each call once. A
     /// reported device whose push is still in flight comes after the other reported devices.
@@ -246,7 +245,7 @@ extension ProxyEngine {
         output.counters.count(.heldTimedOut)
         if let userCall = call.userCall {
             log.info(
-                "no phone registered before the call's time limit",
+                "the daemon stopped waiting for phones, because none registered within the call's ring time",
                 [.aor: .described(userCall.aor), .callID: .bytes(userCall.key.callID)])
         }
         for branch in call.fork.branches.indices
@@ -276,8 +275,8 @@ extension ProxyEngine {
         if goesOn { armSilence(of: call, now: now) } else { dialogSilenceDue(of: call, now: now) }
     }
 
-    /// Lets a call wait for a phone that sent no response to the INVITE and may sleep, if a push can wake the phone. A
-    /// later response to the INVITE still counts.
+    /// Lets a call wait for a phone that sent no response to the INVITE and may sleep, if a push can wake the phone. If
+    /// the phone responds to the INVITE later, the response still counts.
     func fallsSilent(_ leg: BranchLeg, now: Moment) {
         guard leg.call.userCall != nil, leg.call.fork.acceptsBranches,
             let device = leg.call.fork.branches[leg.branch].addressee

@@ -51,7 +51,7 @@ extension ProxyEngine {
     func goesOn(by client: ClientTransactionID, _ leg: BranchLeg, now: Moment) -> Bool {
         guard leg.call.fork.acceptsBranches, let next = nextFlow(of: leg, now: now) else { return false }
         log.info(
-            "a request is sent again on another flow of its phone",
+            "a flow to a phone failed, so the daemon sends the request on another flow of the phone",
             [.callID: .bytes(leg.call.userCall?.key.callID ?? .empty), .device: .described(next.id)])
         if leg.call.userCall != nil || leg.call.dialogRequest != nil {
             leg.call.fork.recalled(leg.branch)
@@ -104,12 +104,31 @@ extension ProxyEngine {
         if isWatched(target) { wakes.watch(target.flow, of: target.id) }
     }
 
-    /// Lists the call in ``WakeDesk`` under the device of the branch, so that the device's next REGISTER finds the
-    /// call.
-    func list(_ branch: Int, of call: ProxiedRequest) {
-        guard let device = call.fork.branches[branch].device else { return }
-        call.fork.wasListed(branch)
-        wakes.waits(call, for: device)
+    /// Lists the call in ``WakeDesk`` under the branch's device, so that the device's next REGISTER finds the call. With
+    /// a target, the next sign of life on its flow finds the call too.
+    func list(_ branch: Int, of call: ProxiedRequest, watching target: ForkTarget? = nil) {
+        if let device = call.fork.branches[branch].device {
+            call.fork.wasListed(branch)
+            wakes.waits(call, for: device)
+        }
+        if let target, isWatched(target) { wakes.watch(target.flow, of: target.id) }
+    }
+
+    /// Starts the timer that ends a call's wait for phones: `call.ring-timeout` after the INVITE arrived, or earlier if
+    /// the INVITE has an Expires.
+    ///
+    /// A call that loses a phone after the ring timeout still waits ten seconds for that phone.
+    func armHold(of call: ProxiedRequest, now: Moment) {
+        guard call.deadline == .none, let userCall = call.userCall else { return }
+        let end = userCall.holdUntil > now.instant ? userCall.holdUntil : now.instant + Self.returnTime
+        call.waits(until: output.timers.schedule(.holdDeadline(place: call.place), at: end))
+    }
+
+    static let returnTime: Duration = .seconds(10)
+
+    func holdTime(of request: SIPRequest) -> Duration {
+        guard let expires = request.expires else { return settings.call.ringTimeout }
+        return min(settings.call.ringTimeout, .seconds(Int64(expires)))
     }
 
     /// Whether a sign of life on the flow can come only from this device.
@@ -126,7 +145,8 @@ extension ProxyEngine {
     func deliver(_ branch: Int, of call: ProxiedRequest, to target: ForkTarget, now: Moment) {
         if let request = call.dialogRequest { return deliver(request, of: call, to: target, now: now) }
         guard let userCall = call.userCall, let incoming = revive(call) else { return }
-        withdrawForward(of: call, now: now)
+        // A forward whose destination does not ring yet is cancelled, because the phone has registered.
+        if call.fork.isForwardPending { update(call, now: now) { $0.forwardWithdrawn() } }
         ledger.drop(branch, of: call, now: now, into: &output.actions)
         let isFirst = !call.fork.branches[branch].hasMoved
         if isFirst {
@@ -134,19 +154,22 @@ extension ProxyEngine {
             output.counters.observe(.delivery, now.date - userCall.receivedAt)
         }
         log.info(
-            isFirst ? "call released to its phone" : "a call follows its phone to a new flow",
+            isFirst
+                ? "the called phone is awake, so the daemon sends the held INVITE to the phone"
+                : "the called phone has a new flow, so the daemon sends the INVITE again on that flow",
             [
                 .aor: .described(userCall.aor), .callID: .bytes(userCall.key.callID), .device: .described(target.id),
                 .duration: .duration(now.date - userCall.receivedAt),
             ])
-        // Notes the REGISTER in the timeline now, because it may have come from another contact or before the call.
+        // Notes the REGISTER in the timeline now, because the REGISTER may have come from another contact or before the
+        // call.
         ledger.registered(call.fork.branches[branch], now: now)
         if !isFirst { takeBack(call.fork.branches[branch].former, by: target, now: now) }
         sendToDevice(incoming, for: branch, of: call, to: target, now: now)
     }
 
-    /// Cancels INVITEs whose connections have ended, on the phone's present flow. A phone that still rings recognises
-    /// the CANCEL by its branch parameter (RFC 3261 section 9.2).
+    /// Sends CANCEL for INVITEs whose connections have ended, and uses the phone's present flow for the CANCELs. A
+    /// phone that still rings recognises the CANCEL by its branch parameter (RFC 3261 section 9.2).
     func takeBack(_ former: [ClientTransactionID], by target: ForkTarget, now: Moment) {
         for client in former where sip.transactions.wasLost(client) && target.path.isEmpty {
             takeBack(client, by: target.flow, reasons: [], now: now)
@@ -193,7 +216,7 @@ extension ProxyEngine {
     func waitAgain(_ index: Int, of call: ProxiedRequest, for target: ForkTarget, now: Moment) {
         guard let userCall = call.userCall else { return }
         log.info(
-            "a call waits again for a phone that was lost",
+            "the called phone cannot be reached any more, so the call waits for the phone again",
             [
                 .aor: .described(userCall.aor), .callID: .bytes(userCall.key.callID), .device: .described(target.id),
             ])
@@ -211,7 +234,9 @@ extension ProxyEngine {
                 userCall, from: caller, at: userCall.receivedAt, to: [target.id], into: &output.actions)
         }
         ledger.ended(index, of: call, .unreachable, now: now, into: &output.actions)
-        ledger.wake(target, token, for: index, of: call, userCall, caller, now: now, into: &output.actions)
+        let nonce = nonceForPush(to: userCall.aor, now: now)
+        ledger.wake(
+            target, token, for: index, of: call, userCall, caller, nonce: nonce, now: now, into: &output.actions)
     }
 }
 

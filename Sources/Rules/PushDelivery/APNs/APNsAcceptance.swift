@@ -46,8 +46,8 @@ struct APNsTopics: Hashable {
         /// The topic, for example `com.example.phone`; `nil` if `pn-param` contains no topic, as in ECSS-10's own
         /// format.
         let topic: ByteString?
-        /// The first word and the topic, joined by a dot. Some apps leave out the team, so that the first word belongs
-        /// to the topic.
+        /// The first word and the topic, joined by a dot. Some apps leave out the team, so that the first word of
+        /// `pn-param` belongs to the topic.
         fileprivate let whole: ByteString?
         /// The team identifier; `nil` if the first word does not look like a team, because clients that do not know
         /// their team invent a word.

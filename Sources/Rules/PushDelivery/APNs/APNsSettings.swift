@@ -66,7 +66,7 @@ package struct APNsSettings: SettingsGroup, Equatable {
         ),
         .list(
             "topics", \.topics, example: "[com.example.phone]",
-            "The app's bundle identifiers, without .voip. A device must name one of these bundle identifiers in pn-param, otherwise its REGISTER gets 555. With only one app and one identifier, the device may omit pn-param. Empty: the daemon accepts any bundle identifier in pn-param."
+            "The app's bundle identifiers, without .voip. A device must name one of the listed identifiers in pn-param, otherwise its REGISTER gets 555. If only one app with one identifier is configured, the device may omit pn-param. Empty: the daemon accepts any bundle identifier in pn-param."
         ),
         .choice(
             "token-service", \.tokenService,
@@ -106,8 +106,11 @@ package struct APNsSettings: SettingsGroup, Equatable {
         .string(
             "sandbox-endpoint", \.sandboxEndpoint, example: "https://127.0.0.1:8443",
             "The URL of a server to use for tokens with pn-provider=apns.dev, for tests. Default: the URL in endpoint."),
-        .path("ca-file", \.caFile, example: "/etc/sippushd/ca.pem", "Certificate authorities for the push server, PEM.")
-            .taken(.atOnce),
+        .path(
+            "ca-file", \.caFile, example: "/etc/sippushd/ca.pem",
+            "The certificate authorities (PEM) that the daemon trusts when it connects to the push server. Default: the system's authorities."
+        )
+        .taken(.atOnce),
         .proxy(\.proxy),
         .group("limits", \.limits, "Limits of parallel requests to Apple, for each app."),
         .group("feedback", \.feedback, "Apple's feedback service, or a compatible server."),

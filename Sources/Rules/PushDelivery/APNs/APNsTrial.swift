@@ -3,7 +3,7 @@
 extension APNsApp {
     /// A push token that Apple assigns to no device.
     private static let token = String(repeating: "0", count: 64)
-    /// The body of the test push. With this body, a phone shows nothing.
+    /// The body of the test push. A phone that gets a push with this body shows nothing.
     private static let body = Array("{\"aps\":{\"content-available\":1}}".utf8)
 
     /// The test requests: one for each topic in the settings, or one without a topic if the settings have none.
@@ -42,8 +42,8 @@ extension APNsApp {
         }
     }
 
-    /// Whether Apple refused because the key is valid for production only, which is enough if the daemon serves apps
-    /// from the App Store and no builds from Xcode.
+    /// Whether Apple refused because the key is valid for production only; such a key is enough unless the daemon
+    /// serves builds from Xcode.
     private func isOfOtherEnvironment(_ reason: String) -> Bool {
         provider == .apnsDevelopment && settings.environment == .production
             && ["BadEnvironmentKeyIdInToken", "BadEnvironmentKeyInToken", "BadCertificateEnvironment"].contains(reason)

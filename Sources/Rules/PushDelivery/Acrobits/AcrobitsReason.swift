@@ -20,8 +20,8 @@ enum AcrobitsReason {
         }
     }
 
-    /// The code in an answer of the mediator, which is a number or a text. Older documents of the mediator call the
-    /// member `status`.
+    /// The code in an answer of the mediator, whether it is a number or a text. Older documents of the mediator call
+    /// the member `status`.
     private static func code(_ body: JSONValue?) -> Int64? {
         for name in ["code", "status"] {
             if let code = body?[name]?.integer ?? body?[name]?.string.flatMap({ Int64($0) }) { return code }

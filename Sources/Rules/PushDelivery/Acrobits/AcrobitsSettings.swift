@@ -21,8 +21,11 @@ package struct AcrobitsSettings: SettingsGroup, Equatable {
             "after-end", \.afterEnd,
             "How a phone is notified that a call has ended, if the phone got a push for the call and has not registered since. push: the phone gets an end push when the call ends, because Acrobits apps show a call as soon as its push arrives. invite-cancel: when the phone registers within a minute, the daemon sends the INVITE and its CANCEL. none: the phone is not notified of the end."
         ),
-        .path("ca-file", \.caFile, example: "/etc/sippushd/ca.pem", "Certificate authorities for the push server, PEM.")
-            .taken(.atOnce),
+        .path(
+            "ca-file", \.caFile, example: "/etc/sippushd/ca.pem",
+            "The certificate authorities (PEM) that the daemon trusts when it connects to the push server. Default: the system's authorities."
+        )
+        .taken(.atOnce),
         .proxy(\.proxy),
         .group("limits", \.limits, "Limits of parallel requests to the mediator."),
     ]

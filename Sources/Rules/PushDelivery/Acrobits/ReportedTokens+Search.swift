@@ -66,7 +66,7 @@ extension PushToken {
         return ReportedTokens.names(in: self).contains { names.contains($0) }
     }
 
-    /// Whether this token contains all device tokens of `other`, which belongs to the same installation of the app.
+    /// Whether this token contains all device tokens of `other`; then both belong to the same installation of the app.
     package func covers(_ other: PushToken) -> Bool {
         if self == other { return true }
         let names = ReportedTokens.names(in: self)

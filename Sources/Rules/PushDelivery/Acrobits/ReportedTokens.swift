@@ -79,8 +79,8 @@ package struct ReportedTokens: Hashable, Sendable {
 
     private func acrobitsToken(over stored: PushToken?) -> PushToken? {
         let known = stored.flatMap { $0.provider == .acrobits ? try? AcrobitsToken($0) : nil }
-        // A stored token without `:calls` or `:other` came from a report with a single token, which was the token for
-        // other pushes.
+        // A stored token without `:calls` or `:other` came from a report with a single token: the token for other
+        // pushes.
         let isUnmarked = stored?.prid.firstIndex(of: UInt8(ascii: ":")) == nil
         let calls = Self.part(calls, over: isUnmarked ? nil : known?.calls)
         let other = Self.part(other, over: known?.other)

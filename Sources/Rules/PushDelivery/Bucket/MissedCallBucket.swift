@@ -183,8 +183,8 @@ package struct MissedCallBucket: Sendable {
         return (refs, changes)
     }
 
-    /// Whether missed calls wait to be reported to the device. Calls that are too old count too, and are dropped before
-    /// the list is sent.
+    /// Whether missed calls wait to be reported to the device. Missed calls that are too old also count here; they are
+    /// dropped before the list is sent.
     package func hasMissedCalls(_ device: DeviceID) -> Bool {
         rows.contains { $0.isOver && $0.devices.contains(device) }
     }
@@ -216,7 +216,7 @@ package struct MissedCallBucket: Sendable {
         return changes
     }
 
-    /// Forgets calls that an operator has deleted. The store has already deleted their rows.
+    /// Forgets calls that an operator has deleted. The store has already deleted the rows of these calls.
     ///
     /// - Parameter forgotten: the calls as they were when the operator ordered the deletion.
     /// - Returns: the rows to delete again, because the calls have changed and were written again in the meantime.
@@ -270,8 +270,8 @@ package struct MissedCallBucket: Sendable {
         if rows[index].devices.count == 1 { return remove(at: index) }
         rows[index].devices.remove(at: place)
         if hasLearnt { rows[index].told.append(device) }
-        // If the call has no row, the journal already records that the device knows of the call. Only the removal of a
-        // device must be written to the store.
+        // If the call has no row, the journal already records that the device knows of the call. The store needs a new
+        // row only if a device was removed.
         return hasLearnt && !rows[index].isStored ? nil : row(index)
     }
 
@@ -298,7 +298,7 @@ package struct MissedCallBucket: Sendable {
         return changes
     }
 
-    /// The maximum number of calls above the limit that are dropped by counting callers, which is slow.
+    /// The maximum number of calls above the limit that are dropped by counting callers, because counting is slow.
     private static let weighed = 4
 
     /// Whether ``dropOld(_:now:)`` would drop a call.

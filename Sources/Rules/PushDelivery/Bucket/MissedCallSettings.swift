@@ -20,7 +20,7 @@ package struct MissedCallSettings: SettingsGroup, Equatable {
     package static let schema: [Setting<MissedCallSettings>] = [
         .value(
             "after-late-invite", \.afterLateInvite, .choice, example: "none",
-            "Whether the list of missed calls contains a call that the phone has already shown, because the daemon sent INVITE and CANCEL after the call's end (see after-end). list: the list contains the call and is sent immediately. none: the daemon waits up to two seconds for the phone's response to the INVITE; if the phone responds, the list omits the call. Default: none for the payload linphone and for Acrobits, whose apps themselves list such a call; list for all other apps. Apps with the payload ecss10 always get the list."
+            "Whether the list of missed calls contains a call that the phone has already shown, because the daemon sent INVITE and CANCEL after the call's end (see after-end). list: the list contains the call and is sent immediately. none: the daemon waits up to two seconds for the phone's response to the INVITE, and the list omits the call if the phone responds. Default: none for the payload linphone and for Acrobits, whose apps themselves list such a call; list for all other apps. Apps with the payload ecss10 always get the list."
         )
     ]
 }
@@ -29,8 +29,8 @@ extension PayloadProfile {
     /// Whether a call stays in the list after a late INVITE, by the setting `wish` and the payload format.
     ///
     /// ECSS-10 has no exception to R22, so the call stays. Linphone's apps keep a list of their own and would show the
-    /// call twice. Other apps get the call in the list by default, because reporting a call twice does less harm than
-    /// not reporting it.
+    /// call twice. By default, all other apps get the call in the list, because a call that is reported twice does less
+    /// harm than a call that is not reported.
     func afterLateInvite(_ wish: AfterLateInvite?) -> AfterLateInvite {
         switch self {
         case .ecss10, .ecss10Extended: .list

@@ -7,14 +7,14 @@ package import Timekeeping
 /// at any time.
 package struct CredentialCache: Sendable {
     package enum State: Hashable, Sendable {
-        /// No credential has been made yet. The next state is `renewing`.
+        /// No credential has been made yet. The state `missing` is followed by `renewing`.
         case missing
-        /// A new credential is being made, and the old one is used until it expires. The next state is `held` or
-        /// `unavailable`.
+        /// A new credential is being made, and the old one is used until it expires. The state `renewing` is followed
+        /// by `held` or `unavailable`.
         case renewing(old: Credential?)
-        /// A credential is available. The next state is `renewing` or `missing`.
+        /// A credential is available. The state `held` is followed by `renewing` or `missing`.
         case held(Credential)
-        /// No credential could be made. The next state is `renewing`, but not before this instant.
+        /// No credential could be made. The state `unavailable` is followed by `renewing`, but not before this instant.
         case unavailable(until: Instant, PushOutcome)
     }
 

@@ -136,7 +136,7 @@ package struct PushCredentials: Sendable {
             Order(number: number, origin: origin), isNew: made[number]?.ordered.insert(origin).inserted == true)
     }
 
-    /// Stores a credential that was made. `life` is its lifetime, if the issuer reported it.
+    /// Stores a credential that was made; `life` is the lifetime of the credential, if the issuer reported one.
     mutating func made(_ order: Order, _ value: String, life: Duration?, now: Moment) {
         guard var credential = made[order.number] else { return }
         defer { made[order.number] = credential }

@@ -21,7 +21,7 @@ extension PushDispatcher {
             .redacted(of: entry.request.token)
         // If the provider refuses even a new credential as outdated, this machine's clock is probably wrong.
         if outcome == .renewCredential, entry.attempt.hasRenewedCredential, !entry.attempt.isLast {
-            outcome = .credentialsRefused(PushAttempt.refusedAgain)
+            outcome = .credentialsRefused(PushRetries.refusedAgain)
         }
         if case .credentialsRefused(let reason) = outcome, let fault = answer.clockFault(now: now.date) {
             outcome = .credentialsRefused("\(reason): \(fault)")
@@ -61,7 +61,7 @@ extension PushDispatcher {
 
     // MARK: What follows
 
-    func follow(_ step: PushAttempt.Action, _ entry: Entry, now: Moment) {
+    func follow(_ step: PushRetries.Action, _ entry: Entry, now: Moment) {
         switch step {
         case .none: break
         case .enqueue: enqueue(entry, now: now)
@@ -76,7 +76,7 @@ extension PushDispatcher {
         }
     }
 
-    private func answer(_ outcome: PushOutcome, to entry: Entry, now: Moment) -> PushAttempt.Action {
+    private func answer(_ outcome: PushOutcome, to entry: Entry, now: Moment) -> PushRetries.Action {
         entry.attempt.answered(outcome, chance: .random(in: 0..<1, using: &chances), now: now.instant)
     }
 

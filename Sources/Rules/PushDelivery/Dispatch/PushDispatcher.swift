@@ -27,9 +27,9 @@ package final class PushDispatcher {
         case unanswered(Transmission, PushOutcome, String)
         /// The request was not sent, because it could not be built.
         case notSent(Transmission, PushOutcome)
-        /// A credential was made. `life` is its lifetime, if the issuer reported it.
+        /// A credential was made; `life` is the lifetime of the credential, if the issuer reported one.
         case credentialMade(PushCredentials.Order, String, life: Duration? = nil)
-        /// A credential could not be made. `problem` gives the reason, if the outcome does not.
+        /// A credential could not be made; `problem` gives the reason, if the outcome does not.
         case credentialFailed(PushCredentials.Order, PushOutcome, problem: String? = nil)
     }
 
@@ -44,7 +44,7 @@ package final class PushDispatcher {
         package let request: ProviderRequest
         /// The value of the header field `authorization`.
         package let credential: String?
-        /// The time limit for the provider's answer. The dispatcher ignores an answer after this time.
+        /// The time limit for the provider's answer. The dispatcher ignores an answer that comes after the end.
         package let end: Instant
 
         init(_ entry: Entry, _ request: ProviderRequest, until end: Instant) {
@@ -65,7 +65,7 @@ package final class PushDispatcher {
         /// The server that the token names; `nil` if all tokens of the app use one server.
         let origin: String?
         let slot: Int
-        var attempt: PushAttempt
+        var attempt: PushRetries
         /// Whether the queue has released the push, so that it counts as one of the parallel requests.
         var hasPlace = false
         let isNotification: Bool
@@ -74,7 +74,7 @@ package final class PushDispatcher {
         var credential: String?
         var pause = DeadlineID.none
 
-        init(_ request: PushRequest, to server: PushServer, at origin: String?, slot: Int, _ attempt: PushAttempt) {
+        init(_ request: PushRequest, to server: PushServer, at origin: String?, slot: Int, _ attempt: PushRetries) {
             self.request = request
             self.server = server
             self.origin = origin
@@ -109,8 +109,8 @@ package final class PushDispatcher {
     /// The outcomes that ``nextOutcome()`` has not returned yet.
     var settled: [(id: PushID, outcome: PushOutcome)] = []
     private var firstSettled = 0
-    /// The time at which ``timePassed(now:)`` must be called next. The caller reads this value very often, so it is
-    /// computed only after a change in the dispatcher.
+    /// The time at which ``timePassed(now:)`` must be called next. The caller reads the next deadline very often, so it
+    /// is computed only after a change in the dispatcher.
     package private(set) var nextDeadline: Instant?
 
     /// Creates a dispatcher, which logs the outcomes of pushes. `deviceCode` returns the code that stands for a device
@@ -217,7 +217,7 @@ package final class PushDispatcher {
         let origin = servers.server(of: app).app.origin(of: request.token)
         let entry = Entry(
             request, to: servers.server(of: app, at: origin), at: origin, slot: freeSlots.popLast() ?? slots.count,
-            PushAttempt(
+            PushRetries(
                 pauses: request.pauses, deadline: now.instant + (request.deadline - now.date),
                 answerTimeout: answerTimeout))
         entries[request.id] = entry

@@ -34,7 +34,7 @@ struct PushLog {
         case .foreignToken(let reason):
             guard let suppressed = limit.admit(now: now) else { return }
             log.warning(
-                "push token belongs to another app",
+                "the push provider says that the push token belongs to another app",
                 [
                     .provider: app, .reason: .text(reason), .token: .redacted(token.prid),
                     .suppressed: .number(suppressed),
@@ -42,7 +42,7 @@ struct PushLog {
         case .noConnection(let reason):
             guard let suppressed = limit.admit(now: now) else { return }
             log.error(
-                "cannot connect to the push provider with these settings",
+                "cannot connect to the push provider with the settings of this app",
                 [
                     .provider: app, .reason: .text(reason), .token: .redacted(token.prid),
                     .suppressed: .number(suppressed),
@@ -71,7 +71,7 @@ struct PushLog {
         if isOpen {
             log.warning(
                 "the push provider cannot be reached: the daemon tries only one push every five seconds",
-                [.provider: .text(app.name), .reason: .text(problem ?? "it answers with errors of its own")])
+                [.provider: .text(app.name), .reason: .text(problem ?? "the provider answers with errors of its own")])
         } else {
             log.notice("push provider can be reached again", [.provider: .text(app.name)])
         }

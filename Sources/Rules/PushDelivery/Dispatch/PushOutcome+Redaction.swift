@@ -1,7 +1,7 @@
 import Bytes
 
 extension PushOutcome {
-    /// The outcome without the push token, which is secret and may be part of the provider's text (T18).
+    /// The outcome without the push token, because the token is secret, and may be part of the provider's text (T18).
     package func redacted(of token: PushToken) -> PushOutcome {
         switch self {
         case .credentialsRefused(let reason): .credentialsRefused(token.struck(from: reason))
@@ -14,10 +14,12 @@ extension PushOutcome {
 }
 
 extension PushToken {
-    /// The minimum length of a part of the token that is replaced by `…`. A shorter match may be accidental.
+    /// The minimum length of a part of the token that is replaced by `…`. A shorter part can occur in a text by
+    /// accident.
     private static let shortestPart = 8
 
-    /// The text with `…` in place of the token and its parts. A long enough beginning of a part is replaced, too.
+    /// The text with `…` in place of the token and its parts. If the text has only the beginning of a part, and the
+    /// beginning is long enough, it is replaced, too.
     func struck(from text: String) -> String {
         let separators: [UInt8] = [UInt8(ascii: "&"), UInt8(ascii: ":"), UInt8(ascii: "/"), UInt8(ascii: "?")]
         let whole = prid.array

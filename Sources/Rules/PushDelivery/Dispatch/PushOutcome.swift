@@ -16,17 +16,17 @@ package enum PushOutcome: Hashable, Sendable {
     /// The provider refused the daemon's short-lived credential as outdated. The daemon makes a new credential for one
     /// more try.
     case renewCredential
-    /// The provider refuses the daemon's credentials, and the operator must correct them. The push token is kept after
-    /// such a refusal.
+    /// The provider refuses the daemon's credentials, and the operator must correct them. After this outcome, the
+    /// daemon keeps the push token.
     case credentialsRefused(String)
     /// The provider says that the token belongs to another app, project or environment. The reason may also be a wrong
     /// setting of the daemon, so the token is kept until the provider has accepted a push of this app.
     case foreignToken(String)
     /// The settings allow no connection to the provider: its certificate is not trusted, or a file in the settings
-    /// cannot be used. The operator must correct the settings. The push token is kept in this case.
+    /// cannot be used. The operator must correct the settings. After this outcome, the daemon keeps the push token.
     case noConnection(String)
-    /// The provider refuses the content of the push, which is the daemon's error. The push token is kept after such a
-    /// refusal.
+    /// The provider refuses the content of the push, which is the daemon's error. After this outcome, the daemon keeps
+    /// the push token.
     case payloadRefused(String)
     /// The device has no token for this kind of push.
     case noSuitableToken
@@ -42,7 +42,7 @@ package enum PushOutcome: Hashable, Sendable {
 }
 
 /// Whether to remove a token that its provider reports as dead. The token is kept if the device has registered it after
-/// the time that the provider reports. Apple describes this rule for its answer 410.
+/// the time that the provider reports. Apple describes the rule for the answer 410 of its service.
 package func shouldDropToken(since: UnixTime?, registeredAt: UnixTime) -> Bool {
     guard let since else { return true }
     return registeredAt <= since

@@ -10,11 +10,12 @@ package import Timekeeping
 package struct PushQueue: Sendable {
     /// The state of the circuit breaker.
     package enum Breaker: Hashable, Sendable {
-        /// Requests are sent. `since` is the time of the last failure that was counted. The next state is `open`.
+        /// Requests are sent. `since` is the time of the last failure that was counted. The state `closed` is followed
+        /// by `open`.
         case closed(failuresInARow: Int, since: Instant = .distantPast)
-        /// No request is sent before this instant. The next state is `probing`.
+        /// No request is sent before this instant. The state `open` is followed by `probing`.
         case open(until: Instant)
-        /// A push is being sent as a probe. The next state is `closed` or `open`.
+        /// A push is being sent as a probe. The state `probing` is followed by `closed` or `open`.
         case probing
     }
 
@@ -45,7 +46,8 @@ package struct PushQueue: Sendable {
 
     /// The number of failures in a row that opens the breaker.
     private static let failureLimit = 5
-    /// Failures within this time count as one, because a broken connection makes many pushes fail together.
+    /// Several failures within 100 ms count as one failure, because a broken connection makes many pushes fail
+    /// together.
     private static let together: Duration = .milliseconds(100)
     /// How long the breaker stays open before the next probe.
     private static let pause: Duration = .seconds(5)

@@ -46,7 +46,8 @@ struct PushServers {
     /// The apps' own servers; each is at its app's index in the list of apps.
     private var own: [PushServer] = []
     private var byOrigin: [Origin: PushServer] = [:]
-    /// The numbers that no server has. Numbers are used again, so that the number of connection groups is limited, too.
+    /// The numbers that no server has. The numbers of released servers are used again, so that the number of connection
+    /// groups is limited, too.
     private var freeNumbers = Array(0..<Self.originLimit)
 
     private struct Origin: Hashable {
@@ -65,8 +66,8 @@ struct PushServers {
     init(_ directory: PushDirectory, plainLimit: Int) {
         for app in directory.apps {
             var limits = app.limits
-            // Without TLS, each parallel request needs a connection of its own. Further pushes wait in the queue, where
-            // they can still be withdrawn.
+            // Without TLS, each parallel request needs a connection of its own. If all requests are in flight, pushes
+            // wait in the queue, where the daemon can still withdraw them.
             if app.baseURL?.hasPrefix("http:") == true { limits.requests = min(limits.requests, plainLimit) }
             own.append(PushServer(app: app, PushServer.Standing(), limits))
             limit += Self.limit(of: app)

@@ -44,7 +44,7 @@ enum FCMLegacyReason {
                     self = Result()
                     isThere = try readFirst(from: &reader)
                 }
-                // Further text after the JSON value is an error.
+                // If text follows the JSON value, the answer is malformed.
                 guard try reader.next() == .end, isThere else { return nil }
             } catch {
                 return nil
@@ -80,7 +80,7 @@ enum FCMLegacyReason {
             }
         }
 
-        /// Returns the next value if it is a string. A value of another type is skipped.
+        /// Returns the next JSON value if it is a string, and skips a JSON value of another type.
         private static func text(from reader: inout JSONReader) throws(JSONError) -> String? {
             let outside = reader.depth
             if case .string(let text) = try reader.next() { return reader.string(text) }

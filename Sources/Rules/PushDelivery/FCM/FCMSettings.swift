@@ -38,7 +38,7 @@ package struct FCMSettings: SettingsGroup, Equatable {
             "The interface to Firebase: v1, or legacy for gateways that accept the legacy messages of ECSS-10."),
         .value(
             "payload", \.payload, .choice, example: "ecss10",
-            "The payload format of the app: ecss10, ecss10.extended, 10d (10darts), or linphone (as sent by Flexisip); docs/App-developers.md shows each format. Default: ecss10.extended, which contains the caller; for legacy, ecss10."
+            "The payload format of the app: ecss10, ecss10.extended, 10d (10darts), or linphone (as sent by Flexisip); docs/App-developers.md shows each format. Default: ecss10.extended, which contains the caller, or ecss10 if body-format is legacy."
         ),
         .value(
             "after-end", \.afterEnd, .choice, example: "invite-cancel",
@@ -64,7 +64,7 @@ package struct FCMSettings: SettingsGroup, Equatable {
             "The URL for access tokens. Default: the URL in the service account."),
         .path(
             "ca-file", \.caFile, example: "/etc/sippushd/ca.pem",
-            "Certificate authorities for the push server and the token server, PEM."
+            "The certificate authorities (PEM) that the daemon trusts when it connects to the push server or the token server. Default: the system's authorities."
         )
         .taken(.atOnce),
         .proxy(\.proxy),

@@ -27,7 +27,8 @@ extension FCMApp {
         let outcome = outcome(of: answer, nil, isProven: false)
         switch outcome {
         case .accepted, .acceptedWithNewToken: return .works
-        // The legacy interface checks the token only after the key, so this answer shows that the key is right.
+        // The legacy interface checks the token only after the key, so an answer about the token shows that the key is
+        // right.
         case .tokenDead where settings.bodyFormat == .legacy, .foreignToken where settings.bodyFormat == .legacy:
             return .works
         case .foreignToken(let reason):

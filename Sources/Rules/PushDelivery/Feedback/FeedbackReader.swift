@@ -27,7 +27,8 @@ package struct FeedbackReader: Sendable {
 
     package init() {}
 
-    /// The number of bytes of an incomplete record. If the stream ends, these bytes are ignored.
+    /// The number of bytes of an incomplete record. If the stream ends inside a record, the bytes of this record are
+    /// ignored.
     package var partialBytes: Int { record.count }
 
     /// Reads the next bytes of the stream, and returns the records that are now complete. If an error is found,

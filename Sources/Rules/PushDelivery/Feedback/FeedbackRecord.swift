@@ -26,8 +26,8 @@ extension PushToken {
 
     /// The one or two device tokens in an Apple device's `pn-prid`, in lower case, without their services.
     ///
-    /// Parameters that ``APNsToken`` refuses are read, too, because a dead token must be found even if its contact has
-    /// errors.
+    /// A dead token must be found even if its contact has errors, so parameters that ``APNsToken`` refuses are read,
+    /// too.
     package var appleTokens: [ByteString] {
         guard isApple else { return [] }
         var tokens: [ByteString] = []

@@ -57,7 +57,8 @@ package struct FeedbackSettings: SettingsGroup, Hashable {
             "The certificate's private key, PEM. Default: the key of apns."
         ).taken(.atOnce),
         .path(
-            "ca-file", \.caFile, example: "/etc/sippushd/ca.pem", "Certificate authorities for the push server, PEM."
+            "ca-file", \.caFile, example: "/etc/sippushd/ca.pem",
+            "The certificate authorities (PEM) that the daemon trusts when it connects to the feedback server. Default: the system's authorities."
         ).taken(.atOnce),
         .duration(
             "interval", in: .seconds(60) ... .seconds(30 * 86_400), \.interval,

@@ -10,6 +10,7 @@ package enum HTTPPushField: String, Hashable, Sendable, CaseIterable {
     case displayName = "display-name"
     case date, sent, badge, ttl
     case pushID = "push-id"
+    case nonce
     case calls
     case title, message, image
     case destinationType = "destination-type"
@@ -33,7 +34,7 @@ struct HTTPPushValues {
     private static let textLimit = 1024
     private static let listLimit = 4096
 
-    /// The value of a field as raw bytes, which the template encodes later.
+    /// The value of a field as raw bytes, not yet encoded by the template.
     func text(_ field: HTTPPushField) -> ByteString {
         if let number = number(field) { return ByteString("\(number)") }
         let push = context.push
@@ -48,6 +49,7 @@ struct HTTPPushValues {
             case .notification(let notification): return ByteString(notification.type)
             }
         case .pushID: return ByteString(context.code.description)
+        case .nonce: return push.nonce ?? .empty
         case .callRef:
             return (call?.callRef ?? context.endedCall?.call.callRef).map { ByteString($0.description) } ?? .empty
         case .callID: return (call?.callID ?? context.endedCall?.call.callID)?.cut(to: Self.textLimit) ?? .empty
@@ -77,8 +79,8 @@ struct HTTPPushValues {
             } else {
                 call == nil ? context.missedCallsTTL : context.inviteTTL
             }
-        case .token, .param, .type, .callRef, .callID, .caller, .displayName, .calls, .pushID, .title, .message,
-            .image, .destinationType, .destinationCode, .custom:
+        case .token, .param, .type, .callRef, .callID, .caller, .displayName, .calls, .pushID, .nonce, .title,
+            .message, .image, .destinationType, .destinationCode, .custom:
             nil
         }
     }

@@ -53,7 +53,7 @@ package struct HTTPPushAppSettings: SettingsGroup, Equatable {
     package static let schema: [Setting<HTTPPushAppSettings>] = [
         .value(
             "url", \.url, urlType, example: "\"https://push.example.net/devices/{{token}}\"",
-            "The URL of requests. Path and query may contain fields, which are percent-encoded: \(HTTPPushField.names); calls and custom only in the body. The daemon does not follow redirects."
+            "The URL to which the daemon sends each push. Path and query may contain fields such as {{token}}, whose values are percent-encoded. The fields are \(HTTPPushField.names); calls and custom are allowed only in the body. The daemon does not follow redirects."
         ).required(),
         .choice("method", \.method, "The HTTP method: POST, PUT, GET or PATCH."),
         .list(
@@ -64,15 +64,15 @@ package struct HTTPPushAppSettings: SettingsGroup, Equatable {
             "body", \.body, bodyType,
             example:
                 "'{\"to\": \"{{token}}\", \"kind\": \"{{type}}\", \"from\": \"{{caller}}\", \"call\": \"{{call-id}}\", \"sent\": \"{{sent}}\", \"ttl\": \"{{ttl}}\"}'",
-            "JSON whose strings may contain the fields that url lists. A string that is only {{date}}, {{sent}}, {{badge}} or {{ttl}} becomes a number, {{calls}} an array, {{custom}} an object. Without body, requests have no body."
+            "The JSON body of requests. Strings in the body may contain the fields that url lists. A string that is only {{date}}, {{sent}}, {{badge}} or {{ttl}} becomes a number, {{calls}} an array, {{custom}} an object. If this setting is missing, requests have no body."
         ),
         .secret(
             "secret", \.secret,
-            "The key that signs requests. The signature is in the header field sippushd-signature: t=SECONDS,v1=HEX. SECONDS is the Unix time. HEX is the HMAC-SHA256 of SECONDS, a full stop and the body."
+            "The key that signs requests. The signature is in the header field sippushd-signature: t=SECONDS,v1=HEX, with the Unix time as SECONDS, and the HMAC-SHA256 of SECONDS, a full stop and the body as HEX."
         ).taken(.atOnce),
         .secret(
             "previous-secret", \.previousSecret,
-            "The previous secret, with which the daemon adds a second signature v1. Set previous-secret until the receiver has the new secret."
+            "The previous secret, with which the daemon adds a second signature v1. Set previous-secret until the server that receives the pushes knows the new secret."
         ).taken(.atOnce),
         .list(
             "accepted-status", of: statusType, \.acceptedStatus, example: "[200, 202]",
@@ -86,8 +86,11 @@ package struct HTTPPushAppSettings: SettingsGroup, Equatable {
             "after-end", \.afterEnd,
             "How a phone is notified that a call has ended, if the phone got a push for the call and has not registered since. invite-cancel: when the phone registers within a minute, the daemon sends the INVITE and its CANCEL, so that the app ends the call on its screen. push: the phone gets an end push when the call ends, for apps that support end pushes (docs/Providers.md). none: the phone is not notified of the end."
         ),
-        .path("ca-file", \.caFile, example: "/etc/sippushd/ca.pem", "Certificate authorities for the push server, PEM.")
-            .taken(.atOnce),
+        .path(
+            "ca-file", \.caFile, example: "/etc/sippushd/ca.pem",
+            "The certificate authorities (PEM) that the daemon trusts when it connects to the push server. Default: the system's authorities."
+        )
+        .taken(.atOnce),
         .path(
             "cert-file", \.certFile, example: "/etc/sippushd/client-cert.pem",
             "The client certificate for the push server, PEM."

@@ -10,6 +10,6 @@ extension HTTPPushApp {
     }
 
     package func verdict(onTrial answer: ProviderAnswer) -> TrialVerdict {
-        .anyAnswer(answer, "your server judges signature and header fields only with a push")
+        .anyAnswer(answer, "your server checks the signature and the header fields only when it gets a push")
     }
 }

@@ -5,7 +5,8 @@ package import Timekeeping
 /// A notification to a device: a message to show, or a silent push that only wakes the app. An application server has
 /// ordered the notification, or the daemon sends it at the end of a call. A notification never announces a call.
 ///
-/// An empty string stands for a missing value. Only title and text are cut to fit the provider's limit.
+/// An empty string stands for a missing value. If the notification exceeds the provider's limit, only its title and
+/// text are cut.
 package struct PushNotification: Hashable, Sendable {
     package var title = ByteString.empty
     package var text = ByteString.empty
@@ -25,8 +26,7 @@ package struct PushNotification: Hashable, Sendable {
     package var sound = ByteString.empty
     /// The badge that the application server set; `nil` if the badge is the daemon's own count.
     package var badge: Int?
-    /// The values that only Acrobits' mediator understands. Only pushes through Acrobits' mediator contain these
-    /// values.
+    /// The values that only Acrobits' mediator understands, for pushes through the mediator.
     package var mediated: MediatedMessage?
     /// The Call-ID of the waiting MESSAGE that the push announces. ``mediated`` has the sender of the MESSAGE.
     package var callID = ByteString.empty

@@ -15,7 +15,7 @@ extension ECSS10Payload {
         let number = call.isNameless ? ByteString("anonymous") : call.callerURI
         // The members are collected in one array, for speed, because most pushes for calls have this format.
         var fields: [PayloadField] = []
-        fields.reserveCapacity(7)
+        fields.reserveCapacity(8)
         fields.append(PayloadField("type", word: "invite"))
         fields.append(PayloadField("date", call.receivedAt.seconds))
         fields.append(PayloadField("number", number, atMost: numberLimit))
@@ -53,9 +53,9 @@ extension PayloadContext {
     /// by a part of a Call-ID.
     private static let callIDLimit = 512
 
-    /// The Call-ID and the time of this try, by which an app finds the INVITE of a push and recognises a late push. The
-    /// list of members is empty if the push is not about a call. Only payload formats of the daemon itself have these
-    /// two members.
+    /// The Call-ID and the time of this try, by which an app finds the INVITE of a push and recognises a late push, and
+    /// the nonce for the REGISTER. The list of members is empty if the push is not about a call. Only payload formats of
+    /// the daemon itself have these members.
     var callTie: [PayloadField] {
         var fields: [PayloadField] = []
         appendCallTie(to: &fields)
@@ -73,5 +73,6 @@ extension PayloadContext {
         }
         if callID.count <= Self.callIDLimit { fields.append(PayloadField("call_id", callID, atMost: .max)) }
         fields.append(PayloadField("sent", now.seconds))
+        if let nonce = push.nonce { fields.append(PayloadField("nonce", nonce)) }
     }
 }

@@ -2,7 +2,7 @@ import Bytes
 import JSON
 import Timekeeping
 
-/// Builds payloads in the format of Flexisip, which Linphone's apps understand.
+/// Builds payloads in the format of Flexisip, because Linphone's apps understand this format.
 enum LinphonePayload {
     /// The key of the text "incoming call" in Linphone's apps.
     private static let callKey = "IC_MSG"

@@ -82,8 +82,8 @@ package struct PushTimeline: ~Copyable {
     /// Notes that the result of the push is unknown, because the daemon stopped before the provider answered.
     package mutating func lost(_ id: RecordID) { entry(id)?.record.delivery = .unknown }
 
-    /// Notes a REGISTER of the phone. Only the first REGISTER before the INVITE and before any other sign of life is
-    /// noted. Later REGISTERs have nothing to do with the call.
+    /// Notes a REGISTER of the phone. The record keeps only the first REGISTER, and only if it came before the INVITE
+    /// and before any other sign of life. Later REGISTERs have nothing to do with the call.
     package mutating func registered(_ id: RecordID, now: Instant) { entry(id)?.registered(now: now) }
 
     /// Notes a sign of life on the phone's registered flow that released the call.

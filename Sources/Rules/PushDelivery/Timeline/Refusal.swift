@@ -54,7 +54,7 @@ package enum Refusal: String, Hashable, Sendable, CaseIterable {
     // 400, 416, 420
     /// The daemon does not support the syntax, the URI scheme or a required extension of the request.
     case unfit
-    /// A REGISTER was refused for a reason without a case of its own, which is in ``TimelineRecord/reason``.
+    /// A REGISTER was refused for a reason that has no case here; ``TimelineRecord/reason`` has the reason.
     case register
 }
 

@@ -9,7 +9,8 @@ package struct RecordID: SerialID, Absentable, Sendable {
     package static var absent: RecordID { RecordID(rawValue: 0) }
     package init(rawValue: UInt64) { self.rawValue = rawValue }
 
-    /// Compares two ids. A version from the compiler would use a witness table in other modules, which is slow.
+    /// Compares two ids. The compiler's own version would be slow in other modules, because it would use a witness
+    /// table there.
     @inlinable
     package static func == (left: RecordID, right: RecordID) -> Bool { left.rawValue == right.rawValue }
 }
@@ -126,8 +127,8 @@ package struct TimelineRecord: Hashable, Sendable {
         case notOffered = "not-offered"
         /// The daemon was stopped.
         case stopped
-        /// The daemon stopped unexpectedly, and its next run completed the record. Only records of earlier versions of
-        /// the daemon have this end.
+        /// The daemon stopped unexpectedly, and its next run completed the record. Current versions of the daemon write
+        /// no record with this end; earlier versions did.
         case restarted
     }
 

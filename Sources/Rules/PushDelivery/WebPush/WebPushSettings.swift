@@ -34,7 +34,7 @@ package struct WebPushSettings: SettingsGroup, Equatable {
         ),
         .path(
             "vapid-key-file", \.keyFile, example: "/etc/sippushd/vapid.pem",
-            "The key that signs requests, PEM, on the curve P-256 (RFC 8292). Apps need the public key to subscribe; the 200 to a REGISTER contains the public key as +sip.vapid."
+            "The VAPID key that signs requests to push services: a PEM file with a key on the curve P-256 (RFC 8292). Apps need the public key to subscribe; the 200 to a REGISTER contains the public key as +sip.vapid."
         ).taken(.atOnce),
         .value(
             "vapid-contact", \.contact, contactType, example: "mailto:push@example.net",
@@ -42,7 +42,7 @@ package struct WebPushSettings: SettingsGroup, Equatable {
         ).taken(.atOnce),
         .path(
             "ca-file", \.caFile, example: "/etc/sippushd/ca.pem",
-            "Certificate authorities for the push server and the token server, PEM."
+            "The certificate authorities (PEM) that the daemon trusts when it connects to a push service. Default: the system's authorities."
         )
         .taken(.atOnce),
         .proxy(\.proxy),

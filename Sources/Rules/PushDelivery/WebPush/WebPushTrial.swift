@@ -12,6 +12,6 @@ extension WebPushApp {
     }
 
     package func verdict(onTrial answer: ProviderAnswer) -> TrialVerdict {
-        .anyAnswer(answer, "it compares the key with a subscription only when a push is sent")
+        .anyAnswer(answer, "the push service compares the key with a subscription only when a push is sent")
     }
 }

@@ -10,7 +10,8 @@ package import Timekeeping
 /// user exists.
 package struct DigestAuthenticator: Sendable {
     package enum Verdict: Hashable, Sendable {
-        case authenticated(DigestUser)
+        /// The user is proved, by a password with this nonce or, if the nonce is `nil`, by a bearer token.
+        case authenticated(DigestUser, NonceUse?)
         /// The request must be answered with 401 or 407. The method
         /// ``DigestAuthenticator/challenge(realm:stale:as:of:for:users:now:)`` makes the challenge.
         case challenge(Reason)
@@ -23,6 +24,8 @@ package struct DigestAuthenticator: Sendable {
         /// The sources of users do not answer: answer 503. The name is set if its last known password was not shown,
         /// which counts as a wrong password.
         case unavailable(wrong: ByteString?)
+        /// The keys that prove tokens are being read, or could never be read: answer 503.
+        case awaitingKeys
     }
 
     package enum Reason: Hashable, Sendable {
@@ -34,9 +37,24 @@ package struct DigestAuthenticator: Sendable {
         /// The nonce is valid, but the response is wrong. The associated value is the user name, and a user with this
         /// name need not exist.
         case wrong(ByteString)
+        /// The response to a nonce that a binding keeps is wrong, perhaps because the password has changed. The binding
+        /// must forget the nonce, and the phone can answer a new challenge without asking its user.
+        case wrongForBinding(ByteString, nonce: UInt64)
+        /// The request shows a bearer token that proves nobody, see ``BearerAuthenticator``.
+        case badToken(BearerFault)
+        /// The request shows a bearer token on a connection without TLS. The token was not read.
+        case tokenInClear
+
+        /// Whether the phone can answer the challenge without asking its user.
+        package var isStale: Bool {
+            switch self {
+            case .stale, .wrongForBinding: true
+            case .nothingShown, .wrong, .badToken, .tokenInClear: false
+            }
+        }
     }
 
-    /// The daemon's role towards the sender of a request, which decides about the status and the header fields of a
+    /// The daemon's role towards the sender of a request; the role decides about the status and the header fields of a
     /// challenge.
     package enum Role: Hashable, Sendable {
         /// The daemon answers as registrar: with 401, WWW-Authenticate and Authorization.
@@ -74,7 +92,8 @@ package struct DigestAuthenticator: Sendable {
     ///
     /// - Parameters:
     ///   - realm: the realm to which the password belongs.
-    ///   - stale: whether the phone may answer without asking its user.
+    ///   - stale: whether the phone may answer without asking its user. It has used an older nonce already, so it will
+    ///     probably use this nonce again.
     ///   - role: the daemon's role, which decides about the name of the header fields.
     ///   - request: the request to challenge. Its User-Agent decides about the algorithms.
     ///   - holder: the peer that gets the challenge. No other peer can answer it.
@@ -85,8 +104,7 @@ package struct DigestAuthenticator: Sendable {
         realm: ByteString, stale: Bool, as role: Role, of request: SIPRequest, for holder: NonceHolder,
         users: UserDirectory, now: Instant
     ) -> [AddedField] {
-        let nonce = Nonce(serial: nextSerial, issued: now).text(for: holder, functions)
-        nextSerial &+= 1
+        let nonce = nonce(for: holder, stale ? .isForReuse : [], now: now).text
         return offer(to: request.frame.firstValue(of: .userAgent), users).map { algorithm in
             var out: [UInt8] = []
             out.reserveCapacity(128)
@@ -102,6 +120,16 @@ package struct DigestAuthenticator: Sendable {
         }
     }
 
+    private mutating func nonce(for holder: NonceHolder, _ marks: Nonce.Marks, now: Instant) -> Nonce.NonceText {
+        defer { nextSerial &+= 1 }
+        return Nonce(serial: nextSerial, issued: now, marks).text(for: holder, functions)
+    }
+
+    /// Makes a nonce for a push to a user's phone. The phone may answer it from any address.
+    package mutating func nonce(pushedTo user: AddressOfRecord, now: Instant) -> ByteString {
+        nonce(for: .user(user), .isPushed, now: now).text
+    }
+
     /// The algorithms to offer to a client, the preferred one first. The algorithms depend neither on the user nor on
     /// whether the user exists (T7).
     private func offer(to userAgent: ByteString?, _ users: UserDirectory) -> [DigestAlgorithm] {
@@ -110,9 +138,9 @@ package struct DigestAuthenticator: Sendable {
         return common.isEmpty ? settings.algorithms : common
     }
 
-    /// Whether the client is one of the old clients in the settings, which fail if a challenge offers any algorithm
-    /// except MD5.
-    private func isOld(_ userAgent: ByteString?) -> Bool {
+    /// Whether the client is one of the old clients in the settings; an old client fails if a challenge offers any
+    /// algorithm except MD5.
+    package func isOld(_ userAgent: ByteString?) -> Bool {
         settings.oldClients.contains { name in
             guard let userAgent else { return name == DigestSettings.namelessClients }
             return userAgent.hasPrefix(ignoringCase: name)
@@ -140,18 +168,22 @@ package struct DigestAuthenticator: Sendable {
     ///   - now: the present time, for the age of the nonce.
     ///   - wait: returns how long to wait before the password of a user may be checked; `nil` if it may be checked now.
     ///   - find: looks for a user that the store does not have.
+    ///   - pushed: returns the user whose pushed nonce may be used; `nil` if the sender may use none.
+    ///   - isKept: whether a binding keeps the nonce of this name, and the nonce count was not used before.
     /// - Returns: the verdict; a challenge if no credentials can be used.
     package mutating func check(
         _ request: SIPRequest, as role: Role, realm: ByteString, owner: ByteString?, on flow: Flow,
         from holder: NonceHolder, users: UserDirectory, now: Instant, wait: (ByteString) -> Duration?,
-        find: (ByteString, UserCache.Wish) -> UserCache.Finding = { _, _ in .unknown }
+        find: (ByteString, UserCache.Wish) -> UserCache.Finding = { _, _ in .unknown },
+        pushed: () -> AddressOfRecord? = { nil }, isKept: (_ nonce: UInt64, _ count: UInt32) -> Bool = { _, _ in false }
     ) -> Verdict {
         let all = role == .registrar ? request.authorization : request.proxyAuthorization
         var isStale = false
         for credentials in all where credentials.realm == realm {
             guard let answer = answer(credentials, to: request) else { continue }
-            guard let nonce = Nonce(credentials.nonce, for: holder, functions), nonce.issued <= now,
-                now - nonce.issued <= settings.nonceLifetime
+            let count = answer.count ?? .max
+            guard let text = Nonce.NonceText(credentials.nonce),
+                let origin = origin(of: text, count: count, for: holder, pushed: pushed, now: now, isKept: isKept)
             else {
                 isStale = true
                 continue
@@ -160,18 +192,42 @@ package struct DigestAuthenticator: Sendable {
             let user: DigestUser
             switch proof(by: credentials, answer, request.method, realm: realm, users, find) {
             case .right(let proved): user = proved
+            case .wrong where origin == .binding:
+                return .challenge(.wrongForBinding(credentials.username, nonce: text.name))
             case .wrong: return .challenge(.wrong(credentials.username))
             case .asking: return .asking(credentials.username)
             case .unavailable(let isWrong): return .unavailable(wrong: isWrong ? credentials.username : nil)
             }
             guard
-                ledger.admit(
-                    nonce.serial, count: answer.count ?? .max, fingerprint: Self.fingerprint(request, on: flow),
-                    now: now)
+                origin == .binding
+                    || ledger.admit(
+                        text.nonce.serial, count: count, fingerprint: Self.fingerprint(request, on: flow), now: now)
             else { return .challenge(.stale) }
-            return owner == nil || owner == user.name ? .authenticated(user) : .forbidden(user)
+            guard owner == nil || owner == user.name else { return .forbidden(user) }
+            var use = NonceUse(
+                origin: origin, name: text.name, count: count,
+                isReused: origin != .challenge || count > 1 || text.nonce.marks.contains(.isForReuse))
+            if role == .registrar, answer.count == nil { use = use.followed(by: nonce(for: holder, [], now: now)) }
+            return .authenticated(user, use)
         }
         return .challenge(isStale ? .stale : .nothingShown)
+    }
+
+    /// Where the sender may have got the nonce from; `nil` if it may not use the nonce.
+    ///
+    /// During its lifetime a nonce belongs to the holder for whom it was made, and the ledger has its counts. Afterwards
+    /// it belongs to the binding that keeps it, whose phone may have a new address, and the binding has the count (T39).
+    private func origin(
+        of text: Nonce.NonceText, count: UInt32, for holder: NonceHolder, pushed: () -> AddressOfRecord?, now: Instant,
+        isKept: (_ nonce: UInt64, _ count: UInt32) -> Bool
+    ) -> NonceUse.Origin? {
+        let nonce = text.nonce
+        guard nonce.issued <= now, now - nonce.issued <= settings.nonceLifetime else {
+            return isKept(text.name, count) ? .binding : nil
+        }
+        guard nonce.marks.contains(.isPushed) else { return text.isMade(for: holder, functions) ? .challenge : nil }
+        guard let pushed = pushed() else { return nil }
+        return text.isMade(for: .user(pushed), functions) ? .push : nil
     }
 
     private enum Proof {
@@ -188,8 +244,8 @@ package struct DigestAuthenticator: Sendable {
     ) -> Proof {
         if let user = users.user(named: credentials.username, realm: realm) {
             if isRight(credentials, answer, method, of: user) { return .right(user) }
-            // The sources are asked as they are for an unknown user. Otherwise the delay would tell which users are in
-            // the store (T7).
+            // The sources are asked as they are for an unknown user. Without this, the delay would reveal which users
+            // are in the store (T7).
             switch find(credentials.username, .any) {
             case .asking: return .asking
             case .away: return .unavailable(isWrong: true)
@@ -227,7 +283,7 @@ package struct DigestAuthenticator: Sendable {
         return equalInConstantTime(expected, credentials.response) && ha1 != nil
     }
 
-    /// A hash of the whole request. Only an identical request may use the same nonce count again, so overheard
+    /// A hash of the whole request. A nonce count may occur again only in an identical request, so that overheard
     /// credentials cannot register a different Contact (T6).
     private static func fingerprint(_ request: SIPRequest, on flow: Flow) -> Int {
         var hasher = Hasher()
@@ -279,8 +335,8 @@ package struct DigestAuthenticator: Sendable {
         return Answer(algorithm: algorithm, count: count)
     }
 
-    /// The algorithm of the credentials, if the daemon offers it. Without this check, an attacker on the network path
-    /// could choose a weak algorithm.
+    /// The algorithm of the credentials, if the daemon offers it. Otherwise an attacker on the network path could
+    /// choose a weak digest algorithm.
     private func algorithm(of credentials: DigestCredentials) -> DigestAlgorithm? {
         let name = credentials.algorithm?.string.uppercased() ?? DigestAlgorithm.md5.rawValue
         return settings.algorithms.first { $0.rawValue == name }
@@ -297,8 +353,8 @@ package struct DigestAuthenticator: Sendable {
         return count
     }
 
-    /// Whether the URI in the credentials fits the URI of the request. Only scheme, user and host must be equal,
-    /// because proxies and phones write parameters and ports differently.
+    /// Whether the URI in the credentials fits the URI of the request. The two URIs need only the same scheme, user and
+    /// host, because proxies and phones write parameters and ports differently.
     private func isUsable(_ text: ByteString, for uri: SIPURI) -> Bool {
         if text == uri.text { return true }
         guard let given = SIPURI(text) else { return false }
@@ -309,7 +365,7 @@ package struct DigestAuthenticator: Sendable {
 
 extension [UInt8] {
     /// Appends a text with the backslash escapes of a quoted string (RFC 3261 section 25.1).
-    fileprivate mutating func append(quoting text: ByteString) {
+    mutating func append(quoting text: ByteString) {
         for byte in text.array {
             if byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\") { append(UInt8(ascii: "\\")) }
             append(byte)

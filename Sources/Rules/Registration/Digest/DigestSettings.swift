@@ -17,6 +17,7 @@ package struct DigestSettings: SettingsGroup, Hashable {
     package var nonceLifetime: Duration = .seconds(60)
     package var nonceMemory = 65536
     package var allowsMissingQop = false
+    package var reusesNonces = true
     package var oldClients = [Self.namelessClients, "baresip v0.", "baresip v1.", "SIPp"]
 
     /// The name that stands for clients without a User-Agent in the list of old clients.
@@ -31,7 +32,7 @@ package struct DigestSettings: SettingsGroup, Hashable {
         ),
         .list(
             "algorithms", of: .choice, \.algorithms,
-            "Hash functions to offer, the preferred one first: SHA-512-256, SHA-256, MD5. Leave out MD5 if every phone supports SHA-256. The daemon offers a hash function only if every user has a hash for that function: set the password again for a user who lacks the hash."
+            "The hash functions that the daemon offers to phones, the preferred one first: SHA-512-256, SHA-256, MD5. Leave out MD5 if every phone supports SHA-256. The daemon offers a hash function only if every user has a hash for that function: set the password again for a user who lacks the hash."
         ),
         .list(
             "old-clients", \.oldClients,
@@ -43,11 +44,15 @@ package struct DigestSettings: SettingsGroup, Hashable {
         ),
         .integer(
             "nonce-memory", in: 1024...16_777_216, \.nonceMemory,
-            "How many answered challenges the daemon remembers, so that no answer is accepted twice. If phones answer more challenges within nonce-lifetime, the oldest ones become stale early."
+            "How many answered challenges the daemon remembers, so that no answer is accepted twice. If phones answer more challenges than this number within nonce-lifetime, the oldest challenges become stale early."
+        ),
+        .bool(
+            "reuse-nonces", \.reusesNonces,
+            "Let a phone that has registered use its nonce again, with a higher nonce count, for as long as its contact lives, also from another address and after a restart. A phone that wakes then registers with one request, without a challenge. Over UDP, a phone at a new address is challenged as before. Pushes for calls contain a nonce, if their payload has a place for a nonce."
         ),
         .bool(
             "allow-missing-qop", \.allowsMissingQop,
-            "Accept answers of old phones that have no qop and no nonce count. With allow-missing-qop, each challenge is valid for one request only."
+            "Accept the digest credentials of old phones, which send no qop and no nonce count. With allow-missing-qop, each challenge is valid for one request only."
         ),
     ]
 

@@ -10,53 +10,70 @@ package enum NonceHolder: Hashable, Sendable {
     case trusted
     /// The peer has this IPv4 address or is in this IPv6 /64, and may use any port.
     case source(IPAddress)
+    /// The user got the nonce in a push, and may use it from any address.
+    case user(AddressOfRecord)
 }
 
-/// The nonce of a challenge: its creation time, its serial number, and a code for one ``NonceHolder`` that only this
-/// process can compute.
+/// The nonce of a challenge or of a push: its creation time, its serial number, and a code for one ``NonceHolder`` that
+/// only this process can compute.
 ///
-/// The daemon does not store a nonce until a phone answers it, and no nonce is valid after a restart (RFC 7616 section
-/// 3.3). The nonce is short, because its receiver has not authenticated (T4.1).
+/// The daemon does not store a nonce until a phone answers it. After a restart, only those nonces are valid that
+/// bindings keep (``KeptNonce``). The nonce is short, because its receiver has not authenticated (T4.1).
 struct Nonce {
     let serial: UInt64
     let issued: Instant
+    let marks: Marks
+
+    struct Marks: OptionSet {
+        let rawValue: UInt64
+        /// The nonce was sent in a push, so its holder is a user.
+        static let isPushed = Marks(rawValue: 1 << 39)
+        /// The nonce was sent to a client that had used an older nonce in its first request.
+        static let isForReuse = Marks(rawValue: 1 << 38)
+    }
 
     private static let bodyLength = 10
     private static let codeLength = 11
     private static let part: UInt64 = 1 << 40
+    /// The bits of the serial number. The two bits above are the marks.
+    private static let serials: UInt64 = 1 << 38
 
-    /// The nonce as text: 28 characters of base64url without padding.
-    func text(for holder: NonceHolder, _ functions: DigestFunctions) -> ByteString {
-        ByteString(Base64.url.encode(body + Self.code(body, holder, functions)))
-    }
-
-    init(serial: UInt64, issued: Instant) {
-        self.serial = serial % Self.part
+    init(serial: UInt64, issued: Instant, _ marks: Marks = []) {
+        self.serial = serial % Self.serials
+        self.marks = marks
         let milliseconds = UInt64(max(0, issued.nanoseconds / 1_000_000))
         self.issued = Instant(nanoseconds: Int64(milliseconds % Self.part) * 1_000_000)
     }
 
-    /// Reads and checks the text of a nonce.
-    ///
-    /// - Returns: `nil` if this process did not make the nonce for this holder.
-    init?(_ text: ByteString, for holder: NonceHolder, _ functions: DigestFunctions) {
-        guard text.count == 28, let bytes = text.withSpan({ Base64.url.decode($0) }),
-            bytes.count == Self.bodyLength + Self.codeLength
-        else { return nil }
-        let body = Array(bytes[0..<Self.bodyLength])
-        guard equalInConstantTime(Self.code(body, holder, functions), ByteString(bytes[Self.bodyLength...])) else {
-            return nil
-        }
-        serial = Self.number(body[0..<5])
-        issued = Instant(nanoseconds: Int64(Self.number(body[5..<10])) * 1_000_000)
+    private init(_ body: ArraySlice<UInt8>) {
+        let number = Self.number(body.prefix(5))
+        serial = number % Self.serials
+        marks = Marks(rawValue: number & ~(Self.serials - 1))
+        issued = Instant(nanoseconds: Int64(Self.number(body.suffix(5))) * 1_000_000)
     }
+
+    /// The nonce as text: 28 characters of base64url without padding.
+    func text(for holder: NonceHolder, _ functions: DigestFunctions) -> NonceText {
+        let body = body
+        let code = Self.code(body, holder, functions)
+        return NonceText(nonce: self, body: body, code: code[...])
+    }
+
+    /// Whether the nonce may still be used, and was not made in the future.
+    func isYoung(now: Instant, lifetime: Duration) -> Bool { issued <= now && now - issued <= lifetime }
 
     private static func code(_ body: [UInt8], _ holder: NonceHolder, _ functions: DigestFunctions) -> [UInt8] {
         var text = body
-        if case .source(let address) = holder {
+        switch holder {
+        case .trusted: break
+        case .source(let address):
             let source = address.source
             text.append(big: source.high)
             text.append(big: source.low)
+        case .user(let user):
+            text.append(user.user)
+            text.append("@")
+            text.append(user.host)
         }
         return Array(functions.code(text).prefix(codeLength))
     }
@@ -64,13 +81,46 @@ struct Nonce {
     private var body: [UInt8] {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(32)
-        bytes.append(big: serial, count: 5)
+        bytes.append(big: serial | marks.rawValue, count: 5)
         bytes.append(big: UInt64(issued.nanoseconds / 1_000_000), count: 5)
         return bytes
     }
 
     private static func number(_ bytes: ArraySlice<UInt8>) -> UInt64 {
         bytes.reduce(0) { $0 << 8 | UInt64($1) }
+    }
+
+    /// The text of a nonce, which anybody may have written.
+    struct NonceText {
+        let nonce: Nonce
+        private let body: [UInt8]
+        private let code: ArraySlice<UInt8>
+
+        init(nonce: Nonce, body: [UInt8], code: ArraySlice<UInt8>) {
+            self.nonce = nonce
+            self.body = body
+            self.code = code
+        }
+
+        /// Reads the text of a nonce; `nil` if this daemon writes no such nonces.
+        init?(_ text: ByteString) {
+            guard text.count == 28, let bytes = text.withSpan({ Base64.url.decode($0) }),
+                bytes.count == Nonce.bodyLength + Nonce.codeLength
+            else { return nil }
+            body = Array(bytes[0..<Nonce.bodyLength])
+            code = bytes[Nonce.bodyLength...]
+            nonce = Nonce(body[...])
+        }
+
+        /// Whether this process made the nonce for this holder.
+        func isMade(for holder: NonceHolder, _ functions: DigestFunctions) -> Bool {
+            equalInConstantTime(Nonce.code(body, holder, functions), ByteString(code))
+        }
+
+        var text: ByteString { ByteString(Base64.url.encode(body + code)) }
+
+        /// The part of the code by which bindings know the nonce. The number is never 0.
+        var name: UInt64 { max(1, Nonce.number(code.prefix(8))) }
     }
 }
 

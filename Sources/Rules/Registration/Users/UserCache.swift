@@ -3,60 +3,61 @@ package import Bytes
 import Collections
 package import Timekeeping
 
-/// The answers of sources outside the store about users, and the open questions.
+/// Remembers what the sources outside the store answered about users, and decides when to ask the sources again.
 ///
-/// A known user is admitted by the last answer for ``UserRules/knownFor``. Nobody is refused by an answer that is older
-/// than ``UserRules/refusedFor``: a changed password and a new user count at once. Both kinds of answer thus give a
-/// stranger the same delay, so that the delay does not tell which users exist.
+/// The cache accepts a right password by an answer for ``UserRules/knownFor``, but refuses a wrong password or an
+/// unknown user only for ``UserRules/refusedFor``. New passwords and new users are thus accepted soon. A wrong password
+/// and an unknown user get the same delay, so that strangers cannot learn which users exist.
 ///
-/// While a source is away, the last good answer counts, and one question at a time tries the source again. There is one
-/// question for one user at a time. All tables have a maximum size, and unknown users have a table of their own.
+/// While a source does not answer, the last good answer about a user counts, and the cache tries the source with one
+/// question at a time. All tables have a maximum size. Unknown users are in a separate table, so that a flood of
+/// invented names removes no known user.
 package struct UserCache: Sendable {
-    /// The present knowledge about a user.
+    /// The result of a search for a user.
     package enum Finding: Hashable, Sendable {
-        /// The user. Unless the answer `mayRefuse`, a wrong password must be checked against a newer one.
+        /// The user exists; if `mayRefuse` is false, a wrong password may be refused only by a newer answer.
         case known(DigestUser, mayRefuse: Bool)
         case unknown
-        /// A source is being asked. ``takeSettled()`` will have the user.
+        /// A source is being asked, and ``takeSettled()`` will return the user after the answer.
         case asking
-        /// No source can say whether the user exists: refuse for now.
+        /// No source can say now whether the user exists, so the request must be refused with 503.
         case away
     }
 
-    /// How a user is looked for.
+    /// How new an answer of the sources must be to judge a user.
     package enum Wish: Hashable, Sendable {
-        /// The answer may be remembered.
+        /// Any remembered answer that is not older than the limits in ``UserRules`` is good enough.
         case any
-        /// The password does not match the remembered answer, so the user is asked for again.
+        /// The password does not match the remembered answer, so the source is asked again.
         case newer
-        /// A question was asked for this request, so no other one is asked.
+        /// The request has already waited for a question, so the cache asks no second question.
         case last
     }
 
-    /// Who causes a question: its share of the questions is counted.
+    /// The sender that causes a question, and whose share of the open questions is limited.
     package enum Asker: Hashable, Sendable {
         case trusted
         case source(IPAddress)
     }
 
-    /// News of a source, for the log.
+    /// An event at a source, for the log.
     package enum News: Hashable, Sendable {
         case away(source: Int, UserFault)
         case back(source: Int)
         case unusable(source: Int, AddressOfRecord, UserFault)
     }
 
-    /// The numbers of events since the start.
+    /// Counters of questions and their results since the start, for the metrics.
     package struct Figures: Hashable, Sendable {
         package var known = 0
         package var unknown = 0
         package var unusable = 0
         package var failed = 0
-        /// Questions without an answer in time.
+        /// Questions without an answer within ``UserRules/patience``.
         package var late = 0
-        /// Users who were admitted or refused by an older answer because the source was away.
+        /// Requests and logins judged by an old answer, because no source gave a newer answer.
         package var kept = 0
-        /// Users who could not be judged.
+        /// Searches that ended without a result, because no source could say whether the user exists.
         package var refused = 0
 
         package init() {}
@@ -69,24 +70,25 @@ package struct UserCache: Sendable {
     }
 
     private struct Unknown {
-        /// Whether the source said that there is no such user. Otherwise its answer was unusable.
+        /// Whether all sources said that the user does not exist; false if the answer of a source was unusable.
         let isCertain: Bool
         let checked: Instant
         let place: AgeList<AddressOfRecord>.Place
     }
 
-    /// An open question. It is asked of one source after the other.
+    /// An open question for one user, which goes to the sources in `chain` one after the other.
     private struct Question {
         let asker: Asker
         let realm: ByteString
         let chain: [Int]
         var step = 0
-        /// The number of the question, so that deadlines of earlier ones do nothing.
+        /// Distinguishes the question from earlier questions for the same user, whose deadlines must have no effect.
         let number: UInt64
-        /// The ticket, while a source has the question.
+        /// The ticket under which the source has the question; `nil` while the question waits in the source's queue.
         var ticket: UserTicket?
         var patience = DeadlineID.none
-        /// Whether requests have waited long enough for this question. Further ones do not wait for it.
+        /// Whether requests have waited ``UserRules/patience`` for the question, so that later requests do not wait at
+        /// all.
         var isLate = false
 
         var source: Int { chain[step] }
@@ -94,18 +96,18 @@ package struct UserCache: Sendable {
 
     private struct Source {
         let rules: UserRules.Source
-        /// Questions that wait for their turn.
+        /// Questions that wait until the source has fewer than `rules.parallel` questions.
         var queue = Queue<(user: AddressOfRecord, number: UInt64)>()
-        /// Questions that the source has.
+        /// The number of questions that the source has not answered yet.
         var asked = 0
         var lastAnswer = Instant.distantPast
-        /// When the source may be tried again; `nil` while it answers.
+        /// When the source is asked again while it is away, and after which pause; `nil` while the source answers.
         var rest: (until: Instant, pause: Duration)?
 
         func isResting(now: Instant) -> Bool { rest.map { now < $0.until || asked > 0 } ?? false }
     }
 
-    /// A question that a source has.
+    /// A question that a source has not answered yet.
     private struct Asked {
         let user: AddressOfRecord
         let source: Int
@@ -114,9 +116,9 @@ package struct UserCache: Sendable {
     }
 
     private enum Deadline {
-        /// The requests that wait for the user have waited long enough.
+        /// Requests have waited ``UserRules/patience`` for the answer about a user.
         case patience(AddressOfRecord, UInt64)
-        /// The question is given up.
+        /// The cache no longer expects the source's answer to a question.
         case end(UserTicket)
     }
 
@@ -128,7 +130,7 @@ package struct UserCache: Sendable {
     private var unknown: [AddressOfRecord: Unknown] = [:]
     private var unknownAges = AgeList<AddressOfRecord>()
     private var questions: [AddressOfRecord: Question] = [:]
-    /// The questions that sources have. A question may have ended before its answer.
+    /// The unanswered questions of all sources, including questions for which no request waits any more.
     private var tickets: [UserTicket: Asked] = [:]
     private var shares: [Asker: Int] = [:]
     private var untrusted = 0
@@ -141,13 +143,13 @@ package struct UserCache: Sendable {
     private var news: [News] = []
     package private(set) var figures = Figures()
 
-    /// The maximum numbers of questions: in all, of one address, of all phones.
+    /// The maximum numbers of open questions: in all, from one address, and from all phones together.
     private static let share = FairShare(of: 2000, ofOne: 100, ofUntrusted: 1500)
     /// The maximum number of remembered unknown users.
     private static let unknownLimit = 20_000
-    /// The longest name in bytes that is asked for.
+    /// The maximum length in bytes of a user name in a question.
     private static let longestName = 255
-    /// How long a source may keep a question. A late answer counts, but nobody waits for it.
+    /// How long the cache accepts the answer to a question, although requests wait only ``UserRules/patience``.
     private static let longestQuestion: Duration = .seconds(10)
     private static let firstPause: Duration = .seconds(1)
     private static let longestPause: Duration = .seconds(8)
@@ -159,7 +161,7 @@ package struct UserCache: Sendable {
         sources = rules.sources.map { Source(rules: $0) }
     }
 
-    /// Whether any source is set up.
+    /// Whether the settings have any source of users.
     package var isUsed: Bool { !sources.isEmpty }
 
     package var knownCount: Int { known.count }
@@ -167,7 +169,7 @@ package struct UserCache: Sendable {
     package var openQuestions: Int { questions.count }
     package var awayCount: Int { sources.count { $0.rest != nil } }
 
-    /// Whether a source may have the user. No source is asked.
+    /// Whether a source may have the user, according to the remembered answers and without asking a source.
     package func mayExist(_ user: AddressOfRecord) -> Bool {
         guard isUsed, Self.isName(user.user), sources.contains(where: { $0.rules.serves(user.host) }) else {
             return false
@@ -177,7 +179,7 @@ package struct UserCache: Sendable {
 
     // MARK: Finding
 
-    /// Looks for a user, and asks the sources if they have to be asked.
+    /// Looks for a user in the remembered answers, and starts a question to the sources if no answer is new enough.
     package mutating func find(
         _ user: AddressOfRecord, realm: ByteString, for asker: Asker, _ wish: Wish = .any, now: Instant
     ) -> Finding {
@@ -204,7 +206,8 @@ package struct UserCache: Sendable {
             }
             begin(user.compacted(), realm: realm.compacted(), chain, for: asker, now: now)
         }
-        // A user with an older answer does not wait for a source that may still be away.
+        // While the source is away, an older answer about the user counts at once, without waiting for the new
+        // question.
         if sources[first].rest != nil, wish == .any, let known = kept(user, realm, now: now) {
             figures.kept += 1
             return .known(known, mayRefuse: false)
@@ -212,7 +215,7 @@ package struct UserCache: Sendable {
         return isResting ? refused() : .asking
     }
 
-    /// The last answer about the user, although it is old.
+    /// The last good answer about the user, even if it is old; ``Finding/away`` without such an answer.
     private mutating func lastGood(_ user: AddressOfRecord, _ realm: ByteString, now: Instant) -> Finding {
         guard let known = kept(user, realm, now: now) else { return refused() }
         figures.kept += 1
@@ -231,7 +234,7 @@ package struct UserCache: Sendable {
         return .away
     }
 
-    /// Whether a source can be asked for this name.
+    /// Whether a source may be asked for the name: UTF-8 without control characters, and at most 255 bytes.
     private static func isName(_ name: ByteString) -> Bool {
         !name.isEmpty && name.count <= longestName && name.allSatisfy { $0 >= 0x20 && $0 != 0x7f }
             && String(validating: name.array, as: UTF8.self) != nil
@@ -264,7 +267,7 @@ package struct UserCache: Sendable {
         askNext(question.source, now: now)
     }
 
-    /// Passes waiting questions to a source that has room for them. A source that was away gets one.
+    /// Passes queued questions to a source up to the source's limit, or only one question if the source was away.
     private mutating func askNext(_ index: Int, now: Instant) {
         while sources[index].asked < (sources[index].rest == nil ? sources[index].rules.parallel : 1),
             let (user, number) = sources[index].queue.popFirst()
@@ -296,7 +299,7 @@ package struct UserCache: Sendable {
 
     // MARK: Events
 
-    /// A source has answered, or failed to. An answer that nobody needs any more is dropped.
+    /// Handles the answer of a source or its failure, and ignores answers to questions that were given up.
     package mutating func answered(_ ticket: UserTicket, _ answer: UserAnswer, now: Instant) {
         guard let asked = tickets.removeValue(forKey: ticket) else { return }
         let (user, source) = (asked.user, asked.source)
@@ -331,12 +334,12 @@ package struct UserCache: Sendable {
             }
         case .unknown: next(after: question, user, now: now)
         case .unusable(let fault): unusable(fault, user, question, now: now)
-        // A later source may have another user of that name, so only this source could have said who the user is.
+        // The next source is not asked, because it may have another user with the same name.
         case .away: end(user)
         }
     }
 
-    /// This source does not have the user, so the next one is asked.
+    /// Asks the next source after a source that does not have the user, or remembers that the user is unknown.
     private mutating func next(after question: Question, _ user: AddressOfRecord, now: Instant) {
         var question = question
         question.step += 1
@@ -356,16 +359,16 @@ package struct UserCache: Sendable {
     private mutating func unusable(_ fault: UserFault, _ user: AddressOfRecord, _ question: Question, now: Instant) {
         figures.unusable += 1
         news.append(.unusable(source: question.source, user, fault))
-        // The last good answer stays, as it does while the source is away.
+        // The last good answer about the user stays valid after an unusable answer.
         forget(user, isKnown: false)
         remember(user, isCertain: false, now: now)
         end(user)
     }
 
-    /// The source does not answer. Its waiting questions end, and later questions try the source again.
+    /// Marks a source as away, ends the questions in its queue, and sets the time of the next try.
     private mutating func isAway(_ index: Int, _ fault: UserFault, now: Instant) {
         if let rest = sources[index].rest {
-            // Questions of the same time fail together. They count once.
+            // Parallel questions often fail together, so only a failure after the pause doubles the pause.
             if now >= rest.until {
                 let pause = min(rest.pause * 2, Self.longestPause)
                 sources[index].rest = (now + pause, pause)
@@ -379,7 +382,7 @@ package struct UserCache: Sendable {
         }
     }
 
-    /// The question has no answer in time. A source that has answered later questions is not away.
+    /// Marks the source of a late question as away, unless the source has answered another question in the meantime.
     private mutating func isSilent(_ asked: Asked, now: Instant) {
         if sources[asked.source].lastAnswer < asked.since { isAway(asked.source, .silent, now: now) }
     }
@@ -391,7 +394,7 @@ package struct UserCache: Sendable {
             switch deadline {
             case .patience(let user, let number):
                 guard let question = questions[user], question.number == number else { continue }
-                // Without a ticket the question has not reached the source, which is busy with others.
+                // A question without a ticket is still in the queue, because the source is busy with other questions.
                 guard let asked = question.ticket.flatMap({ tickets[$0] }) else {
                     end(user)
                     continue
@@ -412,13 +415,13 @@ package struct UserCache: Sendable {
 
     // MARK: Results
 
-    /// The questions to ask since the last call.
+    /// Removes and returns the questions that must be passed to the sources.
     package mutating func takeOrders() -> [UserQuestion] {
         defer { orders = [] }
         return orders
     }
 
-    /// The users whose waiting requests can be judged since the last call.
+    /// Removes and returns the users whose waiting requests can be judged now.
     package mutating func takeSettled() -> [AddressOfRecord] {
         defer { settled = [] }
         return settled

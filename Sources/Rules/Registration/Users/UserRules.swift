@@ -1,16 +1,16 @@
 package import Bytes
 
-/// The rules by which users are looked for outside the store.
+/// The settings of the search for users in sources outside the store.
 package struct UserRules: Hashable, Sendable {
-    /// One source of users.
+    /// The settings of one source of users.
     package struct Source: Hashable, Sendable {
-        /// The name in the settings.
+        /// The name of the source in the settings.
         package var name: String
-        /// The domains whose users the source has; empty for all domains.
+        /// The domains whose users the source has; empty if the source has users of all domains.
         package var domains: Set<ByteString>
-        /// The algorithms for which the source has a hash of every user.
+        /// The digest algorithms for which the source has a hash of every user.
         package var algorithms: Set<DigestAlgorithm>
-        /// The maximum number of simultaneous questions.
+        /// The maximum number of questions that the source gets at the same time.
         package var parallel: Int
 
         package init(
@@ -23,38 +23,38 @@ package struct UserRules: Hashable, Sendable {
         }
     }
 
-    /// The sources in the order in which they are asked. The store is always asked before them.
+    /// The sources in the order in which the daemon asks them, after its own store.
     package var sources: [Source] = []
-    /// How long a user is admitted without another question.
+    /// How long a user's right password is accepted by a remembered answer, without asking the source again.
     package var knownFor: Duration = .seconds(300)
-    /// How old an answer may be by which somebody is refused.
+    /// The maximum age of an answer by which a password or a user is refused without asking the source again.
     package var refusedFor: Duration = .seconds(10)
-    /// How long the last answer counts while the source is away.
+    /// How long the last good answer about a user counts while the source does not answer.
     package var keptFor: Duration = .seconds(86_400)
-    /// The maximum number of remembered users.
+    /// The maximum number of users whose answers are remembered.
     package var remembered = 100_000
-    /// How long a request waits for an answer.
+    /// How long a request or login waits for an answer of the sources.
     package var patience: Duration = .seconds(2)
 
     package init() {}
 
-    /// The algorithms that all sources have; `nil` without sources.
+    /// The digest algorithms for which all sources have hashes; `nil` if there are no sources.
     package var algorithms: Set<DigestAlgorithm>? {
         guard let first = sources.first else { return nil }
         return sources.dropFirst().reduce(first.algorithms) { $0.intersection($1.algorithms) }
     }
 }
 
-/// Identifies one question to a source.
+/// Identifies one question to a source, so that the answer can be matched to the question.
 package struct UserTicket: Hashable, Sendable {
     package let number: UInt64
     package init(_ number: UInt64) { self.number = number }
 }
 
-/// A question for one user, which the shell passes to a source.
+/// A question for one user, which `UserSources` passes to a database or HTTP server.
 package struct UserQuestion: Hashable, Sendable {
     package let ticket: UserTicket
-    /// The place of the source in ``UserRules/sources``.
+    /// The index of the source in ``UserRules/sources``.
     package let source: Int
     package let name: ByteString
     package let domain: ByteString

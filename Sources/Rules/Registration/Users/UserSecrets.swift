@@ -1,26 +1,26 @@
 package import Bytes
 
-/// The secrets of one user as a source outside the store has them. Nothing in them is checked yet.
+/// The secrets of one user, unchecked, as a source outside the store returned them.
 package struct UserSecrets: Hashable, Sendable {
-    /// HA1 in hexadecimal.
+    /// The digest hashes HA1 in hexadecimal (RFC 7616 section 3.4.2).
     package var ha1: [DigestAlgorithm: ByteString] = [:]
     package var password: ByteString?
-    /// The realm of the hashes; `nil` if the source does not know it.
+    /// The realm for which the hashes were made; `nil` if the source does not return a realm.
     package var realm: ByteString?
-    /// The user's name as the source writes it; `nil` if the source does not say it.
+    /// The user's name as the source spells it; `nil` if the source does not return a name.
     package var name: ByteString?
 
     package init() {}
 
-    /// The user with these secrets, or the fault of the secrets.
+    /// Checks the secrets, and makes the user from them.
     ///
     /// - Parameters:
-    ///   - name: the name that was asked for.
-    ///   - realm: the realm of the challenge.
-    ///   - algorithms: the algorithms for which a password is hashed.
+    ///   - name: the name in the question to the source.
+    ///   - realm: the realm of the daemon's challenge.
+    ///   - algorithms: the digest algorithms for which the password is hashed.
     ///   - functions: the hash functions.
-    /// - Returns: the user. ``UserAnswer/unknown`` stands for a user without a password, and for another user, whom a
-    ///   database finds when it compares without case or accents.
+    /// - Returns: the user, or the fault of the secrets; `nil` if the user has no secret, or if the database found
+    ///   another user because it ignores case or accents.
     func user(
         named name: ByteString, realm: ByteString, algorithms: [DigestAlgorithm], functions: DigestFunctions
     ) -> Result<DigestUser?, UserFault> {
@@ -51,7 +51,7 @@ package struct UserSecrets: Hashable, Sendable {
     private static let longestPassword = 1024
 }
 
-/// Logs show no secrets.
+/// Descriptions of the secrets hide them, so that no secret gets into a log.
 extension UserSecrets: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
     package var description: String { "(secret)" }
     package var debugDescription: String { "(secret)" }
@@ -62,13 +62,13 @@ extension UserSecrets: CustomStringConvertible, CustomDebugStringConvertible, Cu
 package enum UserAnswer: Hashable, Sendable {
     case found(UserSecrets)
     case unknown
-    /// The source answered, but the answer about this user cannot be used.
+    /// The source answered, but its answer about this user is wrong, such as a hash for another realm.
     case unusable(UserFault)
-    /// The source gave no answer. Nobody knows whether the user exists.
+    /// The source did not answer, so the user may exist or not.
     case away(UserFault)
 }
 
-/// The fault of a source or of one answer, as a sentence for operators, and the cure.
+/// A problem with a source or with one answer: a sentence for operators, and the cure.
 package struct UserFault: Error, Hashable, Sendable {
     package let sentence: String
     package let cure: String
@@ -79,25 +79,26 @@ package struct UserFault: Error, Hashable, Sendable {
     }
 
     package static let silent = UserFault(
-        "it does not answer in time", cure: "Check whether the server runs, and how long the same query takes there.")
+        "it does not answer in time",
+        cure: "Check whether the server runs, and how long it takes to answer the same question.")
     package static let severalRows = UserFault(
         "the query yields several rows for one user",
-        cure: "Let the query use :domain or :realm as well as :user, so that it yields one row.")
+        cure: "Compare :domain or :realm in the query besides :user, so that the query yields one row.")
     package static let noSecret = UserFault(
         "the answer has neither ha1 nor password",
-        cure: "Name the columns of the query ha1, ha1_sha256 or password, by AS where the table has other names.")
+        cure: "Let the query return a column ha1, ha1_sha256 or password, by AS if the table has other names.")
     package static let tooLong = UserFault(
         "the answer is too long", cure: "Let the source return one user's secrets and nothing else.")
 
     static func badHash(_ algorithm: DigestAlgorithm) -> UserFault {
         UserFault(
             "the hash of a user is not \(algorithm.digitCount) hexadecimal digits",
-            cure: "Return the \(algorithm.rawValue) hash of user:realm:password, or return password.")
+            cure: "Return the \(algorithm.rawValue) hash of user:realm:password, or return the password itself.")
     }
 
     static func otherRealm(_ realm: ByteString, ours: ByteString) -> UserFault {
         UserFault(
             "the hash of a user is for realm \(realm), and phones are asked in realm \(ours)",
-            cure: "Set digest.realm to \(realm), or return password instead of a hash.")
+            cure: "Set digest.realm to \(realm), or return the password instead of a hash.")
     }
 }

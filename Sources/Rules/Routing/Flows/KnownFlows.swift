@@ -5,7 +5,7 @@ package import Timekeeping
 
 /// The engine's knowledge about flows: when each flow last showed life, and which host names its peer's certificate
 /// proves.
-package struct KnownFlows {
+package struct KnownFlows: ~Copyable {
     /// The time at which each flow last showed life; `nil` if `call.ring-live-flow-within` is zero.
     private var activity: FlowActivity?
     /// The UDP flows on which phones must send keep-alives, with their deadlines.
@@ -22,7 +22,7 @@ package struct KnownFlows {
         activity = span > .zero ? FlowActivity(span: span) : nil
     }
 
-    /// Notes a sign of life on the flow, which is any message or keep-alive.
+    /// Notes a sign of life on the flow: any message or keep-alive.
     package mutating func showedLife(_ flow: Flow, now: Instant) { activity?.noted(on: flow, now: now) }
 
     /// Whether signs of life are recorded, because `call.ring-live-flow-within` is not zero.

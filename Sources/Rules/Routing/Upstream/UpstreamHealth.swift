@@ -30,7 +30,7 @@ package struct UpstreamHealth: Sendable {
         fileprivate var lastHeard: Instant?
         /// Whether the server has answered any OPTIONS since the daemon started; if not, the server still gets calls
         /// while it counts as down.
-        fileprivate var answersProbes = false
+        package fileprivate(set) var answersProbes = false
         /// Whether an OPTIONS to the server has no response yet.
         fileprivate var isAsked = false
         /// The time at which the last OPTIONS was sent to the server.

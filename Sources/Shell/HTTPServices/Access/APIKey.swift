@@ -52,7 +52,8 @@ package struct APIKeySecret {
     private static let prefix = "spd_"
     private static let length = 47
 
-    /// Creates a new key. The command shows the key's text once, and the daemon never stores it.
+    /// Creates a new API key. `sippushd apikey add` shows the key's text once, and the store has only a hash of the
+    /// text.
     package static func make() throws(StartError) -> APIKeySecret {
         do throws(CryptoError) {
             let random = try RandomBytes.make(32)
@@ -64,7 +65,8 @@ package struct APIKeySecret {
 
     private init(text: String) { self.text = text }
 
-    /// - Returns: `nil` if the text is not written like a key. A text of another length is refused without hashing.
+    /// - Returns: `nil` if the text is not written like a key. The initialiser refuses a text of another length without
+    ///   hashing it.
     init?(_ text: some StringProtocol) {
         guard text.utf8.count == Self.length, text.hasPrefix(Self.prefix) else { return nil }
         self.text = String(text)

@@ -20,8 +20,8 @@ package final class APIKeyRing: @unchecked Sendable {
     package func add(_ key: APIKey) { keys[key.name] = key }
     package func remove(_ name: String) { keys[name] = nil }
 
-    /// Returns the stored key whose text equals this secret. The search takes the same time for all secrets, so that
-    /// its duration reveals nothing.
+    /// Returns the stored key whose text equals this secret. The duration of the search reveals nothing, because the
+    /// search takes the same time for all secrets.
     func key(matching secret: APIKeySecret) -> APIKey? {
         let hash = secret.hash
         var found: APIKey?

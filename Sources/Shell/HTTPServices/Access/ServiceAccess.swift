@@ -37,7 +37,7 @@ extension HTTPListener.Limits {
     }()
 }
 
-/// The settings under `admin`: TCP access to the operators' routes, which the control socket always offers.
+/// The settings under `admin`: access over TCP to the operators' routes; the control socket always offers these routes.
 package struct AdminSettings: SettingsGroup, Equatable {
     package var listen: [Endpoint] = []
     package var certFile: String?

@@ -1,4 +1,4 @@
-/// The description of a route for authors of clients, which `/openapi.json` shows as an operation.
+/// The description of a route for authors of clients; `/openapi.json` shows the description as an operation.
 ///
 /// A description does not repeat the answers that many routes share: 400 for malformed requests, and 401 and 403 for
 /// routes with a scope.
@@ -107,11 +107,10 @@ package struct RouteDescription: Sendable {
         return copy
     }
 
-    /// Adds the answer 200 with an empty object, which reports success.
+    /// Adds the answer that reports success: 200 with an empty object.
     package func done(_ text: String) -> RouteDescription { answer(200, text, .object([:])) }
 
-    /// Adds an answer with problem details, which has a status that only this route uses or a special meaning of a
-    /// common status.
+    /// Adds an answer with problem details, whose status is used by this route only, or has a special meaning here.
     package func problem(_ status: Int, _ text: String) -> RouteDescription {
         answer(status, text, .problem, type: "application/problem+json")
     }

@@ -86,7 +86,8 @@ package struct AppRequest: Codable, Sendable, DescribedBody {
 package struct AppToken {
     package let text: String
 
-    /// Creates a new ApiToken. The command shows the token's text once, and the daemon never stores it.
+    /// Creates a new ApiToken. `sippushd app add` shows the token's text once, and the store has only a hash of the
+    /// text.
     package static func make() throws(StartError) -> AppToken {
         do throws(CryptoError) {
             return AppToken(text: String(decoding: Base64.url.encode(try RandomBytes.make(32)), as: UTF8.self))

@@ -28,7 +28,7 @@ extension RouteDescription {
     )
     .organisation().body(.deviceCleanup).answer(202, "The request is stored and is carried out now.").notStored()
 
-    static let cleanups = RouteDescription("removeDevices", "The same for up to 100 users")
+    static let cleanups = RouteDescription("removeDevices", "Remove devices of up to 100 users")
         .organisation().body(.either(.list(of: .deviceCleanup, 1...100), .deviceCleanup))
         .answer(202, "The request is stored and is carried out now.").notStored()
 
@@ -42,7 +42,8 @@ extension RouteDescription {
             "x-ms-track-registration", "`true` to receive an id for asking for the status.", .choice(["true", "false"])
         )
         .header("x-ms-callback-url", "The URL to which the outcome is posted once; also x-ms-status-callback-url.")
-        .header("x-ms-callback-url-headers", "Fields to add to that request: a JSON object of texts.")
+        .header(
+            "x-ms-callback-url-headers", "Header fields of the request to the callback URL: a JSON object of texts.")
     }
 }
 
@@ -60,7 +61,10 @@ extension JSONSchema {
         "DeviceCleanup",
         .object(
             ["MobileAppId": .guid, "UserId": .text(1 ... .max), "ApiToken": .text(1 ... .max)],
-            optional: ["DeviceToken": .text.orNull.described("Without it, all devices of the user in this app.")]))
+            optional: [
+                "DeviceToken": .text.orNull.described(
+                    "Without this parameter, all devices of the user in this app are removed.")
+            ]))
 
     fileprivate static let outcome = shared(
         "Outcome",

@@ -24,16 +24,17 @@ package struct DeviceRegistrationSettings: SettingsGroup, Equatable {
     package static let schema: [Setting<DeviceRegistrationSettings>] = [
         .duration(
             "history", in: .seconds(60) ... .seconds(3650 * 86_400), \.historyAge,
-            "How long the store keeps the outcome of a tracked request."),
+            "How long the store keeps the outcome of a device registration whose client asked for tracking."),
         .choice("webhook-signature", \.signature, "The encoding of the signature in webhooks: base64 or hex."),
         .list(
             "webhook-receivers", of: .addressBlock, \.privateReceivers, example: "[10.1.2.0/24]",
-            "Private addresses to which the daemon may send webhooks, besides all public addresses. The daemon's own listeners are never allowed. Webhooks use no proxy, also if push.proxy is set."
+            "Private addresses to which the daemon may send webhooks, besides all public addresses. The daemon's own listeners are never allowed. Webhooks use no proxy, even if push.proxy is set."
         ),
         .bool("webhook-plain-http", \.allowsPlainWebhooks, "Allow callback URLs with http instead of https."),
         .path(
             "webhook-ca-file", \.webhookAuthorityFile, example: "/etc/sippushd/webhook-ca.pem",
-            "Certificate authorities for webhook receivers, PEM. Default: the system's."),
+            "The certificate authorities (PEM) that the daemon trusts when it sends webhooks. Default: the system's authorities."
+        ),
         .value(
             "webhook-source-address", \.webhookSource, .address, example: "192.0.2.20",
             "The source address of webhooks. With an IPv4 address here, the daemon reaches receivers only over IPv4, and with an IPv6 address only over IPv6. Default: the system chooses the source address."

@@ -4,8 +4,8 @@ import HTTPServer
 import JSON
 import Persistence
 
-/// The id of an app and its API token, which the body of a device registration request has instead of a key in a header
-/// field.
+/// The id of an app and its API token, from the body of a device registration request; such a request has no key in a
+/// header field.
 struct AppCredentials: Hashable {
     let app: RequestID
     let apiToken: String

@@ -24,7 +24,8 @@ struct DeviceDirectory {
 /// Carries out registrations and clean-ups of devices.
 ///
 /// Requests for one user are carried out one after the other in the order of their arrival, even from different apps.
-/// If two apps removed the same device at the same moment, each removal could keep the device for the other app.
+/// The order matters for two apps that remove the same device: carried out together, each removal would find the other
+/// app and keep the device.
 ///
 /// A device request is accepted when it is persisted, and finished when its outcome is persisted. After a restart, the
 /// queue repeats requests that were accepted but not finished.
@@ -34,7 +35,8 @@ final class DeviceRequestQueue: @unchecked Sendable {
     /// Identifies a line of requests that are carried out one after the other.
     private enum Line: Hashable {
         case user(AddressOfRecord)
-        /// The line for a user who cannot exist here, or for a user of a removed app. All requests in this line fail.
+        /// The line for a user who cannot exist here, or for a user of a removed app. All requests in this line of work
+        /// fail.
         case nobody(app: String, user: String)
     }
 
@@ -116,7 +118,7 @@ final class DeviceRequestQueue: @unchecked Sendable {
     func strangerCame(_ request: HTTPRequest) {
         guard let suppressed = strangers.admit(now: loop.now) else { return }
         log.info(
-            "device registration refused: its API token is not valid",
+            "device registration refused: the ApiToken of the request is not valid",
             [.source: .described(request.remote), .suppressed: .number(suppressed)])
     }
 
@@ -179,7 +181,9 @@ final class DeviceRequestQueue: @unchecked Sendable {
         lines[line]?[0].tries += 1
         guard lines[line]?.first?.tries ?? 0 < Self.tryLimit else {
             if let failure { return finish(request, line, .failed(failure)) }
-            log.error("a device registration could not be stored; the daemon retries it at its next start")
+            log.error(
+                "the result of a device registration could not be stored; the daemon repeats the registration at its next start"
+            )
             return leave(line)
         }
         atWork -= 1
@@ -245,7 +249,7 @@ final class DeviceRequestQueue: @unchecked Sendable {
                 besides: [.mobileDevice(request)] + lost.map { .forgetMobileDevices(request.naming($0)) })
         case .notSupported(let problem):
             log.info(
-                "a registered device cannot receive pushes",
+                "a device that an app server registered cannot receive pushes",
                 [.user: .text(request.user), .reason: .text("\(problem.sentence)")])
             finish(request, line, .failed(.dryRunSendingFailed))
         case .tooManyDevices, .malformed: finish(request, line, .failed(.failedToStoreDevice))

@@ -56,7 +56,7 @@ struct MobileApp: Sendable {
 /// - The class is `@unchecked Sendable`, because it is used only on the shard's loop.
 package final class MobileApps: @unchecked Sendable {
     private let domains: [String]
-    /// The apps in the settings by their names, which have priority over apps in the store.
+    /// The apps in the settings, by their names; these apps have priority over apps in the store.
     private let fixed: [String: MobileAppSettings]
     private var stored: [String: StoredMobileApp] = [:]
     /// All apps by their ids, from the settings and the store.

@@ -39,7 +39,7 @@ package struct MobileAppSettings: SettingsGroup, Hashable {
         ).required(),
         .value(
             "user", \.user, UserTemplate.settingType,
-            "The address-of-record of a user: {{user}} is replaced by the UserId in a request. If the result has no domain, the daemon adds the first of domains."
+            "The address-of-record of a user: {{user}} is replaced by the UserId in a request. If the address has no domain, the daemon adds the first entry of the setting domains."
         ),
         .choice(
             "apns-provider", \.appleEnvironment,

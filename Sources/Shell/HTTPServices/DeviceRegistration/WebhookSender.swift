@@ -78,7 +78,7 @@ final class WebhookSender: @unchecked Sendable {
             authority = try Self.content(of: file)
         } catch {
             log.error(
-                "certificate not reloaded, the old one stays in use",
+                "the certificate was not reloaded, so the old certificate stays in use",
                 [.setting: "api.device-registration.webhook-ca-file", .reason: .text("\(error)")])
         }
     }

@@ -80,7 +80,7 @@ struct MediatorBody {
         if verb == .text, selector == nil { throw .refused("Selector is missing") }
         if verb == .genericText, (texts[.message] ?? "").isEmpty { throw .refused("Message is missing") }
         if let text = texts[.badge], !text.isEmpty {
-            guard let badge = Int(text), (0...99_999).contains(badge) else { throw .refused("Badge is no number") }
+            guard let badge = Int(text), (0...99_999).contains(badge) else { throw .refused("Badge is not a number") }
             self.badge = badge
         } else {
             badge = nil
@@ -96,7 +96,7 @@ struct MediatorBody {
             case .string(let text): try take(name, text, into: &texts)
             case .number(let text) where name == .badge: try take(name, text, into: &texts)
             case .null: break
-            case .number, .bool, .array, .object: throw .refused("\(member.key) is no text")
+            case .number, .bool, .array, .object: throw .refused("\(member.key) is not a text")
             }
         }
         return texts

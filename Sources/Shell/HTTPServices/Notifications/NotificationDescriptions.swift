@@ -37,7 +37,9 @@ extension RouteDescription {
         )
         .body(MediatorBody.schema, type: isForm ? "application/x-www-form-urlencoded" : "application/json")
         .answer(200, "See `code`", answer)
-        .answer(400, "It cannot be read", answer).answer(400, "It cannot be read", .text, type: "text/plain")
-        .problem(400, "It cannot be read").answer(503, "Too many notifications are being sent", answer)
+        .answer(400, "The request cannot be read", answer).answer(
+            400, "The request cannot be read", .text, type: "text/plain"
+        )
+        .problem(400, "The request cannot be read").answer(503, "Too many notifications are being sent", answer)
     }
 }

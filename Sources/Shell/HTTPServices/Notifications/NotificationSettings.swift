@@ -14,7 +14,7 @@ package struct NotificationSettings: SettingsGroup, Hashable {
         ),
         .integer(
             "per-device", in: 0...10_000, \.perDevice,
-            "The maximum number of notifications to one device in a minute. The daemon skips further notifications. Notifications do not count against call.pushes-per-device, but a device whose calls have used up call.pushes-per-device gets no notification. 0: no limit."
+            "The maximum number of notifications to one device in a minute. The daemon skips notifications beyond this limit. Notifications do not count against call.pushes-per-device, but a device whose calls have used up call.pushes-per-device gets no notification. 0: no limit."
         ),
     ]
 }

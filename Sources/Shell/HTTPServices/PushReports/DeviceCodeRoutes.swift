@@ -7,8 +7,8 @@ import ProxyRuntime
 import PushDelivery
 import Registration
 
-/// Returns the codes of devices to apps, as the 10darts platform does. These routes create no devices, because devices
-/// register by SIP or are reported over HTTP.
+/// Returns the codes of devices to apps, as the 10darts platform does. The routes for device codes create no devices,
+/// because devices register by SIP or are reported over HTTP.
 ///
 /// The routes are used only on the shard's loop.
 struct DeviceCodeRoutes {
@@ -74,7 +74,7 @@ struct DeviceCodeRoutes {
         }
     }
 
-    /// Answers an app's report that the user opened the app. The daemon does not count these reports, but the app
+    /// Answers an app's report that the user opened the app. The daemon does not count reports of access, but the app
     /// expects a successful answer.
     private func accessed(_ call: ServiceCall) async throws(ServiceProblem) {
         guard let device = codes.device(of: call.parameter()) else { throw .noSuchDevice }

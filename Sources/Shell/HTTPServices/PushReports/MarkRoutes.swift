@@ -97,7 +97,7 @@ struct MarkRoutes {
 }
 
 extension ServiceProblem {
-    /// The answer if the push does not exist or was sent to another device. Both cases have the same answer, so that it
-    /// hides which pushes exist.
+    /// The answer if the push does not exist or was sent to another device. The answer is the same in both cases, so
+    /// that it does not reveal which pushes exist.
     static var noSuchPush: ServiceProblem { ServiceProblem(404, "no such push or device") }
 }

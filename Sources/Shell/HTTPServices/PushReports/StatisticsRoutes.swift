@@ -36,8 +36,8 @@ final class StatisticsRoutes: Sendable {
         router.add("GET", "/v1/pushes/{}", scope: .lifecycle, described: .push) { [self] call throws(ServiceProblem) in
             try await report(call)
         }
-        // The daemon creates no pushes at these paths, so it refuses requests to create one. A client that tries
-        // another method gets an answer with the existing methods.
+        // The paths under `/api/v1/pushes` create no pushes, so the daemon refuses requests to create one.
+        // A client that tries another method gets an answer with the existing methods.
         for end in ["/", ""] {
             let pushes = "/api/v1/pushes" + end
             router.add(

@@ -42,8 +42,9 @@ struct TokenReport {
             case .selector: "The account on the device."
             case .callsToken: "The token for calls; also `pushTokenIncomingCall`."
             case .callsApp: "The app id of the token for calls; also `pushappid_incoming_call`."
-            case .otherToken: "The token for everything else; also `pushTokenOther`, `pushToken`, `token`."
-            case .otherApp: "The app id of that token; also `pushappid_other`, `pushappid`, `appid`."
+            case .otherToken: "The token for all other pushes; also `pushTokenOther`, `pushToken`, `token`."
+            case .otherApp:
+                "The app id of the token for all other pushes; also `pushappid_other`, `pushappid`, `appid`."
             }
         }
 
@@ -124,8 +125,9 @@ struct TokenReport {
 
     private mutating func take(_ field: Field, _ text: String) throws(ServiceProblem) {
         var value = text
-        // A space in the token must be a plus that the app did not encode, because base64 contains no space. A space
-        // before a telephone number must also be a plus that the app did not encode.
+        // Base64 has plus signs but no spaces, so a space in a token is a plus that the app did not encode.
+        // International telephone numbers begin with a plus, so a space at the start of a user name is an unencoded
+        // plus, too.
         if field.isToken, value.utf8.contains(UInt8(ascii: " ")) { value = value.replacing(" ", with: "+") }
         if field == .username, value.first == " " { value = "+" + value.dropFirst() }
         guard !value.isEmpty, !field.mayBeNull || !["null", "(null)"].contains(value.lowercased()) else { return }

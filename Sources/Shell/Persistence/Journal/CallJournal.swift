@@ -32,12 +32,13 @@ final class CallJournal {
     private var live: [UInt64: Int]
     private var liveSize: Int
     private var lastSerial: UInt64
-    /// The last serial number whose missed calls were given to the store. Each ``flush(now:)`` raises this number.
+    /// The last serial number whose missed calls were given to the store. The journal raises this serial number with
+    /// each ``flush(now:)``.
     private var toldSerial: UInt64
     /// The last serial number whose missed calls the store has persisted.
     private var storedSerial: UInt64 = 0
-    /// Whether the log has the warning that missed calls exist only in the journal. The next success of the store
-    /// resets this flag.
+    /// Whether the log has the warning that missed calls exist only in the journal. When the store has succeeded again,
+    /// the journal resets this flag.
     private var hasWarned = false
     /// The time at which failed writes are retried; `nil` if no entry waits.
     private(set) var retryAt: Instant?
@@ -80,8 +81,8 @@ final class CallJournal {
         for (number, path) in Self.files(in: folder) {
             let bytes = Self.contents(of: path, log)
             let length = found.read(bytes, key)
-            // A power failure during a write leaves zeros at the end of a file. The log reports other unreadable bytes
-            // at the end.
+            // A power failure during a write leaves zeros at the end of a file. If unreadable bytes other than zeros
+            // are at the end of the file, the log reports them.
             if bytes[length...].contains(where: { $0 != 0 }) {
                 log.error(
                     "the end of the call journal is unreadable: the file was cut off or changed, or belongs to another store",
@@ -122,7 +123,7 @@ final class CallJournal {
                 try AppendedFile.move(other, to: path)
             } catch {
                 log.error(
-                    "calls from before the upgrade are lost: their journal file could not be sealed",
+                    "the old version's call journal could not be converted, so calls from before the upgrade are lost",
                     [.path: .text(path), .error: .described(error)])
             }
         }
@@ -320,8 +321,8 @@ final class CallJournal {
     }
 }
 
-/// The sizes and limits of the call journal. Operators cannot change these values, because the defaults suit a laptop
-/// and a server.
+/// The sizes and limits of the call journal. The values are no settings for operators, because the defaults suit a
+/// laptop and a server.
 struct CallJournalSettings: Hashable, Sendable {
     /// The size in bytes at which the journal begins the next file.
     var fileSize = 1 << 20

@@ -45,8 +45,8 @@ struct LastChanges {
         }
     }
 
-    /// Whether the next change must be written. This function must be called for all changes of the transaction, in
-    /// their order.
+    /// Whether the next change must be written. The caller must call this function for all changes of the transaction,
+    /// in their order.
     mutating func nextCounts() -> Bool {
         defer { place += 1 }
         guard needless.last == place else { return true }

@@ -58,7 +58,7 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
                     waiting.removeValue(forKey: number)?(
                         WriteResult(isStored: result.isStored, isFound: result.isFound))
                 case nil where !result.isStored:
-                    log.error("the store refused changes: records for explain or missed calls are lost")
+                    log.error("the store refused changes, so records of the timeline or of missed calls are lost")
                 case nil: break
                 }
             }
@@ -104,7 +104,7 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
         do throws(AppendedFile.Failure) {
             try AppendedFile.checkFolder(folder)
         } catch {
-            throw StoreError("cannot use the calls folder \(folder): \(error)")
+            throw StoreError("cannot use the folder of the call journal, \(folder): \(error)")
         }
         callsLock = try callsFolder.map { folder throws(StoreError) in try Self.lockFolder(folder) }
         journal = CallJournal(folder: folder, key: key, isFirstSealed: isFirst, log: log)
@@ -154,12 +154,12 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
         do throws(AppendedFile.Failure) {
             try AppendedFile.makeFolder(folder)
         } catch {
-            throw StoreError("cannot use the calls folder \(folder): \(error)")
+            throw StoreError("cannot use the folder of the call journal, \(folder): \(error)")
         }
         do throws(FileLock.Failure) {
             return try FileLock(path: "\(folder)/lock", activity: "serves")
         } catch {
-            throw StoreError("cannot use the calls folder \(folder): \(error)")
+            throw StoreError("cannot use the folder of the call journal, \(folder): \(error)")
         }
     }
 
@@ -207,7 +207,8 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
     private func record(_ changes: [RowChange]) {
         if !writer.record(changes) {
             log.error(
-                "the store refuses changes: its queue is full or it has stopped", [.count: .number(changes.count)])
+                "the store refuses changes, because its queue is full or the store has stopped",
+                [.count: .number(changes.count)])
         }
     }
 

@@ -1,7 +1,7 @@
 import Collections
 
-/// Tells all threads whether the store can write changes. A lock protects this value, because the writer's thread sets
-/// it and other threads read it.
+/// Tells all threads whether the store can write changes. A lock protects the health value, because the writer's thread
+/// sets it and other threads read it.
 struct StoreHealth: Sendable {
     /// The reason why changes cannot be written; `nil` if they can be written.
     var failure: String?

@@ -48,8 +48,8 @@ struct StoreIntake {
         /// A caller waits for the result of an entry, so the writer must commit now. Under load, the commit waits for
         /// its turn, see ``CommitTurns``.
         case now
-        /// As many callers wait as in the last commits, so the writer must commit without waiting for its turn. These
-        /// callers may be all phones that are active now, so more waiting would gain nothing.
+        /// As many callers wait as in the last commits, so the writer must commit without waiting for its turn. The
+        /// waiting callers may be all phones that are active now, so more waiting would gain nothing.
         case atOnce
     }
 

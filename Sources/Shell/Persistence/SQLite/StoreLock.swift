@@ -41,8 +41,8 @@ final class StoreLock {
                 "the store \(path) is missing, but \(file) shows that it existed. Is its disk not mounted, or was it moved? Put it back, or restore a backup. To start with an empty store, remove \(file)"
             )
         }
-        // A command holds the lock only briefly, so the process waits for its release. A daemon holds the lock until it
-        // ends.
+        // If a command holds the lock, this process waits, because a command releases the lock soon. If a daemon holds
+        // the lock, this process does not wait, because a daemon keeps the lock until it ends.
         for _ in 0..<Self.patience {
             do throws(FileLock.Failure) {
                 lock = try FileLock(path: file, activity: holder.rawValue)
@@ -58,8 +58,8 @@ final class StoreLock {
         throw StoreError("another command keeps the store \(path) in use: it holds \(file)")
     }
 
-    /// Starts regular checks that the lock file still exists. If somebody removes the file, it is created again, which
-    /// keeps a second daemon out.
+    /// Starts regular checks that the lock file still exists. If somebody removes the lock file, the daemon creates it
+    /// again, to keep a second daemon out.
     func watch(on loop: EventLoop, log: Log) throws(SystemError) {
         timer = try LoopTimer(on: loop) { [weak self] in
             self?.look(log)
@@ -71,14 +71,15 @@ final class StoreLock {
     private func look(_ log: Log) {
         do throws(FileLock.Failure) {
             if try lock.renew(path: file, activity: holder.rawValue) {
-                log.warning("somebody removed the store's lock; it was created again", [.path: .text(file)])
+                log.warning(
+                    "somebody removed the store's lock file; the daemon created the file again", [.path: .text(file)])
             }
             hasToldOfFailure = false
         } catch {
             guard !hasToldOfFailure else { return }
             hasToldOfFailure = true
             log.error(
-                "somebody removed the store's lock, and it cannot be created again",
+                "somebody removed the store's lock file, and the daemon cannot create the file again",
                 [.path: .text(file), .error: .described(error)])
         }
     }

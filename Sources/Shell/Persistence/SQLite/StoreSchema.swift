@@ -276,5 +276,10 @@ enum StoreSchema {
         -- Calls under way stand in the journal alone.
         DROP TABLE open_call;
         """,
+        """
+        -- The nonce that the phone may use again, and how often it was used at most. 0: the phone is challenged.
+        ALTER TABLE binding ADD COLUMN nonce INTEGER NOT NULL DEFAULT 0;
+        ALTER TABLE binding ADD COLUMN nonce_count INTEGER NOT NULL DEFAULT 0;
+        """,
     ]
 }

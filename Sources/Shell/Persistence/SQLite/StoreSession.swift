@@ -273,7 +273,7 @@ actor StoreSession {
         guard found != files else { return }
         guard found.database == files?.database else { throw .replaced }
         // Somebody removed the log, but this connection still has it open, so its contents are copied into the database
-        // file. A long read or a full disk can prevent this copy.
+        // file. A long read or a full disk can prevent that the log is copied.
         holdsRemovedLog = true
         try SQLiteFailure.wrapping { () throws(SQLError) in
             let (logged, copied) = try connection.checkpoint(.truncate)

@@ -1,17 +1,17 @@
-/// How the writer gathers changes into transactions. Operators cannot set these values, because the defaults suit a
-/// laptop and a server.
+/// How the writer gathers changes into transactions. The values are no settings for operators, because the defaults
+/// suit a laptop and a server.
 package struct StoreWriterSettings: Hashable, Sendable {
     /// The maximum number of changes in one transaction, which may be exceeded because the changes of one ticket stay
     /// together.
     package var batchLimit = 2000
     /// The maximum number of changes that may wait, above which ``StoreWriter/commit(_:for:)`` refuses further changes.
     package var queueLimit = 50_000
-    /// The time that changes wait for other changes if no caller waits for them, and the number of waiting changes that
-    /// ends this time early.
+    /// How long changes wait for other changes if no caller waits for them, and the number of waiting changes that ends
+    /// the wait early.
     package var gatherInterval: Duration = .milliseconds(200)
     package var gatherLimit = 250
     /// The time between the starts of two commits under load: callers waited for at least ``groupSizeLimit`` entries of
-    /// the previous commit. The precision of the loop's clock can extend this time to four milliseconds. If as many
+    /// the previous commit. The precision of the loop's clock can extend the interval to four milliseconds. If as many
     /// entries wait as the last commits had, a commit begins immediately.
     package var commitInterval: Duration = .microseconds(1500)
     package var groupSizeLimit = 4
@@ -29,8 +29,8 @@ package struct StoreWriterSettings: Hashable, Sendable {
     package var probeSize = 65_536
     /// The interval at which the daemon checks whether somebody removed or replaced the store's files.
     package var fileCheckInterval: Duration = .seconds(2)
-    /// The maximum number of failed changes that are kept although no caller waits for them. Above this limit, the
-    /// oldest failed changes are dropped.
+    /// The maximum number of failed changes that are kept although no caller waits for them. If more failed changes
+    /// wait, the oldest of them are dropped.
     package var deferralLimit = 25_000
 
     package init() {}

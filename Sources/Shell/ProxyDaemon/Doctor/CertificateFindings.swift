@@ -18,19 +18,23 @@ package enum CertificateFindings {
             Finding(
                 area, .wrong, fault.text,
                 cure:
-                    "Order a certificate with this name, or add one under tls.certificates. A phone whose proxy has a name in the certificate needs no other name."
+                    "Order a certificate with this name, or add one under tls.certificates. Phones that connect to an outbound proxy whose name is in the certificate need no other name."
             )
         case .notYetValid:
             Finding(area, .wrong, fault.text, cure: "Check this machine's clock: timedatectl.")
         case .expired:
-            Finding(area, .wrong, fault.text, cure: "Renew it, and send SIGHUP: systemctl reload sippushd.")
+            Finding(
+                area, .wrong, fault.text, cure: "Renew the certificate, and send SIGHUP: systemctl reload sippushd.")
         case .expiresSoon:
-            Finding(area, .note, fault.text, cure: "Renew it: does the ACME client still run, and reload the daemon?")
+            Finding(
+                area, .note, fault.text,
+                cure: "Renew the certificate: does the ACME client still run, and does it reload the daemon?")
         case .untrusted:
             Finding(
                 area, .note, fault.text,
                 cure:
-                    "Add the intermediate certificates to cert-file. With a CA of your own, name it: doctor --ca FILE.")
+                    "Add the intermediate certificates to cert-file. If you have a CA of your own, name its certificate: doctor --ca FILE."
+            )
         }
     }
 }

@@ -1,5 +1,6 @@
 import Addressing
 import Bytes
+package import Control
 import Crypto
 import FoundationEssentials
 import HTTPServices
@@ -11,6 +12,7 @@ import PushSending
 import Reactor
 import Registration
 import Resolver
+import Routing
 import Settings
 import Telemetry
 import Timekeeping
@@ -35,8 +37,11 @@ package struct Doctor {
     ///   - users: the names of the users in the store as `user@realm`, and whether the list is complete; `nil` if the
     ///     users cannot be read.
     ///   - state: the state that the running daemon reports; `nil` if no daemon answers.
+    ///   - pbxs: the PBXs at which the running daemon keeps users registered; `nil` if no daemon answers.
     /// - Returns: the report.
-    package func findings(users: (names: [String], isWhole: Bool)?, state: DaemonState? = nil) -> [Finding] {
+    package func findings(
+        users: (names: [String], isWhole: Bool)?, state: DaemonState? = nil, pbxs: [UpstreamDomainReport]? = nil
+    ) -> [Finding] {
         let now = SystemClock.moment.date
         let daemon = daemonProcess
         var found = configuration(on: now)
@@ -51,6 +56,7 @@ package struct Doctor {
                 users: users.names, isWhole: users.isWhole, domains: settings.domains, realm: settings.digest.realm)
         }
         found += network(daemon)
+        if let pbxs { found += PBXFindings.findings(pbxs) }
         found += MachineFindings.findings(machine(daemon))
         return found
     }
@@ -151,6 +157,8 @@ private final class NetworkExamination: @unchecked Sendable {
     private var probes: [PeerProbe] = []
     private var users: UserSources?
     private var userFacts: [UserSourceFact] = []
+    private var keys: KeySources?
+    private var keyFacts: [KeyFact] = []
     private var upstreamRealm: String?
 
     private static let peerLimit = 8
@@ -173,6 +181,7 @@ private final class NetworkExamination: @unchecked Sendable {
         lookUpNames()
         askTrusted()
         askUsers()
+        readKeys()
         close()
         if open > 0 { loop.run() }
         for probe in probes { probe.close() }
@@ -180,6 +189,7 @@ private final class NetworkExamination: @unchecked Sendable {
         push?.close()
         resolver.close()
         users?.close()
+        keys?.close()
         return findings
     }
 
@@ -202,6 +212,7 @@ private final class NetworkExamination: @unchecked Sendable {
             hasUpstream: settings.upstream != nil, authenticates: settings.auth == .digest)
         let realms = settings.digest.realm.map { [$0] } ?? settings.domains.map { $0.lowercased() }
         found += UserFindings.findings(userFacts, realms: realms, asked: upstreamRealm)
+        found += KeyFindings.findings(keyFacts, hasTLS: settings.listen.contains(where: \.transport.isSecure))
         return found
     }
 
@@ -224,7 +235,13 @@ private final class NetworkExamination: @unchecked Sendable {
         if let name = settings.advertise.map(CertificateCheck.host), IPAddress(name) == nil {
             lookUp(ServerQuery(host: name, port: 5060, transport: .udp), .advertised) { _ in }
         }
-        guard let upstream = settings.upstream else { return }
+        if let upstream = settings.upstream { lookUp(upstream, "upstream") }
+        for (_, group) in settings.registerUpstream.sorted(by: { $0.key < $1.key }) {
+            if let pbx = group.upstream, pbx != settings.upstream { lookUp(pbx, "register-upstream") }
+        }
+    }
+
+    private func lookUp(_ upstream: NextHop, _ setting: String) {
         let transport = upstream.transport ?? (upstream.isSecure ? .tls : nil)
         let query = ServerQuery(
             host: upstream.host.string, port: upstream.port, transport: transport, isSecure: upstream.isSecure)
@@ -232,7 +249,7 @@ private final class NetworkExamination: @unchecked Sendable {
             let spoken = Set(settings.listen.map(\.transport))
             let value = NextHop.settingType.print(upstream)
             for candidate in candidates.filter({ spoken.contains($0.transport) }).prefix(Self.peerLimit) {
-                ask(candidate.endpoint, candidate.transport, as: "upstream", value, host: query.host)
+                ask(candidate.endpoint, candidate.transport, as: setting, value, host: query.host)
             }
             if !settings.users.order.isEmpty, let first = candidates.first(where: { spoken.contains($0.transport) }) {
                 askRealm(first.endpoint, first.transport, host: query.host)
@@ -282,7 +299,7 @@ private final class NetworkExamination: @unchecked Sendable {
         }
     }
 
-    /// Asks each source of users for a user whom nobody has.
+    /// Asks each source of users for a user that should not exist.
     private func askUsers() {
         guard settings.auth == .digest, !settings.users.order.isEmpty else { return }
         users = try? UserSources(settings.users, on: loop)
@@ -291,6 +308,18 @@ private final class NetworkExamination: @unchecked Sendable {
         users.check(settings.users, domain: settings.domains.first ?? "", realm: { settings.realm(of: $0) }) {
             [self] facts in
             userFacts = facts
+            close()
+        }
+    }
+
+    /// Reads the keys of the issuers of tokens.
+    private func readKeys() {
+        guard settings.auth == .digest, !settings.bearer.issuers.isEmpty else { return }
+        open += 1
+        let sources = KeySources(settings.bearer, on: loop)
+        keys = sources
+        sources.check(settings.bearer) { [self] facts in
+            keyFacts = facts
             close()
         }
     }

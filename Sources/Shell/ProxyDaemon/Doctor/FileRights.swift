@@ -50,7 +50,7 @@ package enum FileRights {
             return Finding(
                 area, .wrong, "\(file.key): \(file.path): \(obstacle)",
                 cure: file.wish == .read
-                    ? "Move it to /etc/sippushd, and change \(file.key)."
+                    ? "Move the file to /etc/sippushd, and change \(file.key)."
                     : "Use a folder below /var/lib/sippushd or /run/sippushd, or add ReadWritePaths= to the unit: systemctl edit sippushd"
             )
         }
@@ -65,7 +65,7 @@ package enum FileRights {
             return Finding(
                 area, .wrong, "\(file.key): \(identity.name) cannot \(verb(file.wish)) \(file.path): \(error.reason)",
                 cure:
-                    "Rights of owner and group would allow it: look for AppArmor or SELinux, and for a read-only mount."
+                    "The rights of owner and group allow this: look for AppArmor or SELinux, and for a read-only mount."
             )
         case .unknown, .refused:
             let place = wrong?.path ?? file.path
@@ -86,7 +86,7 @@ package enum FileRights {
                 area, .wrong, "\(file.key): \(file.path) does not exist",
                 cure: "Create it, or correct \(file.key) in the settings.")
         }
-        // systemd creates these folders when it starts the service.
+        // systemd creates `/run/sippushd` and `/var/lib/sippushd` when it starts the service.
         if ["/run/sippushd", "/var/lib/sippushd"].contains(where: { file.path == $0 || file.path.hasPrefix($0 + "/") })
         {
             return Finding(area, .note, "\(file.key): \(file.path) does not exist yet; the unit creates it")
@@ -140,7 +140,7 @@ package enum FileRights {
     }
 
     private static func dynamicCure(_ file: NamedFile) -> String {
-        guard file.wish == .read else { return "Use StateDirectory= or RuntimeDirectory= of the unit for it." }
+        guard file.wish == .read else { return "Use StateDirectory= or RuntimeDirectory= of the unit for this folder." }
         return
             "The unit has DynamicUser=: add LoadCredential=NAME:\(file.path) to it, and name /run/credentials/sippushd.service/NAME in the settings."
     }

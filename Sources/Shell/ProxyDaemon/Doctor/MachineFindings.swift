@@ -10,7 +10,7 @@ package struct MachineFacts: Sendable {
     /// The limit of open file descriptors, and the place where the limit is set.
     package var descriptors: (count: Int, source: String)?
     package var wantedConnections = 0
-    /// The number of connections that the daemon can serve with this limit of file descriptors.
+    /// The number of connections that the daemon can serve with its limit of file descriptors.
     package var servedConnections = 0
 
     package init() {}
@@ -55,7 +55,7 @@ package enum MachineFindings {
         return Finding(
             "disk", .note, words,
             cure:
-                "Registrations wait for the disk. Use a faster one, or set calls to a folder in memory: docs/Operations.md."
+                "Registrations wait for the disk. Use a faster disk, or set calls to a folder in memory: docs/Operations.md."
         )
     }
 

@@ -42,7 +42,7 @@ package enum NameFindings {
         guard fact.purpose != .upstream, !isOurs else { return Finding(area, .ok, "\(fact.name) is \(list)") }
         return Finding(
             area, .note, "\(fact.name) is \(list), which is no address of this machine",
-            cure: "Nothing to do if a NAT or a load balancer leads from there to this machine.")
+            cure: "There is nothing to do if a NAT or a load balancer leads from this address to this machine.")
     }
 
     private static func unknown(_ fact: NameFact) -> Finding {
@@ -56,11 +56,11 @@ package enum NameFindings {
             Finding(
                 area, .note, "\(fact.name) has no address and no SRV record",
                 cure:
-                    "Phones that look for the domain need one. Others need this daemon's address as their outbound proxy."
+                    "Phones that look up the domain in DNS need an address or SRV record. Other phones need this daemon's address as their outbound proxy."
             )
         case .advertised:
             Finding(
-                area, .wrong, "\(fact.name) has no address, and advertise tells it to all peers",
+                area, .wrong, "\(fact.name) has no address, and advertise tells this name to all peers",
                 cure: "Add the name to DNS, or correct advertise.")
         case .upstream:
             Finding(

@@ -44,6 +44,10 @@ extension DaemonSettings {
             read("users.sources.\(name).secret-file", source.secretFile)
             read("users.sources.\(name).ca-file", source.caFile)
         }
+        for (name, issuer) in bearer.inOrder {
+            read("bearer.issuers.\(name).key-file", issuer.keyFile)
+            read("bearer.issuers.\(name).ca-file", issuer.caFile)
+        }
         for service in push.services where service.enabled {
             let group = "push.\(type(of: service).providers.first?.rawValue ?? "")"
             for file in service.files {

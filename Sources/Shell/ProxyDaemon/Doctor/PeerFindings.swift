@@ -37,7 +37,7 @@ package enum PeerFindings {
 
     private static func finding(_ fact: PeerFact) -> Finding {
         let place = "\(fact.value): \(fact.transport.parameterName):\(fact.endpoint)"
-        let isUpstream = fact.setting == "upstream"
+        let isUpstream = fact.setting != "trusted"
         switch fact.answer {
         case .status(let status): return Finding(fact.setting, .ok, "\(place) answers OPTIONS with \(status)")
         case .silence:
@@ -45,13 +45,13 @@ package enum PeerFindings {
                 fact.setting, isUpstream ? .wrong : .note, "\(place) does not answer OPTIONS",
                 cure: isUpstream
                     ? "Is the PBX running, does it know this machine, and does a firewall let \(fact.transport.parameterName) port \(fact.endpoint.port) through both ways?"
-                    : "Nothing to do if the PBX only calls, and takes no requests there.")
+                    : "There is nothing to do if the PBX only sends calls, and takes no requests at this address.")
         case .failed(let words):
             return Finding(
                 fact.setting, isUpstream ? .wrong : .note, "\(place): \(words)",
                 cure: isUpstream
                     ? "Is the PBX running, and does it listen at this address and transport?"
-                    : "Nothing to do if the PBX only calls, and takes no requests there.")
+                    : "There is nothing to do if the PBX only sends calls, and takes no requests at this address.")
         }
     }
 

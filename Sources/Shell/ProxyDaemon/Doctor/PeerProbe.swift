@@ -5,17 +5,19 @@ import ProxyRuntime
 import Reactor
 import Timekeeping
 
-/// Asks one SIP server by OPTIONS, and waits for any response. It can ask by REGISTER as well, to learn the realm of
-/// the server. That REGISTER has no contact and no password, so it changes nothing.
+/// Sends one OPTIONS or REGISTER to a SIP server, and reports whether a response arrives.
 ///
-/// - The class is `@unchecked Sendable`, because it is used only on the loop.
+/// The REGISTER has no contact and no password, so it changes nothing at the server, and shows the realm in the
+/// challenge.
+///
+/// - The class is `@unchecked Sendable`, because the probe is used only on its loop.
 final class PeerProbe: @unchecked Sendable {
     private let loop: EventLoop
     private let endpoint: Endpoint
     private let transport: Transport
     private let method: Method
     private let done: (PeerFact.Answer) -> Void
-    /// The realm in which the server asks for a password.
+    /// The realm of the server's challenge to REGISTER; `nil` without a challenge.
     private(set) var realm: String?
     private var socket: UDPSocket?
     private var connection: StreamConnection?
@@ -43,7 +45,7 @@ final class PeerProbe: @unchecked Sendable {
         self.done = done
     }
 
-    /// Starts the probe. `host` is the name that the peer's certificate must contain.
+    /// Starts the probe; with TLS, the server's certificate must contain the name `host`.
     func start(host: String, domain: String, tls: TLSContext?) {
         end = loop.now + Self.patience
         do {
@@ -111,7 +113,8 @@ final class PeerProbe: @unchecked Sendable {
                     connection.send(question)
                 },
                 received: { [self] _, bytes in
-                    // The start of the status line may arrive in pieces, so the probe waits until it is complete.
+                    // The probe waits for the status code, or after REGISTER for the whole head, because a response may
+                    // arrive in pieces.
                     guard bytes.count >= Self.beginning, method == .options || Self.hasHead(bytes) else { return 0 }
                     received(bytes)
                     return bytes.count
@@ -120,7 +123,7 @@ final class PeerProbe: @unchecked Sendable {
         timer?.arm(at: end)
     }
 
-    /// Sends the OPTIONS over UDP, and repeats it as RFC 3261 section 17.1.2.2 demands.
+    /// Sends or repeats the request over UDP (RFC 3261 section 17.1.2.2), or ends the probe after its time limit.
     private func timePassed() {
         guard loop.now < end else { return finish(.silence) }
         socket?.queue(question, to: endpoint)
@@ -128,13 +131,13 @@ final class PeerProbe: @unchecked Sendable {
         pause = pause * 2
     }
 
-    /// The number of bytes at the start of a status line that contain the status, such as `SIP/2.0 200`.
+    /// The length in bytes of a status line up to the status code, such as `SIP/2.0 200`.
     private static let beginning = 11
 
     private func received(_ bytes: Span<UInt8>) {
         let text = Self.text(bytes.extracting(first: Self.beginning))
         guard text.hasPrefix("SIP/2.0 "), let status = Int(text.dropFirst(8)) else { return }
-        // The final response has the challenge.
+        // Only a final response to REGISTER can contain the challenge.
         guard method == .options || status >= 200 else { return }
         if method == .register { realm = Self.realm(in: Self.text(bytes)) }
         finish(.status(status))
@@ -144,12 +147,12 @@ final class PeerProbe: @unchecked Sendable {
         String(decoding: bytes.indices.map { bytes[$0] }, as: UTF8.self)
     }
 
-    /// Whether the bytes have a whole head, or so many bytes that there is no end to wait for.
+    /// Whether the bytes contain the whole head of a response, or are too many to wait for more.
     private static func hasHead(_ bytes: Span<UInt8>) -> Bool {
         bytes.count > 8192 || text(bytes).contains("\r\n\r\n")
     }
 
-    /// The realm of the first challenge in a response.
+    /// The realm of the first challenge in a response; `nil` without a challenge.
     private static func realm(in text: String) -> String? {
         for line in text.split(separator: "\r\n") {
             let name = line.prefix { $0 != ":" }.lowercased()
@@ -168,7 +171,7 @@ final class PeerProbe: @unchecked Sendable {
         done(answer)
     }
 
-    /// Closes the socket or connection; must not be called from within a handler.
+    /// Closes the socket or connection; the handlers of the socket and connection must not call `close`.
     func close() {
         socket?.close()
         connection?.close()
@@ -181,7 +184,7 @@ final class PeerProbe: @unchecked Sendable {
         case .system(let error): error.reason
         case .tls(let words): "the TLS handshake failed: \(words)"
         case .openTimeout: "no connection in time"
-        // The probe uses no proxy, so it has no tunnel.
+        // The probe never has a tunnel, because it uses no HTTP proxy.
         case .tunnel, .idle, .outputStalled, .outputOverflow, .inputOverflow, .finished: "the connection broke"
         }
     }

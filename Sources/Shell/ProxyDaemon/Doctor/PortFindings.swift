@@ -32,8 +32,8 @@ package enum PortFindings {
         guard let obstacle = fact.obstacle else {
             guard daemon != nil else { return nil }
             return Finding(
-                area, .wrong, "\(fact.name): the running daemon does not listen there",
-                cure: "Restart it: it was started with other settings.")
+                area, .wrong, "\(fact.name): the running daemon does not listen at this address",
+                cure: "Restart the daemon, which was started with other settings.")
         }
         if obstacle.isAddressInUse {
             // Process 1 is systemd, which keeps sockets for the daemon.

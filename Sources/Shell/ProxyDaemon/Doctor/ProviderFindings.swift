@@ -20,7 +20,7 @@ package enum ProviderFindings {
     private static func finding(_ app: String, _ result: TrialResult) -> Finding {
         let area = "provider \(app)"
         return switch result.verdict {
-        case .works: Finding(area, .ok, "it takes the credentials")
+        case .works: Finding(area, .ok, "it accepts the credentials")
         case .reached(let words): Finding(area, .ok, "its server answers; \(words)")
         case .refused(let reason, let cure): Finding(area, .wrong, "it refuses the credentials: \(reason)", cure: cure)
         case .failed(let reason, let cure): Finding(area, .wrong, "it was not reached: \(reason)", cure: cure)

@@ -1,12 +1,12 @@
-/// Findings about the realm: whether the users' passwords are for the realm in the daemon's challenges.
+/// Findings about the realm: whether the store's password hashes were made for the realm of the daemon's challenges.
 package enum RealmFindings {
     private static let area = "realm"
 
     /// - Parameters:
-    ///   - users: the names of the users, as `user@realm`.
-    ///   - isWhole: whether all users were read.
-    ///   - domains: the domains of the settings.
-    ///   - realm: `digest.realm`; `nil` if each domain is its own realm.
+    ///   - users: the users of the store, each as `user@realm`.
+    ///   - isWhole: whether `users` has all users of the store.
+    ///   - domains: the setting `domains`.
+    ///   - realm: the setting `digest.realm`; `nil` if each domain is its own realm.
     /// - Returns: the findings.
     package static func findings(users: [String], isWhole: Bool, domains: [String], realm: String?) -> [Finding] {
         let realms = realm.map { [$0] } ?? domains.map { $0.lowercased() }
@@ -27,7 +27,8 @@ package enum RealmFindings {
             Finding(
                 area, .wrong,
                 "the passwords of \(foreign.count) users are for another realm than \(names), such as that of \(first)",
-                cure: "Correct domains or digest.realm, or set these passwords again: sippushd user passwd")
+                cure: "Correct domains or digest.realm, or set the passwords of these users again: sippushd user passwd"
+            )
         ]
     }
 }

@@ -41,8 +41,9 @@ package struct ServiceFacts: Sendable {
                 identity = .own
                 findings.append(
                     Finding(
-                        "service", .wrong, "this machine has no user \(wanted), as whom the service shall run",
-                        cure: "Create it: systemd-sysusers, or useradd --system \(wanted)"))
+                        "service", .wrong,
+                        "the service shall run as the user \(wanted), who does not exist on this machine",
+                        cure: "Create the user: systemd-sysusers, or useradd --system \(wanted)"))
             }
         } else if let unit, unit.isDynamic {
             identity = FileIdentity.named(Self.base(name)) ?? Self.dynamic(Self.base(name))
@@ -51,7 +52,7 @@ package struct ServiceFacts: Sendable {
             if unit == nil, identity.user == 0 {
                 findings.append(
                     Finding(
-                        "service", .note, "there is no unit sippushd.service, so files are looked at as root",
+                        "service", .note, "there is no unit sippushd.service, so doctor examines the files as root",
                         cure: "Name the daemon's user: doctor --user NAME"))
             }
         }

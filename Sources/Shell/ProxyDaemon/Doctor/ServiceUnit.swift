@@ -69,7 +69,7 @@ extension ServiceUnit {
     /// The reason why the unit keeps the service from seeing or writing the path; `nil` if the unit permits it.
     package func obstacle(to path: String, isWritten: Bool) -> String? {
         if hidesHomes, ["/home/", "/root/", "/run/user/"].contains(where: { path.hasPrefix($0) }) {
-            return "ProtectHome= in the unit hides it from the service"
+            return "ProtectHome= in the unit hides the file from the service"
         }
         if hasOwnTemporaryFolder, path.hasPrefix("/tmp/") || path.hasPrefix("/var/tmp/") {
             return "PrivateTmp= in the unit gives the service a temporary folder of its own"

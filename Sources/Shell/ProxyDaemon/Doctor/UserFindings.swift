@@ -1,14 +1,14 @@
 import Registration
 package import UserSources
 
-/// Whether the sources of users answer, and whether their hashes are for the realm in which phones are asked.
+/// Findings about the sources of users: whether they answer, and whether the PBX uses the realm of this daemon.
 package enum UserFindings {
     private static let area = "users"
 
     /// - Parameters:
-    ///   - facts: the answer of each source about a user whom nobody has.
-    ///   - realms: the realms in which this daemon asks phones.
-    ///   - asked: the realm in which the upstream asks for passwords; `nil` if it asked for none.
+    ///   - facts: the answer of each source about a user that should not exist.
+    ///   - realms: the realms in which this daemon challenges phones.
+    ///   - asked: the realm in which the upstream challenged the doctor's REGISTER; `nil` without a challenge.
     /// - Returns: the findings.
     package static func findings(
         _ facts: [UserSourceFact], realms: [String], asked: String?
@@ -20,22 +20,26 @@ package enum UserFindings {
     private static func finding(_ fact: UserSourceFact) -> Finding {
         let name = "users.sources.\(fact.name)"
         switch fact.answer {
-        case nil: return Finding(area, .note, "\(name) cannot be asked until systemd has started the unit")
+        case nil:
+            return Finding(
+                area, .note, "\(name) cannot be asked here, because systemd passes its credential only to the service")
         case .unknown?: return Finding(area, .ok, "\(name) answers, and its columns can be used")
         case .found?, .unusable(.severalRows)?:
             return Finding(
-                area, .wrong, "\(name) has an answer for a user whom nobody has",
-                cure: "Let the query compare :user with the name, or let the server answer 404 for unknown users.")
+                area, .wrong, "\(name) returns a user for a name that no user has",
+                cure: "Compare :user with the name in the query, or let the HTTP server answer 404 for unknown users.")
         case .unusable(let fault)?, .away(let fault)?:
             return Finding(area, .wrong, "\(name): \(fault.sentence)", cure: fault.cure)
         }
     }
 
-    /// A hash serves one realm alone. PBXs often use another one than their domain.
+    /// Compares the realm of the PBX with the realms of this daemon, because a hash is valid in one realm only.
     private static func realm(_ realms: [String], _ asked: String?) -> [Finding] {
         let ours = realms.joined(separator: ", ")
         guard let asked else {
-            return [Finding(area, .note, "phones are asked in realm \(ours); hashes of other realms cannot be used")]
+            return [
+                Finding(area, .note, "phones are asked in realm \(ours), so hashes for other realms cannot be used")
+            ]
         }
         guard !realms.contains(asked) else {
             return [Finding(area, .ok, "the PBX asks in realm \(asked), as this daemon does")]
@@ -43,7 +47,7 @@ package enum UserFindings {
         return [
             Finding(
                 area, .note, "the PBX asks in realm \(asked), and this daemon in \(ours)",
-                cure: "If a source has hashes of the PBX, set digest.realm to \(asked). Passwords serve any realm.")
+                cure: "If a source has hashes of the PBX, set digest.realm to \(asked). Passwords need no change.")
         ]
     }
 }

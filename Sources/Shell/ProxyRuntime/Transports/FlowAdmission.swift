@@ -42,8 +42,8 @@ package struct FlowLimits: Hashable, Sendable {
 package struct FlowAdmission {
     package enum Verdict: Hashable, Sendable {
         case admitted
-        /// The connection is admitted if the caller closes the connection with this number, which is the oldest
-        /// unauthenticated connection.
+        /// The connection is admitted if the caller closes the oldest unauthenticated connection, which has this
+        /// number.
         case admittedFor(UInt64)
         /// The connection is refused because its source has reached the limit of unauthenticated connections.
         case refusedForSource

@@ -17,10 +17,10 @@ package final class StreamFlows: @unchecked Sendable {
     private let loop: EventLoop
     private let log: Log
     private(set) weak var shard: ProxyShard?
-    private var sources = FlowSources([])
+    private var sources = OutgoingAddresses([])
     private(set) var connections: [UInt64: FlowConnection] = [:]
-    /// The number of the connection for each flow to an address. The daemon opened most of these connections; peers
-    /// opened the others.
+    /// The number of the connection for each flow to an address. The daemon opened most of the connections in this
+    /// table, and peers opened the others.
     private var outgoing: [Flow: UInt64] = [:]
     private let tls: TLSSetup
     /// Decides which connections may stay, and for how long.
@@ -38,8 +38,8 @@ package final class StreamFlows: @unchecked Sendable {
     /// The time without traffic after which a connection is closed. The time is long, because phones keep silent
     /// connections open.
     private static let quiet: Duration = .seconds(3600)
-    /// The maximum time for opening a connection. After this time, the daemon tries another route, because the caller
-    /// waits.
+    /// The maximum time for opening a connection. If no connection is open after this time, the daemon tries another
+    /// route, because the caller waits.
     private static let connecting: Duration = .seconds(4)
     /// The limits in bytes for output that waits for a peer. Above `mark`, the daemon stops reading from the peer until
     /// the peer has read some output (T17.5). Above `limit`, the daemon closes the connection. The limits for an
@@ -65,10 +65,11 @@ package final class StreamFlows: @unchecked Sendable {
         pings = try WebSocketPings(on: loop, every: pingInterval) { [weak self] number in self?.ping(number) ?? false }
     }
 
-    /// Starts to serve the given listeners. Connections that the daemon opens use the addresses of these listeners.
+    /// Starts to serve the given listeners. A connection that the daemon opens has the address of one of `listeners` as
+    /// its source.
     package func start(for shard: ProxyShard, listeners: [Listener]) {
         self.shard = shard
-        sources = FlowSources(listeners)
+        sources = OutgoingAddresses(listeners)
         loop.handshakeLimit = HandshakeLimit(
             perSecond: admission.limits.handshakesPerSource,
             isExempt: { [weak self] peer in
@@ -89,8 +90,8 @@ package final class StreamFlows: @unchecked Sendable {
             ])
     }
 
-    /// Applies changed limits to new and existing connections. Only the time limit of waiting output keeps its value
-    /// for existing connections and for connections that listeners accept.
+    /// Applies changed limits to new and existing connections. Only the time limit of waiting output does not change
+    /// for existing connections.
     package func limitsChanged(_ limits: FlowLimits) {
         admission.limits = limits
         loop.handshakeLimit?.changed(perSecond: limits.handshakesPerSource)
@@ -205,7 +206,9 @@ package final class StreamFlows: @unchecked Sendable {
         var session: TLSSession?
         if flow.transport.isSecure {
             guard let made = tls.session(for: flow) else {
-                log.error("cannot connect: TLS is not configured for this target", [.target: .described(flow.remote)])
+                log.error(
+                    "cannot send a request over TLS, because the settings do not configure TLS",
+                    [.target: .described(flow.remote)])
                 return false
             }
             session = made

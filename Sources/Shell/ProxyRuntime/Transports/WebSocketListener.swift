@@ -90,15 +90,26 @@ package final class WebSocketListener: @unchecked Sendable {
         boundTo endpoint: Endpoint, on loop: EventLoop, tls: TLSContext?, upgrade: WebSocketUpgrade, limits: FlowLimits,
         balancers: [AddressBlock] = [], unannounced: @escaping (StreamConnection) -> Void = { _ in }
     ) throws(SystemError) {
+        isSecure = tls != nil
+        listener = try HTTPListener(on: loop, limits: Self.handshakes(limits)) { request, reply in
+            upgrade.answer(request, reply)
+        }
+        local = try listener.listen(on: endpoint, tls: tls, balancers: balancers, unannounced: unannounced)
+    }
+
+    /// Applies changed limits to the connections that are accepted from now on.
+    package func limitsChanged(_ limits: FlowLimits) { listener.limits = Self.handshakes(limits) }
+
+    /// Returns the limits of connections before their WebSocket handshake.
+    private static func handshakes(_ limits: FlowLimits) -> HTTPListener.Limits {
         var http = HTTPListener.Limits()
         http.body = 0
         http.turn = .connections
         http.headTimeout = limits.firstRequest
+        http.outputTimeout = limits.output
         http.connections = limits.connections
         http.connectionsPerSource = limits.perSource
-        isSecure = tls != nil
-        listener = try HTTPListener(on: loop, limits: http) { request, reply in upgrade.answer(request, reply) }
-        local = try listener.listen(on: endpoint, tls: tls, balancers: balancers, unannounced: unannounced)
+        return http
     }
 
     /// Uses a renewed certificate for new connections.
@@ -143,8 +154,10 @@ extension WebSocketHandshake.Refusal {
             ]
             return response
         case .malformed: return HTTPResponse(status: 400, text: "the WebSocket handshake is malformed")
-        case .subprotocol: return HTTPResponse(status: 400, text: "Sec-WebSocket-Protocol: sip is required")
-        case .origin: return HTTPResponse(status: 403, text: "this page may not connect: websocket.origins")
+        case .subprotocol: return HTTPResponse(status: 400, text: "the request lacks Sec-WebSocket-Protocol: sip")
+        case .origin:
+            return HTTPResponse(
+                status: 403, text: "this page may not connect: its origin is not listed under websocket.origins")
         }
     }
 }

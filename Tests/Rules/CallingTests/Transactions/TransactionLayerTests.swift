@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 import Timekeeping
 
-/// Tests of the transaction layer without the rest of the engine.
+/// Tests the transaction layer alone, without the rest of the engine.
 @Suite("Transactions and their unsettled results")
 struct TransactionLayerTests {
     private func layer() -> TransactionLayer {
@@ -15,7 +15,7 @@ struct TransactionLayerTests {
 
     private func client(_ number: UInt64) -> ClientTransactionID { ClientTransactionID(rawValue: number) }
 
-    /// Takes all results of the layer, and describes them in words.
+    /// Takes all unsettled results of the transaction layer, and describes them in words.
     private func settle(_ layer: inout TransactionLayer) -> [String] {
         var words: [String] = []
         while let output = layer.unsettled.takeOutput() {
@@ -63,14 +63,29 @@ struct TransactionLayerTests {
     @Test func `a request is new until its transaction begins, and a copy of it is absorbed then`() throws {
         var layer = layer()
         let invite = try MachineScene.invite()
-        guard case .new(let key) = layer.requestReceived(invite.request, now: .distantPast) else {
+        guard case (.new(let key), nil) = layer.requestReceived(invite.request, beginningOn: nil, now: .distantPast)
+        else {
             Issue.record("no transaction has begun")
             return
         }
-        let server = layer.transactions.begin(
+        let server = layer.begin(
             key, for: invite.request, cancelling: nil, respondOn: MachineScene.pbx, now: .distantPast)
         #expect(server != nil)
-        #expect(layer.requestReceived(invite.request, now: .distantPast) == .absorbed)
+        #expect(
+            layer.requestReceived(invite.request, beginningOn: MachineScene.pbx, now: .distantPast) == (.absorbed, nil))
+    }
+
+    @Test func `a request may begin its transaction as soon as it is found to be new`() throws {
+        var layer = layer()
+        let invite = try MachineScene.invite()
+        let (match, server) = layer.requestReceived(
+            invite.request, beginningOn: MachineScene.pbx, now: .distantPast)
+        guard case .new = match else {
+            Issue.record("the request is new")
+            return
+        }
+        let again = layer.requestReceived(invite.request, beginningOn: MachineScene.pbx, now: .distantPast)
+        #expect(server != nil && again == (.absorbed, nil))
     }
 
     @Test func `two tags of our own are different`() {

@@ -4,7 +4,7 @@ import Testing
 
 @Suite("Notes about transactions")
 struct TransactionNotesTests {
-    /// Three transactions. The last transaction uses the slot of the first.
+    /// Three transactions. The first transaction has ended, and the third transaction uses its slot.
     private let ids = [1 << 24 | 2, 2 << 24, 3 << 24 | 2].map { ClientTransactionID(rawValue: $0) }
 
     @Test func `a note belongs to its transaction, and not to the slot`() {
@@ -14,7 +14,7 @@ struct TransactionNotesTests {
         notes[ids[1]] = "b"
         #expect(notes[ids[0]] == "a" && notes[ids[1]] == "b" && notes[ids[2]] == nil)
         notes[ids[2]] = "c"
-        // The first transaction has ended, but the core does not know it yet.
+        // The note of the first transaction remains, because the core does not know yet that the transaction has ended.
         #expect(notes[ids[0]] == "a" && notes[ids[2]] == "c")
         notes[ids[0]] = "d"
         #expect(notes.take(ids[0]) == "d" && notes[ids[0]] == nil && notes.take(ids[0]) == nil)

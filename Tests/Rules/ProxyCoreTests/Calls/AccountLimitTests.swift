@@ -10,7 +10,7 @@ import Timekeeping
 
 @Suite("Limits of one account (T11)")
 struct AccountLimitTests {
-    /// Makes a call: from a phone if an address is given, and otherwise from the PBX.
+    /// Makes a call: from a phone if `phone` is given, and otherwise from the PBX.
     private func call(
         _ bench: EngineBench, to user: String, number: Int, from phone: Endpoint? = nil, caller: String = "103",
         body: Int = 0
@@ -39,7 +39,7 @@ struct AccountLimitTests {
         }
         #expect(call(bench, to: "bob", number: 3) == ["486 invite > pbx"])
         #expect(call(bench, to: "carol", number: 4) == ["100 invite > pbx", "push invite token-carol"])
-        // Calls that have ended make room for new calls.
+        // After 40 s the first calls have ended, which makes room for new calls.
         _ = bench.pass(.seconds(40))
         #expect(call(bench, to: "bob", number: 5) == ["100 invite > pbx", "push invite token-bob"])
     }
@@ -60,7 +60,7 @@ struct AccountLimitTests {
     @Test func `the bytes of held requests have a limit, in all and for each`() {
         let bench = registered("bob", "carol") { $0.limits.heldBytes = 3 << 20 }
         var held = 0
-        // In this test the limit for one user is a mebibyte. The messages have about 10,000 bytes.
+        // In this test, the limit for one user is a mebibyte, and each message has about 10,000 bytes.
         while call(bench, to: "bob", number: held, caller: "10\(held % 3)", body: 10_000).first == "100 invite > pbx" {
             held += 1
         }
@@ -80,7 +80,7 @@ struct AccountLimitTests {
             #expect(call(bench, to: "bob", number: number, from: caller, caller: "a\(number)").count == 2)
         }
         #expect(call(bench, to: "bob", number: 2, from: caller, caller: "new") == ["100 invite > \(caller)"])
-        // The PBX is responsible for its callers, so the limit for accounts does not apply to them.
+        // The limit for accounts does not apply to calls from the PBX, because the PBX limits its callers itself.
         for number in 3..<6 { #expect(call(bench, to: "bob", number: number).count == 2) }
     }
 
@@ -106,7 +106,7 @@ struct AccountLimitTests {
         }
         var held = 0
         while call(bench, to: "bob", number: held, body: 10_000).first == "100 invite > pbx" { held += 1 }
-        // The caller's share is half of bob's mebibyte.
+        // The caller may use half of bob's mebibyte.
         #expect((40...53).contains(held))
         #expect(call(bench, to: "bob", number: 1_000, caller: "104", body: 10_000).first == "100 invite > pbx")
     }
@@ -130,13 +130,13 @@ struct AccountLimitTests {
         }
         #expect(calls(to: "bob") == 9)
         #expect(call(bench, to: "bob", number: 1_000).first == "100 invite > pbx")
-        // Twelve of the sixteen calls may come from phones.
+        // Phones may use twelve of the sixteen calls.
         #expect(calls(to: "carol") == 3)
         #expect(calls(to: "dave") == 0)
         for number in 1_001..<1_004 {
             #expect(call(bench, to: "dave", number: number, caller: "\(number)").first == "100 invite > pbx")
         }
-        // Calls that have ended make room for new calls.
+        // After 40 s the first calls have ended, which makes room for new calls.
         _ = bench.pass(.seconds(40))
         #expect(calls(to: "dave") == 9)
     }
@@ -152,7 +152,7 @@ struct AccountLimitTests {
         }
         #expect(pushes(0..<20, from: caller) == 10)
         #expect(pushes(20..<40, from: other) == 5)
-        // There are twenty pushes for all callers. Five of them are reserved for callers of the PBX.
+        // Five of the twenty pushes for all callers are reserved for callers of the PBX.
         #expect(pushes(40..<41, from: nil, caller: "700") == 1)
         #expect(pushes(41..<60, from: nil, caller: "701") == 4)
     }
@@ -185,7 +185,7 @@ struct AccountLimitTests {
             for number in numbers { _ = call(bench, to: "bob", number: number, from: phone) }
             return bench.engine.figures[.timelineDropped] - before
         }
-        // One phone may use a sixteenth of the timeline records.
+        // One phone may use at most a sixteenth of the timeline records.
         #expect(leftOut(0..<30, from: Endpoint(IPAddress(v4: 0xc633_6401), 5060)) == 20)
         #expect(leftOut(30..<40, from: Endpoint(IPAddress(v4: 0xc633_6402), 5060)) == 0)
     }
@@ -212,7 +212,7 @@ struct AccountLimitTests {
 
     private static let places = (0..<4).map { Endpoint(IPAddress(v4: 0xc633_6401 + UInt32($0)), 5060) }
 
-    /// A bench in which phones need passwords and there is no PBX. Each callee has a sleeping phone.
+    /// A bench in which phones need passwords and there is no PBX. Each called user has a sleeping phone.
     private func proving(_ change: @escaping (inout ProxySettings) -> Void) -> EngineBench {
         let bench = EngineBench.authenticating(users: TestDigest.users("bob", "eve", "carol", "dave", "frank")) {
             $0.upstream = nil
@@ -226,8 +226,8 @@ struct AccountLimitTests {
         return bench
     }
 
-    /// Makes a call of a user who shows the password. The source address and the From field may belong to different
-    /// users.
+    /// Makes a call of a user who proves the password. The source address and the From field of this call may belong to
+    /// different users.
     private func call(
         _ bench: EngineBench, as user: String, to callee: String, number: Int, from place: Int = 0,
         shown: String? = nil, body: Int = 0
@@ -248,15 +248,14 @@ struct AccountLimitTests {
                 call(bench, as: "bob", to: "frank", number: 2 + place, from: place, shown: shown)
                     == ["503 invite > \(Self.places[place])"])
         }
-        // Another user calls from the address from which bob called.
+        // Eve calls from the same address as bob, and has a limit of her own.
         #expect(call(bench, as: "eve", to: "frank", number: 0).last == "push invite token-frank")
     }
 
     @Test func `the bytes of one user's calls leave room for others`() {
         let bench = proving { $0.limits.heldBytes = 3 << 20 }
         var held = 0
-        // The calls are for three users in turn, so that only the caller's share is used up. The limit is a mebibyte
-        // here.
+        // The calls are for three users in turn, so that only the limit of the caller (a mebibyte here) is used up.
         while call(
             bench, as: "bob", to: ["carol", "dave", "frank"][held % 3], number: held, from: held % 4, body: 10_000
         ).first?.hasPrefix("100") == true { held += 1 }

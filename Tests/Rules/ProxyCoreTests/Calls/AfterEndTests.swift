@@ -10,7 +10,7 @@ import TestSupport
 import Testing
 import Timekeeping
 
-/// Settings for the message that the app of bob's phone gets after the end of a call.
+/// Makes a change of the settings: which message bob's phone gets after the end of a call.
 private func afterEnd(
     _ wish: AfterEnd, _ payload: PayloadProfile = .ecss10, _ late: AfterLateInvite? = nil
 ) -> @Sendable (inout ProxySettings) -> Void {
@@ -30,7 +30,7 @@ private let one = String(repeating: "00ff", count: 16)
 private let other = String(repeating: "11ee", count: 16)
 
 extension PhoneStory.Step {
-    /// A phone that got a push for a call and has not registered yet.
+    /// Registers a phone, and then makes a call for which the provider accepts a push.
     fileprivate static var wokenPhone: Self {
         Self("a phone is woken", []) { phone in
             _ = phone.register(at: 0)
@@ -41,7 +41,7 @@ extension PhoneStory.Step {
 
 @Suite("Phones that register after the end of a call")
 struct AfterEndTests {
-    /// A bench whose phone got a push for a call.
+    /// A bench on which a phone has got a push for a call.
     private func pushed(
         afterEnd: AfterEnd = .inviteCancel, _ change: (inout ProxySettings) -> Void = { _ in }
     ) -> EngineBench {
@@ -116,8 +116,8 @@ struct AfterEndTests {
     ])
     func `the outcome in its push`(story: PhoneStory) { #expect(story.faults == []) }
 
-    /// A call that another phone of bob answers. `delivered` reports the outcomes of the pushes to the first phone
-    /// before the answer.
+    /// A story in which another phone of bob answers the call. The argument `delivered` has the outcomes of the first
+    /// phone's pushes before the answer.
     private func takenByAnother(
         _ wish: AfterEnd, _ delivered: (EngineBench, PushRequest) -> Void
     ) throws -> (bench: EngineBench, pushes: [PushRequest]) {
@@ -170,7 +170,7 @@ struct AfterEndTests {
         #expect(notification.endedCall?.call.callID.string == "call1")
         #expect(notification.endedCall?.call.callerURI.string == "sip:103@example.net")
         #expect(story(bench.register(cseq: 2)) == ["200 register > phone", "push missed 103 tok1"])
-        // If the phone has registered, it gets a CANCEL instead of an end push.
+        // A phone that has registered gets a CANCEL, and no end push.
         let awake = pushed(afterEnd: .push)
         awake.register(cseq: 2)
         #expect(awake.cancel().pushes.isEmpty)
@@ -201,7 +201,8 @@ struct AfterEndTests {
         bench.finish(push.id)
         bench.take()
         bench.cancel()
-        // The phone gets the INVITE and its CANCEL, but no list of missed calls, which a VoIP token cannot carry.
+        // The phone gets the INVITE and its CANCEL, but no list of missed calls, because a VoIP token cannot carry
+        // lists.
         let returned = apple(bench, "voip", cseq: 2)
         #expect(returned.pushes.isEmpty && sentRequest(returned)?.method == .invite)
         let record = try #require(returned.records.first { $0.kind == .missedCalls })
@@ -210,7 +211,7 @@ struct AfterEndTests {
         let again = apple(bench, "voip", cseq: 3)
         #expect(again.pushes.isEmpty && !again.records.contains { $0.kind == .missedCalls })
         #expect(bench.engine.counters[.missedCallNotCarried] == 1)
-        // Finally the phone registers with a token that can carry lists of missed calls.
+        // The phone gets the list when it registers with a token that can carry lists of missed calls.
         #expect(apple(bench, "remote", cseq: 4).pushes.count == 1)
     }
 
@@ -247,7 +248,7 @@ struct AfterEndTests {
 
     // MARK: The call ends before the provider has answered
 
-    /// A call whose push was sent, but not yet answered by the provider.
+    /// A bench with a call whose push was sent, but not answered by the provider yet.
     private func underWay(
         afterEnd: AfterEnd = .push, _ extra: [String] = []
     ) throws -> (bench: EngineBench, push: PushRequest) {
@@ -268,7 +269,7 @@ struct AfterEndTests {
         }
         #expect(notification.endedCall?.outcome == .missed && end.token == push.token)
         #expect(notification.endedCall?.call.callID.string == "call1")
-        // The badge of the next call counts the push that the provider accepted.
+        // The next call's badge counts the push that the provider accepted after the end of its call.
         let next = try #require(bench.invite(callID: "call2", branch: "i2").pushes.first)
         #expect(push.badge == 1 && next.badge == 2)
     }

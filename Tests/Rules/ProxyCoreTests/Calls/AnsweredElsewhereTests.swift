@@ -36,7 +36,7 @@ struct AnsweredElsewhereTests {
         if !isOver { bench.register(token: "tok3", callID: "r3", from: silent) }
         bench.invite()
         let declining = try #require(bench.register(cseq: 2).invites.last)
-        // This phone has received the INVITE and does not answer it.
+        // The silent phone registers, gets the INVITE, and does not answer.
         if !isOver { bench.register(token: "tok3", callID: "r3", cseq: 2, from: silent) }
         let declined = bench.receive(SIPText.response(603, to: declining, tag: "p"))
         #expect(story(declined).contains("603 invite > pbx") == isOver)

@@ -70,7 +70,7 @@ struct AskedPhoneTests {
 }
 
 extension PhoneStory.Step {
-    /// A call for which the phone gets a push and an OPTIONS.
+    /// A call for which the phone gets a push and an OPTIONS request.
     fileprivate static var askingCall: Self { .call("100 invite > pbx", "push invite tok1", "options > 0") }
 
     /// The phone answers the last OPTIONS on its first flow.
@@ -121,6 +121,6 @@ struct SilentPhoneTests {
 private let ringsLiveFlows: @Sendable (inout ProxySettings) -> Void = { $0.call.ringLiveFlowWithin = .seconds(60) }
 
 extension PhoneStory.Step {
-    /// A call that the phone gets immediately, together with a push.
+    /// A call whose INVITE the phone gets immediately, together with a push.
     fileprivate static var ringing: Self { .call("100 invite > pbx", "push invite tok1", "invite > 0") }
 }

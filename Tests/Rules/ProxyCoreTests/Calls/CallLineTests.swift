@@ -11,7 +11,7 @@ import TestSupport
 import Testing
 import Timekeeping
 
-/// A bench that collects the log lines about the ends of calls.
+/// A bench that collects the log lines about how calls end.
 final class CallLineBench {
     let bench: EngineBench
     private let sink = LineSink()
@@ -20,7 +20,7 @@ final class CallLineBench {
         bench = EngineBench(log: Log(level: level, sink: sink) { UnixTime(milliseconds: 0) }, change)
     }
 
-    /// Level, message, code and status of each log line about the end of a call.
+    /// Returns the level, message, code and status of each new log line about the end of a call.
     func takeEnds() -> [String] {
         sink.take().compactMap { line in
             guard line.contains(" call ended ") || line.contains(" call refused ") else { return nil }
@@ -63,7 +63,7 @@ struct CallLineTests {
         #expect(text.contains(" info call ended aor=bob@example.net caller=sip:103@example.net"), "\(text)")
         #expect(text.contains("source=10.0.0.2:5060 call-id=call1 code=HARA status=200 reason=answered device="))
         #expect(text.contains(" count=1 duration=3000.000ms "))
-        // A repeated 2xx causes no second log line.
+        // A 2xx that the phone repeats causes no second log line.
         line.answer(200, released)
         #expect(line.takeEnds().isEmpty)
     }

@@ -11,7 +11,7 @@ import TestSupport
 import Testing
 import Timekeeping
 
-/// Calls continue in the next run of the daemon after it was killed.
+/// Tests that calls continue in the next run of the daemon after it was killed.
 @Suite struct CallRestartTests {
     private static func held(_ change: @escaping (inout ProxySettings) -> Void = { _ in }) -> RestartBench {
         let bench = RestartBench(change)
@@ -30,7 +30,8 @@ import Timekeeping
         return (bench, invite)
     }
 
-    /// The shell writes the journal before it performs the other actions of the same batch.
+    /// A batch may contain a journal entry and the actions that depend on it, because the shell writes the journal
+    /// first.
     @Test func `a push, an INVITE and an end come in one batch with the entries that must be written before them`() {
         let bench = RestartBench()
         bench.register()
@@ -170,8 +171,8 @@ import Timekeeping
         bench.answer(invite, 180)
         bench.crash()
         bench.answer(ringing, 180, from: other)
-        // The phone does not answer the repeated INVITE, and the transaction's time expires. The other phone is still
-        // ringing.
+        // The phone does not answer the repeated INVITE until its transaction times out, and the other phone still
+        // rings.
         _ = bench.pass(.seconds(31))
         #expect(bench.answer(invite, 200).contains("200 invite > pbx"))
         bench.crash()
@@ -191,12 +192,12 @@ import Timekeeping
 
     @Test func `a phone that rings is reached, and its answer reaches the caller`() {
         let (bench, invite) = Self.ringing()
-        // The daemon sends the INVITE again, so that the phone answers with its state.
+        // After the crash, the daemon sends the INVITE again, so that the phone answers with its state.
         #expect(bench.crash() == ["invite > phone"])
         #expect(bench.lastINVITE?.via.branch == invite?.via.branch)
         #expect(bench.answer(invite, 180) == ["180 invite > pbx"])
         #expect(bench.answer(invite, 200) == ["200 invite > pbx"])
-        // No ACK arrives before or after the crash, so each repeated 200 is forwarded.
+        // Each repeated 200 of the phone is forwarded, because no ACK arrives before or after the crash.
         #expect(bench.answer(invite, 200) == ["200 invite > pbx"])
         #expect(bench.crash() == [])
         #expect(bench.answer(invite, 200) == ["200 invite > pbx"])
@@ -220,7 +221,7 @@ import Timekeeping
         bench.answer(invite, 200)
         let answer = try #require(bench.lastResponse)
         #expect(bench.acknowledgeAnswer(answer) == ["ack > phone"])
-        // The ACK is lost after the proxy has forwarded it.
+        // The proxy has forwarded the ACK, but the phone does not get it.
         #expect(bench.pass(.seconds(4)).isEmpty)
         #expect(bench.disk.calls.count == 1)
         bench.crash()
@@ -276,7 +277,7 @@ import Timekeeping
         #expect(bench.crash() == [])
     }
 
-    /// A phone that rings over TCP when the daemon is killed, and reconnects afterwards.
+    /// A phone that rings over TCP when the daemon is killed, and reconnects after the restart.
     private static func ringingByStream() -> (bench: RestartBench, first: SIPRequest?, second: SIPRequest?) {
         let bench = RestartBench()
         _ = bench.registerByStream(1)
@@ -305,7 +306,7 @@ import Timekeeping
         #expect(bench.pushes.count == 1)
     }
 
-    /// A call from the PBX over TLS, for which a phone gets a push.
+    /// A bench with a call from the PBX over TLS, for which a phone gets a push.
     private static func offeredOverTLS() -> RestartBench {
         let bench = RestartBench(hasTLS: true)
         bench.register()
@@ -317,8 +318,8 @@ import Timekeeping
         return bench
     }
 
-    /// A call over TLS whose phone rings over UDP. After the crash, the engine asks for the PBX's address with the
-    /// returned ticket.
+    /// A bench with a call from the PBX over TLS, whose phone rings over UDP. After the crash, the engine looks up the
+    /// PBX's address with the returned ticket.
     private static func calledOverTLS() throws -> (bench: RestartBench, invite: SIPRequest, ticket: ResolutionTicket) {
         let bench = offeredOverTLS()
         bench.accepted()
@@ -346,7 +347,7 @@ import Timekeeping
         return bench.told(bench.bench.take())
     }
 
-    /// The flow on which the final response was sent.
+    /// Finds the flow on which the final response was sent.
     private static func final(_ invite: SIPRequest, _ bench: RestartBench) -> Flow? {
         bench.answer(invite, 486)
         for case .send(let bytes, let flow) in bench.sent
@@ -398,7 +399,7 @@ import Timekeeping
         let (bench, first, second) = Self.ringingByStream()
         let met = SIPText.response(482, to: try #require(second), tag: "p1")
         #expect(!bench.told(bench.bench.receive(met, on: RestartBench.stream(3))).contains("482 invite > pbx"))
-        // After a second crash, the 200 of the phone to its first INVITE still counts.
+        // The phone's 200 to its first INVITE counts even after a second crash.
         bench.crash()
         _ = bench.registerByStream(4)
         let answer = SIPText.response(200, to: try #require(first), tag: "p1")
@@ -421,8 +422,8 @@ import Timekeeping
         }
         var story = bench.told(bench.bench.receive(answer, on: RestartBench.stream(4)))
         if steps == 0 {
-            // Anybody could send this answer on a new connection (T9.20). The phone repeats its 200 until it gets the
-            // ACK.
+            // The daemon does not forward the phone's answer, because anybody could send an answer on a new connection
+            // (T9.20). The phone repeats its 200 until it receives the ACK.
             #expect(!story.contains("200 invite > pbx"), "\(story)")
             bench.registerByStream(4)
             story = bench.told(bench.bench.receive(answer, on: RestartBench.stream(4)))

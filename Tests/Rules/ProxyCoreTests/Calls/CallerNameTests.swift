@@ -7,7 +7,7 @@ import Testing
 
 @Suite("Callers' names in pushes (T10.4)")
 struct CallerNameTests {
-    /// The caller in the push of a call.
+    /// Makes a call with this From field, and returns the caller in its push.
     private func called(from field: String) throws -> IncomingCall {
         let bench = EngineBench.registered()
         let text = String(

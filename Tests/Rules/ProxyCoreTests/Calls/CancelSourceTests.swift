@@ -12,7 +12,8 @@ struct CancelSourceTests {
     private static let eve = Endpoint(IPAddress(v4: 0xc633_6408), 5060)
     private static let stranger = Endpoint(IPAddress(v4: 0xc633_6407), 5060)
 
-    /// Builds the CANCEL of an INVITE. Anybody who has seen the branch can write such a CANCEL.
+    /// Builds the CANCEL of an INVITE. Anybody who has seen the branch of the INVITE can write a CANCEL with the same
+    /// branch.
     private func cancel(_ invite: [UInt8], extra: [String] = []) throws -> [UInt8] {
         SIPText.hopRequest("CANCEL", for: try #require(readRequest(invite)), extra: extra)
     }
@@ -35,8 +36,8 @@ struct CancelSourceTests {
             let said = story(bench.receive(cancel, from: source))
             #expect(!said.contains { $0.hasPrefix("487") || $0.hasPrefix("cancel") || $0.hasPrefix("200") })
         }
-        // The daemon must not take the PBX's CANCEL for a retransmission of the strangers' CANCELs. The CANCEL may come
-        // from another address of the PBX.
+        // The daemon must not take the PBX's CANCEL for a repetition of the strangers' CANCELs. If the PBX has several
+        // trusted addresses, it may send the CANCEL from any of them.
         let other = Endpoint(IPAddress(v4: 0x0a00_0003), 5080)
         let said = story(bench.receive(cancel, from: other))
         #expect(said.contains("200 cancel > \(other)"))
@@ -69,7 +70,7 @@ struct CancelSourceTests {
 }
 
 extension EngineBench {
-    /// A whole registration with the password, which is the name spelled backwards.
+    /// Performs a whole registration with the password, which is the user's name spelled backwards.
     @discardableResult
     func receiveProvedRegister(as user: String, token: String, from source: Endpoint) -> [ProxyAction] {
         let text = registerText(user: user, token: token, callID: "r-\(user)", from: source)

@@ -6,7 +6,7 @@ import PushPlanning
 import Testing
 import Timekeeping
 
-/// Dry runs ask the provider whether a token can be pushed. The phone receives no message of a dry run.
+/// Dry runs ask a push provider whether a token is valid, without a message to the phone.
 @Suite("Dry runs")
 struct DryRunTests {
     private let bench = EngineBench()

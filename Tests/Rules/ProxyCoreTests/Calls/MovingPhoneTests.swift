@@ -11,11 +11,11 @@ import Timekeeping
 @Suite("Phones that are awake")
 struct AwakePhoneTests {
     @Test(arguments: [Transport.udp, .tcp])
-    func `a keep-alive on the flow that it registered on lets the call out, once`(transport: Transport) {
+    func `a keep-alive on the phone's flow releases the call once`(transport: Transport) {
         let story = PhoneStory(
             "\(transport)", over: transport, .register(), .keepAlive(), .wakingCall, .keepAlive(at: 1),
             .keepAlive("invite > 0"), .keepAlive(),
-            // This REGISTER on the same flow causes no second INVITE, because the phone already has the call.
+            // If a phone that has the call registers on the same flow, it gets no second INVITE.
             .register(), .answer(180, "180 invite > pbx"), .answer(200, "200 invite > pbx"))
         #expect(story.faults == [])
     }
@@ -44,10 +44,9 @@ struct AwakePhoneTests {
         let story = PhoneStory(
             registers ? "it registers" : "it sends a keep-alive", where: ringsLiveFlows, .register(), .ringingCall,
             .push(.accepted(nil)),
-            // The phone gets the repetitions after 0.5, 1.5, 3.5, 7.5 and 15.5 s. The next repetition would be sent
-            // after the end of the call.
+            // The INVITE is repeated after 0.5, 1.5, 3.5, 7.5 and 15.5 s, and then the call ends.
             .pass(20).times(5, "invite > 0"), registers ? .register("invite > 0") : .keepAlive("invite > 0"),
-            // All INVITEs in this story are copies of one INVITE.
+            // The phone gets one INVITE in this story, and all further INVITEs are retransmissions.
             .invites(1), .answer(180, "180 invite > pbx"), .register(), .keepAlive(),
             .answer(200, "200 invite > pbx"))
         #expect(story.faults == [])
@@ -73,14 +72,14 @@ struct AwakePhoneTests {
         PhoneStory(
             "a flow that showed life lately gets the INVITE at once, and the push beside it", where: ringsLiveFlows,
             .register(), .pass(59), .keepAlive(), .pass(59), .ringingCall,
-            // The phone was awake when the call arrived. The phone registers on the same flow because of the push.
+            // The phone was awake when the call arrived, and registers on the same flow because of the push.
             .register(), .answer(200, "200 invite > pbx")),
         PhoneStory("one that did not is pushed", where: ringsLiveFlows, .register(), .pass(61), .wakingCall),
         PhoneStory(
             "a flow that was thought alive is asleep, and the phone comes from elsewhere", where: ringsLiveFlows,
             .register(), .ringingCall, .push(.accepted(nil)), .register(at: 1, "invite > 1"),
             .answer(180, "180 invite > pbx"),
-            // If this 180 had arrived before the new REGISTER, the caller would have received it.
+            // The 180 comes after the new REGISTER, so the daemon does not forward the 180 to the caller.
             .answer(180, to: .first, at: 0, "cancel > 0"), .answer(487, to: .first, at: 0, "ack > 0"),
             .answer(200, "200 invite > pbx")),
     ])
@@ -90,14 +89,14 @@ struct AwakePhoneTests {
 private let ringsLiveFlows: @Sendable (inout ProxySettings) -> Void = { $0.call.ringLiveFlowWithin = .seconds(60) }
 
 extension PhoneStory.Step {
-    /// A call that the phone gets immediately, together with a push.
+    /// A call whose INVITE the phone gets immediately, together with a push.
     fileprivate static var ringingCall: Self { .call("100 invite > pbx", "push invite tok1", "invite > 0") }
 }
 
 @Suite("Phones that move while they are called")
 struct MovingPhoneTests {
     @Test(arguments: [Transport.udp, .tcp])
-    func `one that rings and registers from elsewhere rings there, and no more where it was`(transport: Transport) {
+    func `a ringing phone that registers at a new address rings only at the new address`(transport: Transport) {
         let story = PhoneStory(
             "\(transport)", over: transport, .called(), .register(at: 1, "cancel > 0", "invite > 1"), .reasons(),
             .answer(487, to: .first, at: 0, "ack > 0"), .register(at: 1), .answer(180, "180 invite > pbx"),
@@ -117,7 +116,7 @@ struct MovingPhoneTests {
     func `a broken connection makes the call wait again, and the caller gets no message`(rings: Bool) {
         let story = PhoneStory(
             rings ? "it rings" : "it does not ring", over: .tcp, .called(rings: rings), .closed(),
-            // The phone that rings on the dead connection receives its CANCEL on the new connection.
+            // A phone that rings on a dead connection receives the CANCEL on its new connection.
             rings ? .register(at: 1, "cancel > 1", "invite > 1") : .register(at: 1, "invite > 1"),
             .answer(200, "200 invite > pbx"))
         #expect(story.faults == [])
@@ -152,7 +151,7 @@ struct MovingPhoneTests {
             "the same when the phone was there before the push had left", over: .tcp,
             where: EngineBench.wantsCredential,
             .register(), .call("100 invite > pbx"), .register("invite > 0"), .credential, .closed("push invite tok1"),
-            // A call that the phone never got counts as missed.
+            // The call counts as missed, because the phone never got it.
             .pass(31).including("480 invite > pbx"), .register(at: 1).including("push missed 103 tok1")),
         PhoneStory(
             "what was read from a connection before it ended does no harm", over: .tcp, .register(), .pass(60),
@@ -168,11 +167,12 @@ struct MovingPhoneTests {
         PhoneStory(
             "one that had the INVITE when its connection ended answers that one", over: .tcp, .register(token: nil),
             .plainCall,
-            // The daemon tries the port of the Contact, because the phone may accept connections there.
+            // When the connection has closed, the daemon tries the port of the Contact, where the phone may accept
+            // connections.
             .closed("invite > contact"), .register(at: 1, token: nil).including("invite > 1"),
             .answer(482, "ack > 1"),
-            // The phone accepts the call from the first of the three INVITEs. The daemon cancels that INVITE as soon as
-            // the rules allow it, and the phone gets a new INVITE.
+            // The phone accepts the call by the first of three INVITEs. The daemon cancels the first INVITE as soon as
+            // the rules allow it, and the phone gets a new one.
             .answer(180, to: .first, "cancel > 1"), .answer(487, to: .first, "ack > 1", "invite > 1"),
             .answer(200, "200 invite > pbx")),
         PhoneStory(
@@ -209,7 +209,7 @@ struct MovingPhoneTests {
         PhoneStory(
             "it ends nothing: what the phone met first is taken back, and the INVITE comes again", .called(),
             .register(at: 1, "cancel > 0", "invite > 1"),
-            // The CANCEL to the old address was lost, so the daemon sends it to the new address.
+            // The CANCEL to the phone's old address was lost, so the daemon sends it to the new address.
             .answer(482, "ack > 1", "cancel > 1"), .answer(487, to: .first, "ack > 1", "invite > 1"),
             .answer(200, "200 invite > pbx")),
         PhoneStory(

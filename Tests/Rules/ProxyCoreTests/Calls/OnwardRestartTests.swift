@@ -10,8 +10,7 @@ import TestSupport
 import Testing
 import Timekeeping
 
-/// Besides calls to our users, two kinds of INVITEs survive the end of the process: calls from phones to the upstream,
-/// and INVITEs inside dialogs.
+/// Tests that two more kinds of INVITE survive a crash: calls from phones to the upstream, and INVITEs inside dialogs.
 @Suite struct OnwardRestartTests {
     // MARK: To the upstream
 
@@ -30,7 +29,7 @@ import Timekeeping
         let bench = Self.calling()
         let invite = bench.lastINVITE
         #expect(Self.answered(invite, 180, bench) == ["180 invite > phone"])
-        // The daemon sends the INVITE again, and the upstream repeats its answer.
+        // After the crash, the daemon sends the INVITE again, so that the upstream repeats its answer.
         #expect(bench.crash() == ["invite > pbx"])
         #expect(bench.lastINVITE?.via.branch == invite?.via.branch)
         #expect(Self.answered(invite, 180, bench) == ["180 invite > phone"])
@@ -65,7 +64,7 @@ import Timekeeping
     @Test func `a call that has ended does not begin again`() {
         let bench = Self.calling()
         #expect(Self.answered(bench.lastINVITE, 486, bench) == ["ack > pbx", "486 invite > phone"])
-        // The phone has not acknowledged the response.
+        // The response is sent again after the crash, because the phone has not acknowledged it.
         #expect(bench.crash() == ["486 invite > phone"])
         #expect(bench.pass(.seconds(40)).allSatisfy { $0 == "486 invite > phone" })
         #expect(bench.disk.calls.isEmpty)
@@ -120,7 +119,8 @@ import Timekeeping
 
     // MARK: Inside dialogs
 
-    /// A call that is answered by a phone over TCP. The connection has ended, and a re-INVITE waits for the phone.
+    /// A bench with a call that a phone over TCP has answered. The phone's connection has ended, and a re-INVITE waits
+    /// for the phone.
     private static func waitingInDialog() throws -> RestartBench {
         let bench = RestartBench()
         bench.registerByStream(1)

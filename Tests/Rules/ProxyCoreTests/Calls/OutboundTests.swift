@@ -15,7 +15,7 @@ private final class FlowBench {
     let bench: EngineBench
     private let token: String?
     private var sequence = 1
-    /// The intervals at which the engine expects signs of life on connections.
+    /// The intervals at which the engine expects signs of life on the phone's connections.
     private(set) var expectations: [Duration] = []
     /// The requests that the phone has received, in their order.
     private(set) var received: [SIPRequest] = []
@@ -29,7 +29,7 @@ private final class FlowBench {
         }
     }
 
-    /// A phone whose last sign of life was long ago.
+    /// A phone whose last sign of life was so long ago that it counts as asleep.
     static func asleep() -> FlowBench {
         let bench = FlowBench()
         _ = bench.bench.pass(.seconds(600))
@@ -42,8 +42,7 @@ private final class FlowBench {
             remote: Endpoint(EngineBench.phone.address, UInt16(40_000 + place)))
     }
 
-    /// Registers a flow of the phone on the connection with the number `place`, by default on the flow's own
-    /// connection.
+    /// Registers a flow of the phone on the connection `place`, which is by default the flow's own connection.
     @discardableResult
     func register(
         _ number: Int, at place: Int? = nil, expires: Int = 3600, token: String? = nil, extra: [String] = [],
@@ -112,7 +111,7 @@ private final class FlowBench {
 
 @Suite("Calls to a phone with several flows (RFC 5626)")
 struct OutboundTests {
-    @Test func `one flow rings, the one that registered last, and the next when its connection ends`() {
+    @Test func `the latest flow rings, and the next flow rings when the connection ends`() {
         let phone = FlowBench(token: nil)
         #expect(phone.call() == ["100 invite > pbx", "invite > 2"])
         #expect(phone.closed(2) == ["invite > 1"])
@@ -120,12 +119,12 @@ struct OutboundTests {
         #expect(phone.answer(200, at: 1) == ["200 invite > pbx"])
     }
 
-    @Test func `when all of them are dead the phone is asleep, and one push wakes it`() {
+    @Test func `a phone whose flows have all ended is asleep, and one push wakes the phone`() {
         let phone = FlowBench.asleep()
         #expect(phone.closed(1) + phone.closed(2) == [])
         #expect(phone.call() == ["100 invite > pbx", "push invite tok1"])
         #expect(phone.register(1, at: 11).filter { $0.hasPrefix("invite") } == ["invite > 11"])
-        // The phone's second flow moves to a new address, but the call stays on the first flow.
+        // If the phone's second flow moves to a new address, the call on the first flow is not affected.
         #expect(phone.register(2, at: 12) == [])
         #expect(phone.answer(200, at: 11) == ["200 invite > pbx"])
     }
@@ -143,11 +142,11 @@ struct OutboundTests {
         #expect(phone.answer(180, at: 2) == ["180 invite > pbx"])
         #expect(phone.register(1) == [])
         #expect(phone.register(3) == [])
-        // If the call's own flow moves, the call moves with it.
+        // If the flow of the call moves, the call moves with it.
         #expect(phone.register(2, at: 9).contains("invite > 9"))
     }
 
-    @Test func `a flow that says nothing is followed by the next, and comes last after that`() {
+    @Test func `after a silent flow the next flow is tried, and the silent flow is tried last from then on`() {
         let phone = FlowBench(token: nil)
         #expect(phone.call() == ["100 invite > pbx", "invite > 2"])
         #expect(phone.said(phone.bench.pass(.milliseconds(2900))).isEmpty)
@@ -179,7 +178,7 @@ struct OutboundTests {
         let phone = FlowBench(token: nil)
         #expect(phone.request("OPTIONS") == ["options > 2"])
         #expect(phone.closed(2) == ["options > 1"])
-        // The daemon makes its last attempt at the address in the phone's Contact.
+        // The daemon tries the address in the phone's Contact last.
         #expect(phone.closed(1) == ["options > 0"])
     }
 
@@ -235,7 +234,7 @@ struct OutboundTests {
             SIPText.dialogRequest(
                 "INFO", cseq: number, invite: sent, answer: answer, at: EngineBench.pbx, branch: "b\(number)")
         }
-        // Now flow 1 has registered last.
+        // The REGISTER makes flow 1 the flow that registered last.
         phone.register(1)
         #expect(phone.said(phone.bench.receive(bye(2), from: EngineBench.pbx)) == ["info > 2"])
         _ = phone.closed(2)
@@ -243,7 +242,7 @@ struct OutboundTests {
     }
 
     @Test(arguments: [nil, 1])
-    func `a request inside a dialog wakes the phone when no flow of it says anything, and not before`(alive: Int?)
+    func `a request inside a dialog wakes a phone only when all flows of the phone are silent`(alive: Int?)
         throws
     {
         let phone = FlowBench()
@@ -293,7 +292,7 @@ struct OutboundTests {
 
     private static let edge = Endpoint(IPAddress(v4: 0x0a00_0003), 5060)
 
-    /// A phone behind two edge proxies that write their flow tokens into Path.
+    /// A bench with a phone behind two edge proxies, which write their flow tokens into Path.
     private func behindEdges(token: String?, _ numbers: [Int] = [1, 2]) -> EngineBench {
         let bench = EngineBench {
             $0.trusted += [TrustedPeer("10.0.0.3"), TrustedPeer("10.0.0.4")].compactMap { $0 }
@@ -327,7 +326,7 @@ struct OutboundTests {
             SIPText.response(status, to: invite, tag: "edge"), from: try #require(Endpoint(place)))
     }
 
-    @Test func `a 430 of an edge leads to the next flow, and the caller hears 480 when there is none`() throws {
+    @Test func `after an edge's 430 the next flow is tried, and without one the caller gets 480`() throws {
         let bench = behindEdges(token: nil)
         let called = bench.invite()
         #expect(story(called) == ["100 invite > pbx", "invite > 10.0.0.4:5060"])
@@ -346,7 +345,7 @@ struct OutboundTests {
         #expect(registerBehindEdge(bench, 1, token: "tok1", cseq: 2).contains("invite > 10.0.0.3:5060"))
     }
 
-    @Test func `a phone's own 430 is an answer like any other`() {
+    @Test func `a phone's own 430 starts no try of the next flow`() {
         let phone = FlowBench(token: nil)
         _ = phone.call()
         #expect(phone.answer(430, at: 2).contains("430 invite > pbx"))
@@ -399,7 +398,7 @@ struct OutboundTests {
 
 @Suite("Requests for one device (RFC 5627)")
 struct GRUUTests {
-    /// The GRUUs in the response to the last REGISTER.
+    /// Finds the GRUUs in the response to the last REGISTER.
     private func gruus(_ phone: FlowBench) throws -> (public: String, temporary: String) {
         let answer = try #require(phone.answers.last)
         func value(_ name: String) -> String {
@@ -408,7 +407,7 @@ struct GRUUTests {
         return (value("pub-gruu"), value("temp-gruu"))
     }
 
-    @Test func `a phone that asks gets two, which lead to it alone, awake or asleep`() throws {
+    @Test func `a phone that supports gruu gets two GRUUs that lead only to the phone`() throws {
         let phone = FlowBench(token: "tok1", flows: [])
         phone.bench.register(token: nil, callID: "other", from: Endpoint(EngineBench.phone.address, 999))
         phone.register(1)
@@ -419,31 +418,31 @@ struct GRUUTests {
         #expect(phone.request("OPTIONS", to: "sip:bob@example.net", 1).count == 2)
         #expect(phone.request("OPTIONS", to: gruus.public, 2) == ["options > 1"])
         #expect(phone.request("OPTIONS", to: gruus.temporary, 3) == ["options > 1"])
-        // The phone receives its own contact URI, without the GRUU.
+        // The phone receives its own contact URI instead of the GRUU.
         #expect(phone.received.last?.uri.text.string == "sip:bob@192.0.2.5;transport=tcp")
         _ = phone.closed(1)
         #expect(phone.request("INVITE", to: gruus.temporary, 4) == ["100 invite > pbx", "push invite tok1"])
     }
 
-    @Test func `one who does not ask gets none`() throws {
+    @Test func `a phone that does not support gruu gets no GRUU`() throws {
         let bench = EngineBench()
         let out = bench.register(extra: ["Supported: path"])
         #expect(out.texts.allSatisfy { !$0.contains("gruu") })
     }
 
-    @Test func `one that nobody has is refused`() throws {
+    @Test func `a request to an unknown GRUU is refused`() throws {
         let phone = FlowBench(token: nil)
         #expect(phone.request("OPTIONS", to: "sip:bob@example.net;gr=urn:uuid:9", 1) == ["480 options > pbx"])
         #expect(phone.request("OPTIONS", to: "sip:nobody@example.net;gr=urn:uuid:9", 2) == ["404 options > pbx"])
         #expect(phone.request("OPTIONS", to: "sip:tgruu.AAAA@example.net;gr", 3) == ["404 options > pbx"])
-        // A token that was sealed for a dialog is not accepted as a GRUU.
+        // The daemon must not accept a dialog token as a GRUU.
         _ = phone.call()
         let token = try #require(phone.received.last?.frame.firstValue(of: .recordRoute)?.string)
             .split(separator: ":")[1].split(separator: "@")[0]
         #expect(phone.request("OPTIONS", to: "sip:tgruu.\(token)@example.net;gr", 4) == ["404 options > pbx"])
     }
 
-    @Test func `each answer has a new temporary one, and all are good until the phone begins anew`() throws {
+    @Test func `each 200 has a new temporary GRUU, and a new Call-ID invalidates the earlier GRUUs`() throws {
         let phone = FlowBench(token: nil, flows: [])
         var temporary: [String] = []
         for _ in 0..<20 {
@@ -461,7 +460,7 @@ struct GRUUTests {
         #expect(phone.request("OPTIONS", to: try gruus(phone).temporary, 200) == ["options > 1"])
     }
 
-    @Test func `inside a dialog a phone that gave its GRUU gets its contact`() throws {
+    @Test func `requests inside a dialog to a GRUU reach the phone at its contact`() throws {
         let phone = FlowBench(token: nil, flows: [1])
         let gruu = try gruus(phone).public
         _ = phone.call()

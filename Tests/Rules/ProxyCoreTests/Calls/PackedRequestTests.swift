@@ -28,8 +28,7 @@ struct PackedRequestTests {
             throw MachineScene.Unreadable()
         }
         let fresh = try delivered(after: 0)
-        // The first request that waits for long becomes the sample. Later requests are compressed relative to this
-        // sample.
+        // The first request that waits for long becomes a sample, relative to which later requests are compressed.
         #expect(try delivered(after: 1024) == fresh)
         #expect(try delivered(before: 1, after: 1024) == fresh)
         #expect(try delivered(before: 300, after: 1500) == fresh)

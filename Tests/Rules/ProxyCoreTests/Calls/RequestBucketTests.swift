@@ -8,7 +8,7 @@ import SIPGrammar
 import TestSupport
 import Testing
 
-/// Requirements of RFC 8599 for requests that wait for a push, unless another suite covers them.
+/// Tests the requirements of RFC 8599 for requests that wait for a push, as far as no other suite does.
 @Suite("Requests that wait (RFC 8599 sections 5.2 to 5.6.2)")
 struct RequestBucketTests {
     private static let desk = Endpoint(IPAddress(v4: 0xc000_0209), 40_000)
@@ -28,7 +28,7 @@ struct RequestBucketTests {
         ("a provider that is not served", "pn-provider=fcm", "pn-provider=acme", "555"),
         ("a lifetime that is too short", "Expires: 3600", "Expires: 30", "423"),
     ])
-    func `a REGISTER that is refused releases nothing, and the call waits for the next`(
+    func `a refused REGISTER releases no call, and the call waits for the next REGISTER`(
         name: String, old: String, new: String, status: String
     ) {
         let bench = EngineBench.registered()
@@ -38,21 +38,21 @@ struct RequestBucketTests {
         #expect(story(bench.register(cseq: 3)).contains("invite > phone"))
     }
 
-    @Test func `each call that waits has a time of its own, and its end leaves the others`() {
+    @Test func `each held call has its own timer, and its end does not change other held calls`() {
         let bench = EngineBench.registered()
         bench.invite()
         #expect(story(bench.pass(.seconds(10))) == [])
         bench.invite(callID: "call2", branch: "i2")
         #expect(story(bench.pass(.milliseconds(19_900))) == [])
         #expect(story(bench.pass(.milliseconds(200))).filter { $0.hasPrefix("480") } == ["480 invite > pbx"])
-        // The daemon repeats the first 480, because nobody has acknowledged it.
+        // The daemon repeats the 480 of the first call, because nobody has acknowledged it.
         _ = bench.pass(.milliseconds(9800))
         #expect(bench.engine.heldCalls.count == 1)
         #expect(story(bench.pass(.milliseconds(200))).contains("480 invite > pbx"))
         #expect(bench.engine.heldCalls.isEmpty)
     }
 
-    @Test func `a REGISTER lets nothing out before it is accepted, nor one that cannot be stored`() {
+    @Test func `a REGISTER releases held requests only after the store has accepted the REGISTER`() {
         let bench = EngineBench.registered()
         bench.invite()
         let elsewhere = Endpoint(IPAddress(v4: 0xcb00_7101), 1234)
@@ -67,7 +67,7 @@ struct RequestBucketTests {
         }
     }
 
-    @Test func `a challenge, or a wrong password, leaves what waits as it was`() throws {
+    @Test func `a challenge or a wrong password does not change held requests`() throws {
         let bench = EngineBench.authenticating()
         _ = bench.commitAll(in: bench.receiveProved(bench.registerText(), as: "bob"))
         bench.invite()
@@ -82,7 +82,7 @@ struct RequestBucketTests {
         #expect(story(proved + bench.commitAll(in: proved)).contains("invite > phone"))
     }
 
-    @Test func `the longest wait that may be set ends in the sender's own time`() {
+    @Test func `the longest permitted wait ends before the sender's transaction times out`() {
         let bench = EngineBench { $0.messages.wait = .seconds(25) }
         bench.register(expires: 60)
         _ = bench.pass(.seconds(100))
@@ -97,7 +97,7 @@ struct RequestBucketTests {
         #expect(story(bench.pass(.seconds(10))) == [])
     }
 
-    @Test func `the caller hears 100 at once, and nothing more from us while the call waits`() throws {
+    @Test func `the caller gets 100 at once, and no other response while the call is held`() throws {
         let bench = EngineBench.registered()
         let first = bench.invite()
         #expect(story(first) == ["100 invite > pbx", "push invite tok1"])
@@ -105,14 +105,14 @@ struct RequestBucketTests {
         #expect(story(bench.pass(.milliseconds(29_900))) == [])
     }
 
-    @Test func `an INVITE that comes again, or by another way, asks for no second push`() {
+    @Test func `a retransmitted or looped INVITE causes no second push`() {
         let bench = EngineBench.registered()
         #expect(bench.invite().pushes.count == 1)
         #expect(story(bench.invite()) == ["100 invite > pbx"])
         #expect(story(bench.invite(branch: "other")) == ["482 invite > pbx"])
     }
 
-    @Test func `a caller's own push parameters wake nobody and reach nobody`() throws {
+    @Test func `a caller's own push parameters cause no push and reach no phone`() throws {
         let bench = EngineBench()
         bench.register(token: nil)
         let text = bench.inviteText().replacing(
@@ -125,7 +125,7 @@ struct RequestBucketTests {
     @Test(arguments: [
         PushOutcome.tokenDead(since: nil), .noSuitableToken, .payloadRefused("too large"), .credentialsRefused("x"),
     ])
-    func `a push that fails for good ends the wait with 480`(outcome: PushOutcome) throws {
+    func `a final failure of the push ends the wait with 480`(outcome: PushOutcome) throws {
         let bench = EngineBench.registered()
         let push = try #require(bench.invite().pushIDs.first)
         bench.finish(push, outcome)
@@ -133,7 +133,7 @@ struct RequestBucketTests {
         #expect(bench.engine.heldCalls.isEmpty)
     }
 
-    @Test func `an ACK and a CANCEL for nobody wait for nobody`() {
+    @Test func `an ACK or CANCEL without a call is not held`() {
         let bench = EngineBench.registered()
         let ack = bench.inviteText(branch: "a").replacing("INVITE", with: "ACK")
         #expect(bench.receive(ack, from: EngineBench.pbx).isEmpty)

@@ -8,13 +8,13 @@ import Testing
 import TestSupport
 import Timekeeping
 
-/// A phone in a call with the PBX. Either side may be the caller.
+/// A phone in a call with the PBX, in which either side may be the caller.
 private struct Talk {
     let bench: EngineBench
-    /// The header fields of the dialog as the phone writes them.
+    /// The header fields of the dialog, as the phone writes them.
     let from, to, callID: String
     let routes: [String]
-    /// The messages of the dialog as the PBX writes them.
+    /// The INVITE as the PBX sends or receives it.
     let invite: SIPRequest
     let answer: SIPResponse
 
@@ -50,7 +50,7 @@ private struct Talk {
         routes = answer.frame.values(of: .recordRoute).reversed().map(\.string)
     }
 
-    /// Sends a request of the phone.
+    /// Sends a request of the phone inside the dialog.
     ///
     /// - Returns: the resulting actions.
     func send(
@@ -60,7 +60,7 @@ private struct Talk {
         story((other ?? bench).receive(text(method, from: name, extra: extra, number: number, branch: branch)))
     }
 
-    /// Sends a request of the phone.
+    /// Sends a request of the phone inside the dialog.
     ///
     /// - Returns: the request that is forwarded.
     func sent(_ method: String, from name: String, number: Int) -> SIPRequest? {
@@ -135,7 +135,7 @@ struct DialogNamesTests {
         #expect(talk.send("UPDATE", from: "<sip:boss@example.net>", number: 22) == ["403 update > phone"])
     }
 
-    /// Returns the From field that reaches the PBX.
+    /// Returns the From field of the request that reaches the PBX.
     private func sentFrom(_ talk: Talk, _ method: String, _ from: String, number: Int) -> String? {
         talk.sent(method, from: from, number: number)?.frame.firstValue(of: .from)?.string
     }
@@ -198,7 +198,7 @@ struct DialogNamesTests {
         #expect(talk.send("UPDATE", on: later, from: "<sip:boss@example.net>") == ["403 update > phone"])
     }
 
-    /// The connected party may change during a call, so the PBX may send another name (RFC 4916).
+    /// The PBX may send another name, because the connected party may change during a call (RFC 4916).
     @Test func `the PBX may use another name`() throws {
         let talk = try Talk(calling: "<sip:bob@example.net>")
         for (number, method) in ["INVITE", "UPDATE"].enumerated() {

@@ -8,12 +8,12 @@ import TestSupport
 import Testing
 import Timekeeping
 
-/// An answered call from the PBX to a phone, and requests of both sides inside it.
+/// An answered call from the PBX to a phone, in which both sides send requests.
 private struct Call {
     let bench: EngineBench
     /// The INVITE as the PBX sent it, and as the phone received it.
     let sent, delivered: SIPRequest
-    /// The response as the PBX received it.
+    /// The 200 as the PBX received it.
     let answer: SIPResponse
     let phone: Flow
 
@@ -32,14 +32,14 @@ private struct Call {
         sent = try #require(readRequest(bench.inviteText()))
     }
 
-    /// A request that the PBX sends inside the dialog.
+    /// Makes a request that the PBX sends inside the dialog.
     func fromPBX(_ method: String, _ number: Int = 2, _ change: (String) -> String = { $0 }) -> [UInt8] {
         let bytes = SIPText.dialogRequest(
             method, cseq: number, invite: sent, answer: answer, at: EngineBench.pbx, branch: "p\(method)\(number)")
         return Array(change(String(decoding: bytes, as: UTF8.self)).utf8)
     }
 
-    /// A request that the phone sends inside the dialog.
+    /// Makes a request that the phone sends inside the dialog.
     func fromPhone(_ method: String, _ number: Int = 20, _ change: (String) -> String = { $0 }) -> [UInt8] {
         let rows =
             [
@@ -76,7 +76,7 @@ extension [ProxyAction] {
     fileprivate var flows: [Flow] { compactMap { if case .send(_, let flow) = $0 { flow } else { nil } } }
 }
 
-/// Which requests each party may send inside a dialog (T20).
+/// Tests which requests each party may send inside a dialog (T20).
 @Suite("Limits of the dialog token")
 struct DialogTrustTests {
     @Test func `both ends reach each other`() throws {
@@ -117,7 +117,7 @@ struct DialogTrustTests {
             let ack = call.bench.receive(call.fromPBX("ACK", 50 + number, change), on: EngineBench.pbxFlow)
             #expect(ack.isEmpty)
         }
-        // The callee's tag is unknown when the token is made, because a call that forks has several callees.
+        // The token names no callee's tag, because a call that forks has several callees.
         let fork = call.bench.receive(
             call.fromPBX("BYE", 3) { $0.replacing("tag=b\r\n", with: "tag=c\r\n") }, on: EngineBench.pbxFlow)
         #expect(story(fork) == ["bye > phone"])
@@ -162,7 +162,7 @@ struct DialogTrustTests {
         #expect(bench.receive(call.fromPhone("ACK", 1), on: EngineBench.stranger).isEmpty)
     }
 
-    @Test func `a phone that registered elsewhere meanwhile is found and believed there`() throws {
+    @Test func `a phone that registers at a new address keeps its dialog`() throws {
         let call = try Call(EngineBench())
         let moved = EngineBench.udp(Endpoint(IPAddress(v4: 0xcb00_7102), 999))
         call.bench.register(callID: "r2", on: moved)
@@ -211,7 +211,7 @@ struct DialogTrustTests {
         let connection = Flow(transport: .tcp, listener: 1, connection: 0, remote: EngineBench.phone)
         #expect(bench.receive(call.fromPBX("ACK", 1), on: EngineBench.pbxFlow).flows == [connection])
         #expect(bench.receive(call.fromPBX("BYE"), on: EngineBench.pbxFlow).flows == [connection])
-        // The daemon does not call a phone back at its port if the phone shares its address with a trusted peer.
+        // If a phone has the address of a trusted peer, the daemon opens no connection to the phone's port.
         let shared = EngineBench { $0.trusted += [TrustedPeer("192.0.2.5:5099")].compactMap { $0 } }
         let other = try Call(shared, phone: EngineBench.tcpPhone, token: nil, contact: "<sip:bob@192.0.2.5:5099>")
         shared.engine.flowClosed(EngineBench.tcpPhone, now: shared.now)
@@ -231,8 +231,8 @@ struct DialogTrustTests {
 
     // MARK: Edges and spirals
 
-    /// The edge proxy answers for the phone behind it, possibly from another port. The edge proxy's Record-Route says
-    /// how to reach the phone.
+    /// An edge proxy answers for the phone behind it, possibly from another port. The Record-Route of the edge proxy
+    /// says how to reach the phone.
     @Test(arguments: [true, false])
     func `a call along a Path continues along the edge's Record-Route`(isTrusted: Bool) throws {
         let edge = EngineBench.udp(Endpoint(IPAddress(v4: 0x0a00_0004), 5062))
@@ -280,7 +280,8 @@ struct DialogTrustTests {
         #expect(story(bench.receive(fromPhone(22), on: EngineBench.stranger)).first?.hasPrefix("403") == true)
     }
 
-    /// One phone calls another through a PBX that is a proxy. The dialog passes this proxy twice, with two tokens.
+    /// In a spiral, one phone calls another through a PBX that is a proxy. The dialog of the spiral passes this proxy
+    /// twice, with two tokens.
     @Test func `in a spiral each token leads one half of the way, and neither past the PBX`() throws {
         let bench = EngineBench { $0.upstream = NextHop("sip:10.0.0.2:5060") }
         let caller = EngineBench.udp(Endpoint(IPAddress(v4: 0xc000_0206), 40_000))
@@ -288,8 +289,8 @@ struct DialogTrustTests {
         bench.register(user: "103", callID: "ra", from: caller.remote)
         bench.register(user: "bob", token: nil, callID: "rb", from: callee.remote)
 
-        /// Lets the PBX forward the message that it received. If the message is a response, the PBX removes its own Via
-        /// again.
+        /// Lets the PBX forward the message that it received. If the message is a response, the PBX removes its own
+        /// Via.
         func throughPBX(_ out: [ProxyAction], _ number: Int) throws -> [ProxyAction] {
             #expect(out.flows.last == EngineBench.pbxFlow)
             let text = try #require(out.texts.last)
@@ -338,7 +339,7 @@ struct DialogTrustTests {
         let half = bench.receive(fromCallee("INFO", 20, routes: tokens), on: callee)
         #expect(try #require(sentRequest(half)).frame.values(of: .route).map(\.string) == [tokens[1]])
         #expect(try throughPBX(half, 20).flows.last == caller)
-        // Only the PBX may use the token of the dialog's other half.
+        // The token of the dialog's other half may be used only by the PBX.
         let skipping = bench.receive(fromCallee("BYE", 21, routes: [tokens[1]]), on: callee)
         #expect(story(skipping) == ["403 bye > phone"])
         #expect(story(bench.receive(fromCaller("BYE", 22), on: callee)) == ["403 bye > phone"])
@@ -367,7 +368,7 @@ struct DialogTrustTests {
         _ = busy.bench.pass(hour * 11)
         #expect(story(busy.bench.receive(busy.fromPhone("BYE", 8), on: busy.phone)) == ["bye > pbx"])
 
-        // The next run of the program has the renewal in its store.
+        // The next run of the program finds the renewed lifetime in its store.
         let later = EngineBench(seed: 2)
         _ = later.pass(hour * 18)
         #expect(story(later.receive(busy.fromPBX("BYE", 9), on: EngineBench.pbxFlow)) == ["481 bye > pbx"])

@@ -9,7 +9,7 @@ import TestSupport
 import Testing
 import Timekeeping
 
-/// Bob's phone with a push token, in a call with the PBX.
+/// A bench with bob's phone, which has a push token and is in a call with the PBX.
 private final class TalkBench {
     let bench: EngineBench
     private let transport: Transport
@@ -114,7 +114,7 @@ private final class TalkBench {
 @Suite("Phones that fall asleep inside a call (RFC 8599 section 6)")
 struct DialogWakeTests {
     @Test(arguments: ["BYE", "REFER", "UPDATE", "INFO", "INVITE"])
-    func `a request wakes the phone and reaches it`(method: String) throws {
+    func `a request wakes the sleeping phone and reaches the phone`(method: String) throws {
         let talk = try TalkBench()
         #expect(talk.closed(1) == [])
         let waits = talk.send(method)
@@ -122,19 +122,19 @@ struct DialogWakeTests {
         #expect(talk.register(at: 2) == ["\(method.lowercased()) > 2"])
         #expect(talk.answers(200, at: 2) == ["200 \(method.lowercased()) > pbx"])
         #expect(talk.received.last?.frame.contains(.route) == false)
-        // No request remains that the daemon would send again.
+        // The daemon sends nothing after this REGISTER, because no request waits any more.
         #expect(talk.register(at: 3) == [])
         #expect(talk.pass(.seconds(60)).isEmpty)
     }
 
-    @Test func `a phone that is there gets it at once, without a push`() throws {
+    @Test func `a reachable phone gets the request at once, without a push`() throws {
         let talk = try TalkBench()
         #expect(talk.send("INFO") == ["info > 1"])
         #expect(talk.answers(200, at: 1) == ["200 info > pbx"])
         #expect(talk.pass(.seconds(40)).isEmpty)
     }
 
-    @Test func `one that has not answered for three seconds is woken, and gets it where it comes back`() throws {
+    @Test func `a phone that is silent for three seconds is woken, and gets the request on its new flow`() throws {
         let talk = try TalkBench(.udp)
         #expect(talk.send("BYE") == ["bye > 1"])
         #expect(talk.pass(.milliseconds(2900)).allSatisfy { $0 == "bye > 1" })
@@ -170,9 +170,10 @@ struct DialogWakeTests {
         #expect(talk.received.map(\.cseq.number) == [2, 3, 4])
     }
 
-    /// RFC 5057: a 480 to these methods would end the whole call. A BYE ends the dialog in any case.
+    /// A request other than BYE must not get 480, because a 480 would end the whole call (RFC 5057). The dialog of a
+    /// BYE ends in any case.
     @Test(arguments: [("BYE", "480"), ("INFO", "500"), ("UPDATE", "500"), ("REFER", "500")])
-    func `nobody comes: an answer in time that ends no call, and nothing after it (T27.4)`(
+    func `a request for a phone that stays away gets one timely response that ends no call (T27.4)`(
         method: String, status: String
     ) throws {
         let talk = try TalkBench()
@@ -184,7 +185,7 @@ struct DialogWakeTests {
         #expect(talk.register(at: 2) == [])
     }
 
-    @Test func `nobody comes for a re-INVITE: it can be tried again, and the call goes on (T27.4)`() throws {
+    @Test func `a re-INVITE for a phone that stays away gets 500, and the call continues (T27.4)`() throws {
         let talk = try TalkBench()
         _ = talk.closed(1)
         _ = talk.send("INVITE")
@@ -228,7 +229,7 @@ struct DialogWakeTests {
         #expect(story(out + talk.bench.commitAll(in: out)).contains("480 bye > pbx"))
     }
 
-    @Test func `what waits has a limit, and so have the pushes`() throws {
+    @Test func `waiting requests and their pushes have limits`() throws {
         let talk = try TalkBench {
             $0.notificationsPerDevice = 1
             $0.limits.callerShare = 100
@@ -237,7 +238,7 @@ struct DialogWakeTests {
         for number in 2...17 { #expect(talk.send("INFO", number) == (number == 2 ? ["silent push call1"] : [])) }
         #expect(talk.send("INFO", 18) == ["503 info > pbx"])
         _ = talk.pass(.seconds(21))
-        // The device has used up its pushes of this minute, so the BYE waits without a push.
+        // The BYE waits without a push, because the device has used up its pushes of this minute.
         #expect(talk.send("BYE", 19) == [])
     }
 
@@ -252,7 +253,7 @@ struct DialogWakeTests {
         #expect(talk.register(at: 2).filter { $0.hasPrefix("bye") }.count == 1)
     }
 
-    @Test func `an ACK wakes nobody, nor does anything where the setting says no`() throws {
+    @Test func `an ACK wakes no phone, and with the setting off no request does`() throws {
         let talk = try TalkBench()
         _ = talk.closed(1)
         #expect(talk.send("ACK", 1) == [])

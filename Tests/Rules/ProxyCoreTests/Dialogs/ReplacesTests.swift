@@ -9,7 +9,7 @@ import Testing
 
 @Suite("INVITEs that replace a call (RFC 3891), and references to a phone (RFC 8599 section 6)")
 struct ReplacesTests {
-    /// A call for bob, who has two phones. One of the two phones has answered.
+    /// Makes a call for bob, and lets one of his two phones answer.
     private func talk() throws -> (bench: EngineBench, callID: String) {
         let bench = EngineBench()
         for number in 1...2 {
@@ -34,7 +34,7 @@ struct ReplacesTests {
         return story(bench.receive(Array(text.utf8), from: EngineBench.pbx)).filter { $0.hasPrefix("invite") }.sorted()
     }
 
-    @Test func `it reaches the phone that has the call, and no other`() throws {
+    @Test func `an INVITE with Replaces reaches only the phone that has the call`() throws {
         let (bench, callID) = try talk()
         #expect(
             invite(bench, 1, replaces: "\(callID);to-tag=bobs;from-tag=fcall1") == ["invite > 192.0.2.5:40001"])
@@ -43,20 +43,20 @@ struct ReplacesTests {
     }
 
     @Test(arguments: ["other;to-tag=bobs;from-tag=x", "call1;to-tag=else;from-tag=x", "call1", ";to-tag=bobs", ""])
-    func `one that names no call of the user goes to all of them`(value: String) throws {
+    func `an INVITE whose Replaces names no call of the user reaches all phones of the user`(value: String) throws {
         let (bench, _) = try talk()
         #expect(invite(bench, 1, replaces: value).count == 2)
         #expect(invite(bench, 2, replaces: nil).count == 2)
     }
 
-    @Test func `a phone is found by the reference that it got, and others make none`() throws {
+    @Test func `a phone is found by its pn-purr value, and a forged value is refused`() throws {
         let bench = EngineBench { $0.registrar.announcesPURR = true }
         bench.register(token: nil, callID: "other", from: place(9))
         let answer = try #require(bench.register().texts.last { $0.hasPrefix("SIP/2.0 200") })
         let purr = try #require(
             answer.split(separator: "+sip.pnspurr=\"").dropFirst().first?.split(separator: "\"").first)
         #expect(answer.contains("Feature-Caps: *;+sip.pns=\"fcm\";+sip.pnspurr=\"\(purr)\"\r\n"))
-        // Each refresh returns another GRUU, and the old ones stay valid.
+        // Each refresh returns a new temporary GRUU, and the earlier GRUUs stay valid.
         var others = Set<Substring>()
         for cseq in 2...20 {
             let again = try #require(bench.register(cseq: cseq).texts.last { $0.hasPrefix("SIP/2.0 200") })

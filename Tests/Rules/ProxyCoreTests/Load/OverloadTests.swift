@@ -9,7 +9,7 @@ import Timekeeping
 
 @Suite("A daemon with too much load")
 struct OverloadTests {
-    /// Makes all work wait for a second, until the engine refuses everything that it may refuse.
+    /// Makes all work wait for a second, so that the engine refuses as much as it may.
     private func overload(_ bench: EngineBench) {
         for _ in 0..<80 {
             _ = bench.pass(.milliseconds(10))
@@ -50,7 +50,7 @@ struct OverloadTests {
         bench.invite()
         bench.invite(to: "carl", callID: "call2", branch: "i2")
         overload(bench)
-        // The caller sends the same INVITE again, because its 100 was lost.
+        // The caller repeats an INVITE whose 100 was lost, and is not refused.
         #expect(story(bench.invite()) == ["100 invite > pbx"])
         let invite = try #require(sentRequest(bench.register(cseq: 2)))
         #expect(invite.method == .invite)

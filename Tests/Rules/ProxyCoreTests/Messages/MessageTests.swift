@@ -11,7 +11,7 @@ import TestSupport
 import Testing
 import Timekeeping
 
-/// MESSAGEs from the PBX to bob's phone.
+/// A bench in which the PBX sends MESSAGE requests to bob's phone.
 private final class MessageBench {
     let bench: EngineBench
     private(set) var disk = SimulatedDisk()
@@ -28,7 +28,7 @@ private final class MessageBench {
         bench = EngineBench(self.change)
     }
 
-    /// Creates a phone that has registered and now sleeps.
+    /// Creates a bench whose phone has registered and is asleep now.
     static func asleep(store: Bool = false, _ change: @escaping (inout ProxySettings) -> Void = { _ in })
         -> MessageBench
     {
@@ -61,7 +61,7 @@ private final class MessageBench {
         tell(bench.receive(bytes, from: place))
     }
 
-    /// Registers a phone, from the same address as before or from another address.
+    /// Registers a phone, from the previous address or from another one.
     @discardableResult
     func register(
         token: String? = "tok1", callID: String = "r1", cseq: Int = 1, from place: Endpoint = EngineBench.phone,
@@ -73,10 +73,10 @@ private final class MessageBench {
             ))
     }
 
-    /// The phone wakes and registers again.
+    /// Wakes the phone, which registers again.
     func wake(cseq: Int = 2) -> [String] { register(cseq: cseq) }
 
-    /// Lets the phone answer the last message.
+    /// Lets the phone answer the last MESSAGE.
     func answer(_ status: Status = 200, from place: Endpoint = EngineBench.phone) -> [String] {
         guard let last = messages.last else { return ["no MESSAGE"] }
         return tell(bench.receive(SIPText.response(status, to: last, tag: "b"), from: place))
@@ -90,7 +90,8 @@ private final class MessageBench {
         return tell(bench.take())
     }
 
-    /// The actions as text, without commits. Commits succeed immediately, unless ``commits`` is `false`.
+    /// Describes the actions, without commits, as text. Commits succeed immediately, unless ``commits`` is `false` in
+    /// this test.
     private func tell(_ actions: [ProxyAction]) -> [String] {
         var told: [String] = []
         var rest = actions
@@ -128,7 +129,7 @@ private final class MessageBench {
     var words: [String] { messages.map(\.frame.body.string) }
     var waiting: Int { bench.engine.waitingMessages(of: EngineBench.bob).count }
 
-    /// Creates another run of the program with the content of the disk.
+    /// Creates an engine with the content of the disk, like the next run of the program.
     func restarted() -> ProxyEngine {
         var stored = disk.restored()
         stored.users = UserDirectory()
@@ -139,7 +140,7 @@ private final class MessageBench {
     }
 }
 
-/// How messages that wait could be abused (T25).
+/// Tests that the waiting of messages cannot be abused (T25).
 @Suite("Abuse of messages (T25)")
 struct MessageTrustTests {
     private static let stranger = Endpoint(IPAddress(v4: 0xcb00_7109), 5060)
@@ -187,7 +188,7 @@ struct MessageTrustTests {
         let told = bench.receive(Array(copied.utf8))
         #expect(told.contains("202 message > pbx"))
         #expect(bench.waiting == 2)
-        // A text in another transaction is a new message, even if the sender is the same.
+        // If a sender sends the same text in another transaction, the daemon treats the text as a new message.
         let again = String(decoding: MessageBench.text("more", 1), as: UTF8.self).replacing(
             "x1\r\nFrom", with: "y1\r\nFrom")
         #expect(bench.receive(Array(again.utf8)).contains("202 message > pbx"))
@@ -242,7 +243,7 @@ struct MessageTrustTests {
         bench.send("x", 1)
         bench.register(token: "other", callID: "r9", from: Self.stranger)
         #expect(bench.messages.isEmpty)
-        // This REGISTER changes data in the store. The daemon first commits, then sends the 200, and then the message.
+        // The REGISTER changes the store, so the commit comes first, then the 200, and then the waiting message.
         bench.commits = false
         let moved = Endpoint(IPAddress(v4: 0xc000_0206), 40_000)
         #expect(bench.register(callID: "r5", from: moved) == [])
@@ -255,7 +256,7 @@ struct MessageTrustTests {
 struct MessageTests {
     // MARK: Without a store
 
-    @Test func `it wakes the phone, and the phone's answer reaches the sender`() throws {
+    @Test func `a message wakes the phone, and the phone's response reaches the sender`() throws {
         let bench = MessageBench.asleep()
         #expect(bench.send("come home", 1) == ["push come home tok1"])
         #expect(bench.pushes.first?.isNotification == true)
@@ -266,7 +267,7 @@ struct MessageTests {
         #expect(bench.pass(.seconds(60)) == [])
     }
 
-    @Test func `nobody comes: 480 after the time set, and then nothing more`() {
+    @Test func `a message for a phone that stays away gets one 480 after the time in the settings`() {
         let bench = MessageBench.asleep()
         bench.send("hello", 1)
         #expect(!bench.pass(.milliseconds(19_900)).contains { $0.hasPrefix("480") })
@@ -284,17 +285,17 @@ struct MessageTests {
     @Test func `a phone that has gone although its registration is fresh is woken, and answers from where it is`() {
         let bench = MessageBench()
         bench.register()
-        // The daemon does not know whether the phone is reachable, so it sends the message and also a push.
+        // Because the daemon does not know whether the phone can be reached, it sends the message and a push.
         #expect(bench.send("hello", 1) == ["message > phone", "push hello tok1"])
         #expect(!bench.pass(.milliseconds(3100)).contains("push hello tok1"))
         let moved = Endpoint(IPAddress(v4: 0xcb00_7102), 999)
         #expect(bench.register(callID: "r2", from: moved) == ["200 register > \(moved)", "message > \(moved)"])
         #expect(bench.answer(from: moved) == ["200 message > pbx"])
-        // The daemon does not repeat the message to the old address.
+        // The message is not repeated to the phone's old address.
         #expect(bench.pass(.seconds(60)) == [])
     }
 
-    @Test func `a phone that has gone is 480 over TCP as well, and no 500`() {
+    @Test func `a message to a phone whose TCP connection fails gets 480, not 500`() {
         let bench = MessageBench()
         let flow = Flow(transport: .tcp, listener: 1, connection: 7, remote: EngineBench.phone)
         let text = SIPText.register(
@@ -307,7 +308,7 @@ struct MessageTests {
         #expect(told.filter { $0.hasSuffix("message > pbx") && !$0.hasPrefix("100") } == ["480 message > pbx"])
     }
 
-    @Test func `a phone that is known to be awake gets them one after the other, without a push`() {
+    @Test func `an awake phone gets messages one after the other, without a push`() {
         let bench = MessageBench { $0.call.ringLiveFlowWithin = .seconds(60) }
         bench.register()
         #expect(bench.send("one", 1) == ["message > phone"])
@@ -337,7 +338,7 @@ struct MessageTests {
     }
 
     @Test(arguments: [PushOutcome.tokenDead(since: nil), .payloadRefused("x")])
-    func `a push that fails for good ends the wait`(outcome: PushOutcome) {
+    func `a final failure of the push ends the wait of the message`(outcome: PushOutcome) {
         let bench = MessageBench.asleep()
         bench.send("hello", 1)
         #expect(bench.finish(outcome).contains("480 message > pbx"))
@@ -347,7 +348,7 @@ struct MessageTests {
         ["Content-Type: application/im-iscomposing+xml"], ["Content-Type: message/imdn+xml;charset=utf-8"],
         ["Priority: Non-Urgent"],
     ])
-    func `what nobody has written wakes nobody, and comes with the rest`(extra: [String]) {
+    func `an automatic message wakes no phone, and is delivered with the next message`(extra: [String]) {
         let bench = MessageBench.asleep()
         #expect(bench.send("<x/>", 1, extra: extra) == [])
         #expect(bench.send("hello", 2) == ["push hello tok1"])
@@ -356,7 +357,7 @@ struct MessageTests {
         #expect(bench.words == ["<x/>", "hello"])
     }
 
-    @Test func `other methods wake a phone where the settings name them`() {
+    @Test func `methods in the settings wake a phone as MESSAGE does`() {
         let options = { (number: Int) in MessageBench.text("", number).replacing("MESSAGE", with: "OPTIONS") }
         let bench = MessageBench.asleep()
         #expect(story(bench.bench.receive(options(1), from: EngineBench.pbx)) == ["480 options > pbx"])
@@ -364,7 +365,7 @@ struct MessageTests {
         #expect(story(other.bench.receive(options(1), from: EngineBench.pbx)) == ["push NotifyTextMessage tok1"])
     }
 
-    @Test func `a push says no more than it may`() {
+    @Test func `a push for a message contains only what the settings allow`() {
         let quiet = MessageBench.asleep { $0.messages.showsWords = false }
         #expect(quiet.send("secret", 1) == ["push New message tok1"])
         let anonymous = MessageBench.asleep()
@@ -378,7 +379,7 @@ struct MessageTests {
 
     // MARK: With a store
 
-    @Test func `202 follows the commit, and the phone gets them in their order when it is back`() {
+    @Test func `202 is sent after the commit, and the woken phone gets the messages in order`() {
         let bench = MessageBench.asleep(store: true)
         bench.commits = false
         #expect(bench.send("one", 1) == ["push one tok1"])
@@ -410,7 +411,7 @@ struct MessageTests {
         bench.send("one", 1)
         let engine = bench.restarted()
         #expect(engine.waitingMessages(of: EngineBench.bob).count == 1)
-        // The sender has not received the 202 and sends the message again.
+        // The sender repeats the message, because it has not received the 202.
         let again = try #require(readRequest(MessageBench.text("one", 1)))
         engine.requestReceived(again, on: EngineBench.udp(EngineBench.pbx), now: bench.bench.now)
         #expect(story(engine.takeActions()).contains("202 message > pbx"))

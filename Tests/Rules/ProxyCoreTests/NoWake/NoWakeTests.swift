@@ -12,7 +12,7 @@ import TestSupport
 import Testing
 import Timekeeping
 
-/// A bench on which bob's phone sleeps. The PBX makes the calls, and is also the upstream.
+/// A bench on which bob's phone is asleep. The PBX makes the calls, and is at the same time the upstream.
 private final class NoWakeBench {
     let line: CallLineBench
     var bench: EngineBench { line.bench }
@@ -115,7 +115,7 @@ struct NoWakeTests {
             forward.frame.values(of: .diversion).map(\.string)
                 == ["<sip:bob@example.net>;reason=unavailable;counter=1"])
         #expect(forward.frame.values(of: .recordRoute).count == 1)
-        // The messages that are sent do not contain the push token.
+        // No message that is sent contains the push token.
         #expect(sent.texts.allSatisfy { !$0.contains("tok1") })
         #expect(bench.bench.engine.heldCalls.first?.waiting.count == 1)
         #expect(bench.respond(180, to: forward) == ["180 invite > pbx"])
@@ -123,7 +123,7 @@ struct NoWakeTests {
         #expect(bench.respond(200, to: forward) == ["200 invite > pbx"])
         #expect(bench.line.takeEnds() == ["notice ended HANF 200"])
         #expect(bench.bench.engine.figures[.callForwarded] == 1)
-        // The user has missed the call.
+        // The call counts as missed for the user.
         #expect(bench.bench.engine.buckets.entries(of: EngineBench.bob).map(\.isOver) == [true])
         #expect(story(bench.bench.register(cseq: 2)).contains { $0.hasPrefix("push missed") })
     }
@@ -181,7 +181,7 @@ struct NoWakeTests {
         #expect(bench.respond(487, to: forward).contains("487 invite > pbx"))
     }
 
-    /// Bob's call was forwarded, and an operator has ended it.
+    /// A bench on which bob's call was forwarded, and then ended by an operator.
     private func endedByOperator() throws -> (NoWakeBench, SIPRequest) {
         let bench = NoWakeBench(.forward)
         bench.call()
@@ -203,9 +203,10 @@ struct NoWakeTests {
             #expect(request.callID == ByteString("call1") && request.to.tag == ByteString("vm"))
             #expect(request.frame.values(of: .route).map(\.string) == ["<sip:edge.example.net;lr>"])
         }
-        // The ACK was lost, so the repeated 2xx gets another ACK, but no second BYE.
+        // The repeated 2xx, whose ACK was lost, gets another ACK, but no second BYE.
         #expect(story(bench.bench.receive(answer, from: EngineBench.pbx)) == ["ack > pbx"])
-        // A second voicemail box behind the same upstream has a dialog of its own, so it also gets an ACK and a BYE.
+        // If a second voicemail box behind the upstream answers, it also gets an ACK and a BYE, because it has its own
+        // dialog.
         #expect(
             story(
                 bench.bench.receive(
@@ -236,7 +237,7 @@ struct NoWakeTests {
 
     // MARK: A user without any contact
 
-    /// A user with a password, whose phone has signed out.
+    /// A bench with a user who has a password, and whose phone has signed out.
     private func signedOut(
         _ action: NoWakeSettings.Action, upstream: String? = "sip:10.0.0.2:5060",
         _ change: (inout ProxySettings) -> Void = { _ in }
@@ -254,7 +255,7 @@ struct NoWakeTests {
         #expect(sent.records.map(\.refusal) == [.noContact] && sent.records.map(\.endStatus) == [404])
         let line = try #require(bench.line.takeLines().first { $0.contains("call refused") })
         #expect(line.contains("code=---D status=404 reason=\"the user has no contact\""), "\(line)")
-        // A call to an unknown user is refused for its own reason, and a request other than INVITE gets 480.
+        // A call to an unknown user is refused for this reason, and a request other than INVITE gets 480.
         #expect(bench.bench.invite(to: "nobody", callID: "c2", branch: "i2").records.map(\.refusal) == [.unknownUser])
         let message = bench.bench.inviteText(callID: "m", branch: "m").replacing("INVITE", with: "MESSAGE")
         #expect(story(bench.bench.receive(message, from: EngineBench.pbx)) == ["480 message > pbx"])
@@ -289,7 +290,7 @@ struct NoWakeTests {
         #expect(bench.respond(200, to: forward) == ["200 invite > pbx"])
         let line = try #require(bench.line.takeLines().first { $0.contains("call ended") })
         #expect(line.contains("notice") && line.contains("code=---F status=200"), "\(line)")
-        #expect(line.contains("reason=\"the user has no contact, the call was forwarded\""), "\(line)")
+        #expect(line.contains("reason=\"the user has no contact, so the call was forwarded\""), "\(line)")
         _ = bench.bench.pass(.seconds(120))
         #expect(bench.bench.engine.figures[.forks] == 0 && bench.bench.engine.heldCalls.isEmpty)
     }
@@ -345,7 +346,7 @@ struct NoWakeTests {
         let bench = NoWakeBench(.forward)
         bench.call()
         _ = bench.bench.pass(.milliseconds(30_100))
-        // The PBX sends the call back as a proxy, and later as a call of its own.
+        // The PBX sends the forwarded call back: first as a proxy, and later as a call of its own.
         #expect(story(bench.bench.invite(callID: "call1", branch: "again")) == ["482 invite > pbx"])
         let diversion = "Diversion: <sip:bob@example.net>;reason=unavailable;counter=1"
         #expect(story(bench.bench.invite(callID: "other", branch: "new", extra: [diversion])) == ["482 invite > pbx"])
@@ -366,7 +367,7 @@ struct NoWakeTests {
         bench.call()
         let first = try #require(bench.forward(bench.bench.pass(.milliseconds(30_100))))
         #expect(first.uri.text == ByteString("sip:eve@example.net"))
-        // The PBX forwards the call by an INVITE of its own.
+        // The PBX forwards the call by a new INVITE of its own.
         let diversions = first.frame.values(of: .diversion).map { "Diversion: \($0)" }
         for id in bench.bench.invite(to: "eve", callID: "b2b1", branch: "b1", extra: diversions).pushIDs {
             bench.bench.finish(id)
@@ -457,7 +458,7 @@ struct NoWakeTests {
         #expect(forwarding.bench.engine.heldCalls.first?.waiting.count == 1)
     }
 
-    /// A phone that was called ten times, and each time sent this sign of life but no REGISTER.
+    /// A bench with a phone that was called ten times, and each time gave this sign of life but sent no REGISTER.
     private func returning(by sign: (NoWakeBench, _ asked: SIPRequest?) -> Void, asks: Bool) -> NoWakeBench {
         let bench = NoWakeBench(.answer) {
             $0.call.noWake.usesRecord = true
@@ -476,7 +477,8 @@ struct NoWakeTests {
         return bench
     }
 
-    /// The ends of another call's timeline records, which show whether the daemon still waits for the phone.
+    /// Makes one more call, and returns the ends in its timeline records, to show whether the daemon still waits for
+    /// the phone.
     private func waits(_ bench: NoWakeBench) -> String {
         let ends = bench.call(callID: "x").records + bench.bench.pass(.seconds(31)).records
         return ends.compactMap(\.end?.rawValue).joined(separator: " ")
@@ -485,7 +487,7 @@ struct NoWakeTests {
     @Test func `what anybody can send with the phone's address is no wake`() {
         let phone = EngineBench.udp(EngineBench.phone)
         let spoofed: [(String, (NoWakeBench) -> Void)] = [
-            // A CRLF or a STUN request reaches the engine as a keep-alive.
+            // The engine gets a CRLF or a STUN request as a keep-alive.
             ("keep-alive", { $0.bench.engine.flowAlive(phone, now: $0.bench.now) }),
             ("garbage", { $0.bench.receive(Array("x".utf8)) }),
             (
@@ -507,11 +509,12 @@ struct NoWakeTests {
             ),
         ]
         for (name, send) in spoofed {
-            // Ten wakes after six seconds would shorten the wait to a learned bound, but spoofed packets are no wakes.
+            // Ten wakes after six seconds would make the daemon learn a shorter wait, but spoofed packets do not count
+            // as wakes.
             let quick = returning(by: { bench, _ in send(bench) }, asks: false)
             #expect(waits(quick) != "bound-reached", "\(name)")
-            // After ten pushes that woke nobody, calls do not wait. A wake would change that, but spoofed packets are
-            // no wakes.
+            // Calls do not wait after ten pushes that woke nobody. A single wake would let calls wait for the phone
+            // again, but spoofed packets do not count as wakes.
             let dead = missed()
             for id in dead.bench.invite(callID: "s", branch: "s").pushIDs {
                 send(dead)
@@ -546,7 +549,7 @@ struct NoWakeTests {
         #expect(story(bench.bench.pass(.seconds(29))).isEmpty)
     }
 
-    /// A phone that ten accepted pushes did not wake.
+    /// A bench with a phone that did not wake after ten accepted pushes.
     private func missed() -> NoWakeBench {
         let bench = NoWakeBench(.answer) { $0.call.noWake.usesRecord = true }
         for number in 1...10 {
@@ -562,7 +565,7 @@ struct NoWakeTests {
         let sent = bench.call(callID: "x")
         #expect(story(sent) == ["100 invite > pbx", "push invite tok1", "480 invite > pbx"])
         #expect(sent.records.map(\.end) == [.notWaited])
-        // The phone has registered, so its calls work again.
+        // After the REGISTER, calls wait for the phone again.
         bench.bench.register(cseq: 2)
         bench.call(callID: "y")
         _ = bench.bench.pass(.seconds(29))

@@ -10,7 +10,7 @@ import Testing
 import Timekeeping
 
 extension EngineBench {
-    /// Reports a device, and waits until the store has written it.
+    /// Reports a device over the API, and waits until the store has written it.
     @discardableResult
     fileprivate func report(
         _ token: String = "tok1", param: String = "p", label: String = "", number: UInt64 = 1
@@ -24,7 +24,7 @@ extension EngineBench {
         return first + commitAll(in: first)
     }
 
-    /// Reports a device in the mediator's format.
+    /// Reports a device in the format of Acrobits' mediator.
     @discardableResult
     fileprivate func reportMediated(
         calls: String?, other: String? = nil, selector: String = "S:1", number: UInt64 = 1
@@ -39,7 +39,7 @@ extension EngineBench {
         return first + commitAll(in: first)
     }
 
-    /// Lets the providers accept these pushes.
+    /// Lets the providers accept the given pushes.
     fileprivate func accept(_ pushes: [PushID]) {
         for id in pushes { finish(id) }
         take()
@@ -57,10 +57,10 @@ extension PhoneStory.Step {
         Self("report of \(token)", told) { $0.said($0.bench.report(token, label: label, number: $0.nextReport())) }
     }
 
-    /// A report that was written to the disk.
+    /// A report of a device that is written to the disk.
     fileprivate static var reported: Self { .report("commit", "report 1 done(1)") }
 
-    /// A report in the mediator's format, and a call whose push the provider has accepted if `isPushed` is true.
+    /// A report of a device in the mediator's format, and a call with a push that was accepted if `isPushed` is true.
     fileprivate static func mediated(isPushed: Bool = true) -> Self {
         Self("call to a device of the mediator", []) { phone in
             phone.bench.reportMediated(calls: "C", other: "O")
@@ -149,7 +149,7 @@ extension PhoneStory.Step {
         bench.invite()
         #expect(story(bench.register()) == ["commit", "200 register > phone", "invite > phone"])
         #expect(bench.targets.count == 1)
-        // If a device is reported again, it keeps its contact and its flow.
+        // A device that is reported again keeps its contact and its flow.
         bench.report(label: "selector", number: 2)
         let target = bench.targets.first
         #expect(target?.flow.remote == EngineBench.phone)
@@ -177,7 +177,7 @@ extension PhoneStory.Step {
         #expect(
             story(first + bench.commitAll(in: first))
                 == ["commit", "200 register > phone", "invite > phone"])
-        // If one of the two devices is reported again, both are kept.
+        // If one device is reported again, the user's other device stays.
         #expect(story(reportRemote(2)).last == "report 2 done(1)")
         let targets = bench.targets
         #expect(targets.map(\.pushToken?.prid) == [ByteString("\(voip):voip&\(remote):remote")])
@@ -210,7 +210,7 @@ extension PhoneStory.Step {
             bench.report("tok2", label: "two", number: 2)
             let pushes = bench.invite()
             bench.accept([pushes.pushIDs[index]])
-            // The push of the other device is still needed.
+            // The provider has not accepted the push to the other device yet, so this push is still needed.
             #expect(story(bench.register(token: nil)) == ["commit", "200 register > phone", "invite > phone"])
         }
     }
@@ -234,7 +234,7 @@ extension PhoneStory.Step {
         bench.report()
         bench.register(token: nil)
         bench.invite()
-        // The same contact registers from another port of the NAT.
+        // The phone registers the same contact from another port of its NAT.
         let text = SIPText.register(
             user: "bob", from: EngineBench.phone, callID: "r1", cseq: 2, branch: "r1x2",
             contact: "<sip:bob@\(EngineBench.phone)>")
@@ -242,8 +242,7 @@ extension PhoneStory.Step {
         let actions = story(first + bench.commitAll(in: first))
         #expect(actions.contains("invite > \(Self.other)"))
         #expect(bench.targets.count == 2)
-        // The push may have woken another phone than the first that registered, so another phone that registers gets
-        // the call too.
+        // If a second phone registers, it gets the call too, because the push may have woken the second phone.
         let woken = story(bench.register(token: nil, callID: "r2", from: Self.third))
         #expect(woken.contains("invite > \(Self.third)"))
     }
@@ -258,12 +257,12 @@ extension PhoneStory.Step {
             bench.reportMediated(calls: "C", other: "O")
             let offered = bench.invite()
             bench.accept(offered.pushIDs.reversed())
-            // A phone without a token gets the call immediately, and may be the one that was woken.
+            // If a phone registers without a token, it gets the call immediately, because it may be the woken phone.
             let invite = try #require(sentRequest(token == nil ? offered : bench.register(cseq: 2)))
             let answer = bench.receive(SIPText.response(status, to: invite, tag: "b", contact: "sip:bob@10.1.1.1"))
             let ends = story(answer).filter { $0.hasPrefix("push") }
             #expect(ends == (token == nil ? [] : ["push NotifyIncomingCallAnsweredElsewhere C:calls&O:other"]))
-            // The push about the answer identifies the call exactly as the push for the call did.
+            // The push about the answer names the call exactly as the push for the call did.
             for request in answer.pushes {
                 guard case .notification(let notification) = request.message else { continue }
                 #expect(notification.mediated?.id == ByteString("call1") && !notification.isInBadge)
@@ -285,7 +284,7 @@ extension PhoneStory.Step {
         #expect(bench.targets.count == 1)
     }
 
-    /// Makes ten calls that do not wake the device, after which calls no longer wait for it.
+    /// A bench after ten calls that did not wake the device, so that further calls do not wait for it.
     private func unwoken() -> EngineBench {
         let bench = EngineBench { $0.call.noWake.usesRecord = true }
         bench.report()

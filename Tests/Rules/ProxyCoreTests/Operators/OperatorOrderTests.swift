@@ -52,7 +52,7 @@ struct OperatorOrderTests {
         for request in end.compactMap({ sentRequest([$0]) }) {
             #expect(request.frame.values(of: .route).map(\.string) == ["<sip:edge.example.net;lr>"])
         }
-        // The caller's CANCEL arrives too late. The daemon answers it with 200, and it has no other effect.
+        // The caller's CANCEL, which arrives too late, is answered with 200 and has no other effect.
         #expect(story(bench.cancel()) == ["200 cancel > pbx"])
     }
 
@@ -136,9 +136,10 @@ struct OperatorOrderTests {
         #expect(calls.count == 1)
         bench.engine.missedCallsForgotten(calls, of: EngineBench.bob, now: bench.now)
         #expect(bench.engine.buckets.entries(of: EngineBench.bob).map(\.isOver) == [false])
-        // The engine need not delete the calls from the store, because that was done before `missedCallsForgotten`.
+        // The engine deletes nothing from the store, because the caller of `missedCallsForgotten` has already deleted
+        // the calls.
         #expect(bench.take().isEmpty)
-        // A second order to forget the same calls has no effect.
+        // If the operator orders to forget the same calls again, the order has no effect.
         bench.engine.missedCallsForgotten(calls, of: EngineBench.bob, now: bench.now)
         #expect(bench.take().isEmpty)
     }

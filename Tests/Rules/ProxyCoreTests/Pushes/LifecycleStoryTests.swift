@@ -14,7 +14,7 @@ import Timekeeping
 struct LifecycleStoryTests {
     private let tablet = Endpoint(IPAddress(v4: 0xc000_0206), 40_001)
 
-    /// A call to bob, for which the phone gets a push.
+    /// Makes a call to bob, for which his phone gets a push.
     private func call(_ number: Int, _ bench: EngineBench) -> [PushRequest] {
         bench.invite(callID: "call\(number)", branch: "i\(number)").pushes
     }
@@ -31,7 +31,7 @@ struct LifecycleStoryTests {
         return bench.receive(SIPText.response(status, to: request, tag: "p", contact: "sip:bob@192.0.2.5"))
     }
 
-    /// Makes calls that nobody answers.
+    /// Makes calls with these numbers, which nobody answers.
     private func missed(_ numbers: ClosedRange<Int>, _ bench: EngineBench) throws -> [PushRequest] {
         var pushes: [PushRequest] = []
         for number in numbers {
@@ -79,7 +79,7 @@ struct LifecycleStoryTests {
         let bench = EngineBench.registered()
         _ = finish(try #require(call(1, bench).first), bench, .payloadRefused("no"))
         _ = finish(try #require(call(2, bench).first), bench)
-        // The phone registers before the provider has answered this push, and gets a list of missed calls.
+        // The phone registers before the provider answers the push, and gets a list of missed calls.
         let third = try #require(call(3, bench).first)
         #expect(third.badge == 2)
         let list = try #require(bench.register(cseq: 2).pushes.first)
@@ -138,7 +138,7 @@ struct LifecycleStoryTests {
         let accepted = finish(list, bench)
         #expect(Set(accepted.readCodes) == Set(calls.map(\.code)))
         #expect(bench.engine.unread.count == 1)
-        // The badge of the third call's push counts the list and this push.
+        // The badge of the third call's push counts the list of missed calls and this push itself.
         let third = try missed(3...3, bench)
         #expect(third.map(\.badge) == [2])
         let next = try #require(bench.register(cseq: 3).pushes.first)
@@ -217,7 +217,7 @@ struct LifecycleStoryTests {
 }
 
 extension [ProxyAction] {
-    /// The codes of the pushes that must be stored as read.
+    /// The codes of the pushes that the actions store as read.
     var readCodes: [PushCode] {
         flatMap { action -> [PushCode] in
             guard case .trace(let changes) = action else { return [] }

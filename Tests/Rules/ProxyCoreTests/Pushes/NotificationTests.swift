@@ -25,7 +25,7 @@ import Timekeeping
             notification(bench, life: life), for: recipients ?? [.user(EngineBench.bob)], now: bench.now)
     }
 
-    /// Registers a contact of bob at Acrobits, whose mediator accepts more than Google does.
+    /// Registers a contact of bob at Acrobits, whose mediator accepts notifications that Google does not accept.
     private func registerAtAcrobits(_ bench: EngineBench, _ param: String, _ token: String) {
         let first = bench.receive(
             SIPText.register(
@@ -34,7 +34,7 @@ import Timekeeping
         _ = bench.commitAll(in: first)
     }
 
-    /// Bob's phone, bob's tablet, and a desk phone without push parameters.
+    /// A bench with bob's phone, bob's tablet, and a desk phone without push parameters.
     private func registered(_ change: (inout ProxySettings) -> Void = { _ in }) -> EngineBench {
         let bench = EngineBench(change)
         bench.register()

@@ -8,16 +8,16 @@ import TestSupport
 import Testing
 import Timekeeping
 
-/// Calls and missed calls during ten minutes without a push provider, on a simulated clock.
+/// Tests calls and missed calls during ten minutes without a push provider, on a simulated clock.
 @Suite("A provider outage of ten minutes")
 struct ProviderOutageTests {
     @Test(arguments: [Provider.refuses, .hangs, .fails])
     fileprivate func `no call and no missed call is lost, and other phones do not wait`(provider: Provider) throws {
         let world = Outage()
         world.provider = provider
-        // Every ten seconds there is one call for a sleeping phone and one call for a phone that needs no push.
+        // Every ten seconds, there is one call for a sleeping phone and one for a phone that needs no push.
         for number in 0..<60 {
-            // The phones of half of the users register in the middle of the outage.
+            // In the middle of the outage, the phones of half of the users register.
             if number == 30 { for user in 0..<5 { world.register(user) } }
             world.call("user\(number % 10)", number)
             world.call("alice", 1000 + number)
@@ -34,14 +34,14 @@ struct ProviderOutageTests {
         // While the circuit breaker is open, it lets one request through every five seconds.
         #expect(10...150 ~= world.requests)
 
-        // The provider works again, and the next call wakes its phone.
+        // When the provider works again, the next call wakes its phone.
         world.provider = .serves
         world.call("user9", 60)
         world.pass(.seconds(12))
         #expect(world.woken == [60])
         world.pass(.seconds(30))
-        // Phones that became reachable in the meantime get their list of missed calls without doing anything. The other
-        // phones get the list when they register.
+        // The phones that registered during the outage get their lists without a new REGISTER, and the others when they
+        // register.
         for user in 5..<10 { world.register(user) }
         world.pass(.seconds(1200))
         let here = (0..<60).filter { $0 % 10 >= 5 || $0 < 30 }
@@ -53,23 +53,23 @@ struct ProviderOutageTests {
 }
 
 private enum Provider: String, CustomTestStringConvertible {
-    /// A provider that refuses connections.
+    /// The provider refuses connections.
     case refuses
-    /// A provider that accepts requests and never answers.
+    /// The provider accepts requests, and never answers.
     case hangs
-    /// A provider that answers 503 after a while.
+    /// The provider answers 503 after a while.
     case fails
     case serves
 
     var testDescription: String { rawValue }
 }
 
-/// An engine, and a provider that the test controls.
+/// An engine, with a provider that the test controls.
 private final class Outage {
     var provider = Provider.serves
     /// For each call, the final status that the caller received and the time until then.
     private(set) var finals: [Int: (status: Status, after: Duration)] = [:]
-    /// For each call, how often the provider accepted a list that contains it.
+    /// For each call, how often the provider accepted a list of missed calls that contains it.
     private(set) var told: [Int: Int] = [:]
     /// The calls whose pushes the provider accepted.
     private(set) var woken: [Int] = []

@@ -19,7 +19,7 @@ struct RefreshPushTests {
         return bench
     }
 
-    /// Returns the seconds at which pushes were ordered within this time.
+    /// Returns the seconds, within this time, at which pushes were ordered.
     private func pushes(_ bench: EngineBench, within seconds: Int) -> [Int] {
         (1...seconds).flatMap { second in
             bench.pass(.seconds(1)).pushes.map { push in
@@ -29,7 +29,7 @@ struct RefreshPushTests {
         }
     }
 
-    @Test func `a phone is asked once before its time is over, and again in the next period`() throws {
+    @Test func `a phone gets one refresh push before each expiry`() throws {
         let bench = bench()
         bench.register(expires: 600)
         let first = pushes(bench, within: 1200)
@@ -57,7 +57,7 @@ struct RefreshPushTests {
         #expect(pushes(ordinary, within: 600) == [])
     }
 
-    @Test func `many that end together are asked one after the other`() {
+    @Test func `phones whose contacts expire together get refresh pushes one after the other`() {
         let bench = bench()
         for number in 0..<240 {
             bench.register(user: "u\(number)", token: "tok\(number)", callID: "r\(number)", expires: 600)

@@ -8,7 +8,7 @@ import Registration
 import Testing
 import Timekeeping
 
-/// Test pushes: an operator sends one to see how the provider answers.
+/// Tests the pushes that an operator sends to see how the provider answers.
 @Suite("Test pushes")
 struct TestPushTests {
     private let google = PushToken(provider: .fcm, param: ByteString("p"), prid: ByteString("a-long-token-of-nobody"))

@@ -11,7 +11,7 @@ import Testing
 import Timekeeping
 
 extension PhoneStory.Step {
-    /// A call for which the phone gets a push. The provider accepts the push after 80 ms.
+    /// A call for which the phone gets a push. After 80 ms, the provider accepts this push.
     fileprivate static var pushedCall: Self {
         Self("a pushed call", []) { phone in
             _ = phone.register(at: 0)
@@ -22,7 +22,7 @@ extension PhoneStory.Step {
 
 @Suite("Calls in the timeline")
 struct TimelineStoryTests {
-    /// Makes a call for which the phone gets a push. The provider's answer arrives after 80 ms.
+    /// Makes a call for which the phone gets a push. The answer of the provider arrives after 80 ms.
     private func pushed(
         _ bench: EngineBench, callID: String = "call1", outcome: PushOutcome? = .accepted(nil)
     ) throws -> PushID {
@@ -66,7 +66,7 @@ struct TimelineStoryTests {
     @Test func `the REGISTER is recorded when it arrives, the INVITE when it is sent`() throws {
         let bench = EngineBench()
         _ = try pushed(bench)
-        // A REGISTER from another address must first be written to the store.
+        // A REGISTER from another address must be written to the store before it has an effect.
         let elsewhere = Endpoint(IPAddress(v4: 0xcb00_7101), 1234)
         let register = bench.receive(bench.registerText(callID: "r2", from: elsewhere), from: elsewhere)
         _ = bench.pass(.milliseconds(6))
@@ -167,7 +167,7 @@ struct TimelineStoryTests {
         let tablet = PushID(rawValue: phone.rawValue + 1)
         let released = bench.register(cseq: 2)
         let records = try answer(200, released, bench).records
-        // The tablet's provider has not answered yet.
+        // The tablet has no record yet, because its provider has not answered.
         #expect(records.map(\.end) == [.answered])
         #expect(bench.engine.timeline.count == 1)
         bench.finish(tablet)
@@ -186,7 +186,8 @@ struct TimelineStoryTests {
 
     @Test func `the phone has signed out`() {
         let bench = EngineBench { $0.authenticates = false }
-        bench.engine.userAdded(DigestUser(name: ByteString("bob"), realm: ByteString("example.net"), ha1: [:]))
+        bench.engine.userAdded(
+            DigestUser(name: ByteString("bob"), realm: ByteString("example.net"), ha1: [:]), now: bench.now)
         #expect(bench.invite().records.map(\.refusal) == [.noContact])
     }
 
@@ -204,7 +205,7 @@ struct TimelineStoryTests {
         _ = bench.pass(.seconds(100))
         bench.finish(try #require(bench.invite().pushIDs.first))
         bench.engine.providerSwitched(.fcm, to: .off, now: bench.now)
-        // The call and the contact each have a timeline record, because the provider was switched off.
+        // Because the provider was switched off, the call has a timeline record, and the contact has one, too.
         let records = bench.take().records
         #expect(records.map(\.end) == [.providerOff, .providerOff])
         #expect(Set(records.map(\.kind)) == [.call, .contact])
@@ -265,7 +266,7 @@ struct TimelineStoryTests {
                     "CSeq: 1 MESSAGE",
                 ]))
         }
-        // The phone still registers, and gets the call.
+        // The phone also registers, but gets no second INVITE, because the sign of life has already released the call.
         _ = bench.pass(.milliseconds(50))
         #expect(bench.register(cseq: 2).invites.isEmpty)
         let record = try #require(try answer(200, released, bench).records.first)
@@ -275,7 +276,7 @@ struct TimelineStoryTests {
 }
 
 extension [ProxyAction] {
-    /// The timeline records that must be written.
+    /// The timeline records that the actions write.
     var records: [TimelineRecord] {
         flatMap { action -> [TimelineRecord] in
             guard case .trace(let changes) = action else { return [] }

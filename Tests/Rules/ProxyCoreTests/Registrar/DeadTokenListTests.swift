@@ -45,7 +45,7 @@ struct DeadTokenListTests {
 extension [ProxyAction] {
     var deadTokens: [DeadToken] { recordsWithDeadTokens.flatMap(\.deadTokens) }
 
-    /// The changes of each `record` action that reports a dead token.
+    /// The changes in each `record` action that reports a dead token.
     var recordsWithDeadTokens: [[EngineChange]] {
         compactMap { action in
             guard case .record(let changes) = action, !changes.deadTokens.isEmpty else { return nil }
@@ -75,7 +75,7 @@ struct FeedbackSearchTests {
     private static let first = String(repeating: "0a", count: 32)
     private static let second = String(repeating: "0b", count: 32)
 
-    /// An engine that pushes through Apple and has one device for each `pn-prid`.
+    /// A bench whose engine pushes through Apple, with one device for each `pn-prid`.
     private func bench(_ prids: [(user: String, prid: String, param: String)]) -> EngineBench {
         let bench = EngineBench { $0.configuredProviders = [.apns, .fcm] }
         for (index, device) in prids.enumerated() {

@@ -16,7 +16,7 @@ import Timekeeping
         PhoneStory(
             "missed calls of a dead device go to the user's other device", .register(), .wakingCall, .pass(31).unseen,
             .register(token: "tok2"),
-            // The next call's push shows that the phone's token is dead.
+            // The push of the next call shows that the phone's token is dead.
             .callOfBoth, .push(.tokenDead(since: nil)), .pass(31).unseen,
             .refresh(token: "tok2", "push missed 103,103 tok2")),
         PhoneStory(
@@ -28,7 +28,7 @@ import Timekeeping
             "missed calls go with the user's last device", .register(), .wakingCall, .pass(31).unseen, .missed(1),
             .wakingCall, .push(.tokenDead(since: nil)).unseen, .missed(0)),
     ])
-    func `a token dies`(story: PhoneStory) { #expect(story.faults == []) }
+    func `a dead push token ends the wait for its device`(story: PhoneStory) { #expect(story.faults == []) }
 
     @Test func `a token that its provider replaced is used from then on, and kept`() throws {
         let bench = EngineBench.registered()
@@ -43,17 +43,17 @@ import Timekeeping
         }
         let contact = try #require(contacts.first)
         #expect(contact.string == "<sip:bob@\(EngineBench.phone);pn-provider=fcm;pn-param=p;pn-prid=new%3Btok%0D%0A>")
-        // The call continues to wait.
+        // The call continues to wait for the phone.
         #expect(story(actions).isEmpty)
         #expect(bench.targets.first?.pushToken?.prid.string == "new;tok\r\n")
     }
 }
 
 extension PhoneStory.Step {
-    /// A call to bob's phone and bob's tablet. The device that registered last gets its push first.
+    /// A call to bob's phone and bob's tablet. The push to the device that registered last is sent first.
     fileprivate static var callOfBoth: Self { .call("100 invite > pbx", "push invite tok2", "push invite tok1") }
 
-    /// A call that nobody answered, and a phone that registers afterwards.
+    /// A call that nobody answers, and a phone that registers after it.
     fileprivate static var missedCall: Self {
         Self("a missed call", []) { phone in
             _ = phone.register(at: 0)
@@ -118,7 +118,7 @@ extension PhoneStory.Step {
             engine.restored(now: bench.now)
             return engine
         }
-        // The device has not registered since the call. Once an hour, the engine looks for entries that are too old.
+        // The engine wakes up once an hour to drop old entries, because the device has not registered since the call.
         #expect(try restarted { $0 + .seconds(1) }.nextDeadline == bench.now.instant + .seconds(3600))
         let engine = try restarted { $0 + .seconds(-100) }
         let due = try #require(engine.nextDeadline)
@@ -138,7 +138,7 @@ extension PhoneStory.Step {
         let story = PhoneStory(
             "three a minute", where: Self.threeFromOne, .register(), .wakingCall, .wakingCall,
             .wakingCall, .call("100 invite > pbx"), .pass(20).unseen, .wakingCall,
-            // All five calls are delivered.
+            // All five calls are delivered to the phone.
             .refresh().times(5, "invite > 0"))
         #expect(story.faults == [])
     }

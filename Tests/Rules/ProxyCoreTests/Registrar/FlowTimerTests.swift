@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 import Timekeeping
 
-/// Bob's phone has flows over UDP. The phone must give a sign of life every 120 seconds.
+/// Tests flows over UDP, on which bob's phone must give a sign of life every 120 seconds.
 @Suite("Flow-Timer over UDP (RFC 5626 section 4.4)")
 struct FlowTimerTests {
     private let bench: EngineBench
@@ -14,7 +14,7 @@ struct FlowTimerTests {
     init() {
         bench = EngineBench {
             $0.registrar.flowTimer = .seconds(120)
-            // While its flow counts as alive, the phone rings without a push.
+            // The phone rings without a push while its flow counts as alive.
             $0.call.skipPushWithin = .seconds(3600)
         }
     }
@@ -47,12 +47,12 @@ struct FlowTimerTests {
         bench.engine.flowAlive(EngineBench.udp(Self.place(number)), now: bench.now)
     }
 
-    @Test func `a flow on which nothing comes gives way to the other, and has it back when something does`() {
+    @Test func `calls avoid a silent flow until a message comes on the flow`() {
         register(1)
         register(2)
         _ = bench.pass(.seconds(100))
         keepAlive(1)
-        // The flow counts as alive for the timer's 120 s and 10 s more, in case one keep-alive is lost.
+        // The flow counts as alive for 120 s and 10 s more, in case one keep-alive is lost.
         _ = bench.pass(.seconds(28))
         #expect(call(1) == ["invite > \(Self.place(2))"])
         _ = bench.pass(.seconds(2))

@@ -10,9 +10,9 @@ import TestSupport
 import Testing
 import Timekeeping
 
-/// Phones whose users the store does not have.
+/// Tests of phones whose users are in a source outside the store.
 @Suite struct `Users from elsewhere` {
-    /// A bench with alice in the store, and two more in a source.
+    /// A bench with the user alice in the store, and with the source pbx, for which the tests answer.
     private static func bench(_ change: (inout ProxySettings) -> Void = { _ in }) -> EngineBench {
         .authenticating(users: TestDigest.users("alice")) {
             $0.users.sources = [UserRules.Source(name: "pbx")]
@@ -26,7 +26,7 @@ import Timekeeping
         return .found(secrets)
     }
 
-    /// The text of a request that shows a password.
+    /// Sends a request, and returns the request with credentials for the challenge.
     private func proved(
         _ bench: EngineBench, _ request: [UInt8], as user: String, password: String? = nil,
         from source: Endpoint = EngineBench.phone
@@ -35,7 +35,7 @@ import Timekeeping
         return TestDigest.answer(challenge, to: request, as: user, password: password)
     }
 
-    /// The source answers the questions among the actions.
+    /// Answers the questions among the actions on behalf of the source, and returns the engine's new actions.
     private func answer(_ bench: EngineBench, _ actions: [ProxyAction], _ answer: UserAnswer) -> [ProxyAction] {
         var all: [ProxyAction] = []
         for case .askUser(let question) in actions {
@@ -53,13 +53,13 @@ import Timekeeping
 
     @Test func `a REGISTER waits for the source, and is then accepted`() throws {
         let bench = Self.bench()
-        // The challenge comes without a question.
+        // The daemon sends the challenge without asking the source.
         let request = bench.registerText()
         #expect(story(bench.receive(request)) == ["401 register > phone"])
         let asked = try bench.receive(proved(bench, bench.registerText(callID: "r2"), as: "bob"))
         #expect(story(asked) == ["ask bob"])
         #expect(statuses(answer(bench, asked, Self.password("bob".reversed))) == ["200"])
-        // Now bob is known, and nobody is asked.
+        // The source is not asked again for bob, who is known now.
         let again = try bench.receive(proved(bench, bench.registerText(callID: "r3", cseq: 3), as: "bob"))
         #expect(!story(again).contains("ask bob"))
         #expect(statuses(again + bench.commitAll(in: again)) == ["200"])
@@ -71,7 +71,7 @@ import Timekeeping
         #expect(statuses(out + bench.commitAll(in: out)) == ["200"])
         let wrong = bench.receiveProved(bench.registerText(user: "alice", callID: "r2"), as: "alice", password: "x")
         #expect(story(wrong) == ["ask alice"])
-        // Another user of that name elsewhere does not count.
+        // The source's user with the same name does not count.
         #expect(statuses(answer(bench, wrong, Self.password("x"))) == ["401"])
         let again = bench.receiveProved(bench.registerText(user: "alice", callID: "r3"), as: "alice", password: "x")
         #expect(story(again) == ["401 register > phone"])
@@ -93,7 +93,7 @@ import Timekeeping
             #expect(story(asked) == ["ask bob"])
             #expect(statuses(self.answer(bench, asked, answer)) == ["401"])
             #expect(bench.engine.figures[.loginFailed] == 1)
-            // A second try within ten seconds asks nobody.
+            // For a second try within ten seconds, the source is not asked again.
             let second = try bench.receive(proved(bench, bench.registerText(callID: "r2"), as: "bob"))
             #expect(story(second) == ["401 register > phone"])
         }
@@ -154,10 +154,10 @@ import Timekeeping
         let out = bench.pass(.milliseconds(20))
         #expect(story(out) == ["503 register > phone"])
         #expect(try #require(sentResponse(out)).frame.contains(.retryAfter))
-        // The next one does not even wait.
+        // The next unknown user gets 503 without waiting.
         let next = try bench.receive(proved(bench, bench.registerText(callID: "r2"), as: "carol"))
         #expect(story(next) == ["503 register > phone"])
-        // A user of the store is not concerned.
+        // A user of the store registers as usual.
         let alice = bench.receiveProved(bench.registerText(user: "alice", callID: "a"), as: "alice")
         #expect(statuses(alice + bench.commitAll(in: alice)) == ["200"])
     }
@@ -299,7 +299,7 @@ import Timekeeping
             statuses += story(out).filter { !$0.hasPrefix("ask") }.map { String($0.prefix(3)) }
         }
         #expect(statuses == Array(repeating: "503", count: 50))
-        // Others are served.
+        // A phone at another address is served.
         let out = try bench.receive(proved(bench, bench.registerText(), as: "bob"))
         #expect(!story(out).contains("503 register > phone"))
     }
@@ -318,7 +318,7 @@ import Timekeeping
         #expect(refused.values.reduce(0, +) == 100)
         let other = try bench.receive(proved(bench, bench.registerText(user: "u0"), as: "u0"))
         #expect(story(other).isEmpty)
-        // One user alone has fewer.
+        // Only 32 requests may wait for one user.
         let crowd = Self.bench { $0.limits.registersPerSource = 0 }
         var statuses: [String] = []
         for number in 0..<40 {
@@ -364,6 +364,6 @@ import Timekeeping
 }
 
 extension String {
-    /// The password of TestDigest's user of that name.
+    /// The password that `TestDigest` uses for the user with this name.
     fileprivate var reversed: String { String(reversed()) }
 }

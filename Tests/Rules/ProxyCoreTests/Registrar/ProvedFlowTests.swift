@@ -3,7 +3,7 @@ import ProxyCore
 import ProxyPolicy
 import Testing
 
-/// The connections that the shell may treat as proved, because a REGISTER on them was accepted (T17).
+/// Tests which connections the shell may treat as authenticated, because a REGISTER on them was accepted (T17).
 @Suite("Proved flows")
 struct ProvedFlowTests {
     private let stream = Flow(transport: .tcp, listener: 1, connection: 7, remote: EngineBench.phone)

@@ -9,7 +9,7 @@ import Testing
 struct RegisterLimitTests {
     private static func host(_ number: UInt32) -> Endpoint { Endpoint(IPAddress(v4: 0xcb00_7100 + number), 5060) }
 
-    /// Returns the statuses of REGISTERs without a password.
+    /// Sends REGISTERs without a password, and counts the statuses of their responses.
     private func ask(_ bench: EngineBench, _ count: Int, from source: Endpoint) -> [String: Int] {
         var statuses: [String: Int] = [:]
         for number in 0..<count {

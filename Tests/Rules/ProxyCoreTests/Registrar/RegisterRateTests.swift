@@ -19,7 +19,7 @@ struct RegisterRateTests {
         return RegisterLimit(limits)
     }
 
-    /// Returns the number of REGISTERs that are accepted immediately.
+    /// Returns how many REGISTERs the limit accepts at one moment.
     private func taken(by limit: inout RegisterLimit, on flow: Flow, isProved: Bool) -> Int {
         var count = 0
         while count < 1000, limit.wait(on: flow, showsPassword: isProved, now: now) == nil,
@@ -33,7 +33,7 @@ struct RegisterRateTests {
     @Test func `a burst of ten seconds' worth is allowed, and a quarter of it without a password`() {
         var limit = limit(8)
         #expect(taken(by: &limit, on: phone, isProved: false) == 20)
-        // REGISTERs without a password do not count for the limit of phones that have shown their password.
+        // REGISTERs without a password do not use up the limit for REGISTERs with a right password.
         #expect(taken(by: &limit, on: phone, isProved: true) == 80)
         #expect(limit.wait(on: phone, showsPassword: true, now: now) != nil)
         #expect(limit.wait(on: phone, showsPassword: true, now: now + .seconds(10)) == nil)
@@ -44,7 +44,7 @@ struct RegisterRateTests {
         #expect(taken(by: &limit, on: phone, isProved: true) == 10)
         let connection = Flow(transport: .tcp, listener: 0, connection: 5, remote: phone.remote)
         #expect(taken(by: &limit, on: connection, isProved: true) == 10)
-        // A request from another port has the same source.
+        // A request from another port counts for the same source.
         let other = Flow(transport: .udp, listener: 0, connection: 0, remote: Endpoint(phone.remote.address, 9))
         #expect(taken(by: &limit, on: other, isProved: true) == 0)
     }

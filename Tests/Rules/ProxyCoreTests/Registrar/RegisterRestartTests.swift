@@ -8,7 +8,7 @@ import TestSupport
 import Testing
 import Timekeeping
 
-/// A phone that has not received its 200 repeats its REGISTER. The daemon may crash between the two REGISTERs.
+/// Tests that a phone may repeat a REGISTER whose 200 it has not received, even if the daemon crashes in between.
 @Suite struct RegisterRestartTests {
     private static let push = "pn-provider=fcm;pn-param=p;pn-prid=tok1"
     private static let instance = "+sip.instance=\"<urn:uuid:00000000-0000-4000-8000-000000000001>\""
@@ -38,13 +38,13 @@ import Timekeeping
         #expect(register("c") == first)
     }
 
-    /// The header fields of the response that do not depend on the transaction or the time of day.
+    /// The header fields of a response that do not depend on the transaction or the time of day.
     private static func rows(of response: SIPResponse) -> [String] {
         let own = ["Via", "To", "Date"]
         return String(decoding: response.frame.bytes.array, as: UTF8.self).split(separator: "\r\n").map(String.init)
             .filter { row in !own.contains { row.hasPrefix("\($0):") } }
             .map { row in
-                // Each response has new values of these parameters.
+                // The values of `expires` and `temp-gruu` are left out, because they differ in each response.
                 row.replacing(/;expires=\d+/, with: "").replacing(/temp-gruu="[^"]*"/, with: "temp-gruu")
                     .replacing(/pnspurr="[^"]*"/, with: "pnspurr")
             }

@@ -11,7 +11,7 @@ import Timekeeping
 struct UnprotectedTokenLineTests {
     private static let internet = Endpoint(IPAddress(v4: 0x5db8_d822), 40_000)
 
-    @Test func `the log has one line for a run, with the cure, for push contacts alone`() {
+    @Test func `the first unprotected push contact of a run causes one log line with the cure`() {
         let sink = MemoryLogSink()
         let bench = EngineBench(log: Log(level: .notice, format: .text, sink: sink) { UnixTime(seconds: 0) })
         func lines() -> Int { sink.lines.count { $0.contains("without TLS") && $0.contains("tls:") } }

@@ -10,7 +10,7 @@ import TestSupport
 import Testing
 import Timekeeping
 
-/// Nobody can guess passwords, and the guesses of others do not lock users out at their usual address (T8).
+/// Tests that nobody can guess passwords, and that guessed passwords lock no user out at the user's own address (T8).
 @Suite("Wrong passwords over SIP (T8)")
 struct WrongPasswordTests {
     private static func host(_ number: UInt32) -> Endpoint { Endpoint(IPAddress(v4: 0xcb00_7100 + number), 5060) }
@@ -39,7 +39,7 @@ struct WrongPasswordTests {
         }
         #expect(statuses == ["401": 10, "503": 990])
         #expect(bench.engine.figures[.loginFailed] == 10 && bench.engine.figures[.loginLimited] == 990)
-        // The daemon now checks no password, not even the right one.
+        // After so many guesses, the daemon checks no password, not even the right one.
         let right = TestDigest.answer(challenge, to: request, as: "bob", count: 2)
         #expect(story(bench.receive(right)) == ["503 register > phone"])
         _ = bench.pass(.seconds(61))
@@ -74,7 +74,7 @@ struct WrongPasswordTests {
             _ = register(bench, "bob", password: "x", from: Self.host(UInt32(number)), callID: "g\(number)")
         }
         #expect(register(bench, "bob", from: Self.host(99), callID: "abroad") == "503")
-        // Wrong passwords for eve from the phone's address do not lock bob out there.
+        // Wrong passwords for eve from the phone's address must not lock bob out there.
         for number in 0..<20 { _ = register(bench, "eve", password: "x", from: home, callID: "e\(number)") }
         #expect(register(bench, "eve", from: home, callID: "e") == "503")
         #expect(register(bench, "bob", from: Endpoint(home.address, 1234), callID: "again") == "200")
@@ -98,7 +98,7 @@ struct WrongPasswordTests {
         let challenge = try #require(sentResponse(bench.receive(request, from: attacker)))
         for number in 0..<100 {
             let guess = TestDigest.answer(challenge, to: request, as: "bob", password: "guess \(number)")
-            // The guess appears to come from the phone's address, to which the daemon sent no nonce.
+            // The guess has the phone's address as a forged source, to which the daemon sent no nonce.
             let out = bench.receive(guess.replacing("branch=z9hG4bK", with: "branch=z9hG4bKg\(number)"))
             #expect(out.texts.first?.contains("stale=true") == true)
         }
@@ -144,7 +144,7 @@ struct WrongPasswordTests {
     }
 }
 
-/// Keeps the lines of the log.
+/// A log sink that stores the lines of the log.
 final class LineSink: LogSink {
     private let lines = Mutex<[String]>([])
 

@@ -8,7 +8,7 @@ import TestSupport
 import Testing
 import Timekeeping
 
-/// The traffic that a PBX gets from this proxy (T33).
+/// Tests the traffic that a PBX gets from this proxy (T33).
 @Suite("Beside a PBX")
 struct BesidePBXTests {
     private static let second = Endpoint(IPAddress(v4: 0x0a00_0003), 5060)
@@ -47,7 +47,7 @@ struct BesidePBXTests {
         #expect(listener("192.0.2.10", after: 5) == 5)
         #expect(listener("192.0.2.10", after: 2) == 3)
         #expect(listener("192.0.2.10", after: nil) == 3)
-        // From a loopback address, only loopback addresses can be reached.
+        // The listener on a loopback address is not chosen, because it reaches only loopback addresses.
         #expect(listener("192.0.2.10", after: 0) == 3)
         #expect(listener("127.0.0.9", after: 0) == 1)
     }
@@ -83,7 +83,7 @@ struct BesidePBXTests {
         bench.engine.resolved(ticket, to: hops, now: bench.now)
         let sent = try #require(sentRequest(bench.take()))
         let told = codes.flatMap { story(respond(bench, $0, to: sent, on: EngineBench.udp(EngineBench.pbx))) }
-        // The daemon does not send the call over TCP to the server that has already answered.
+        // The daemon does not repeat the call over TCP to a server that has already answered.
         #expect(told.contains("invite > 10.0.0.3:5060") == goesOn)
         #expect(told.filter { $0.hasPrefix("invite > ") }.count == (goesOn ? 1 : 0))
     }

@@ -27,27 +27,27 @@ struct ConnectionReuseTests {
         }
     }
 
-    @Test func `a trusted peer that says alias is reached by its connection, at the port that it names`() {
+    @Test func `requests to a trusted peer that sent alias use the peer's connection`() {
         #expect(reused("10.0.0.2:5070;alias") == [Endpoint(EngineBench.pbx.address, 5070)])
         #expect(reused("10.0.0.2;rport;ALIAS") == [Endpoint(EngineBench.pbx.address, 5060)])
-        // The address that is used again is always the peer's own. An alias with a name or another address would
-        // redirect calls.
+        // The address for the reused connection is always the peer's own, and only the port is taken from the Via. A
+        // name or another address in the Via is ignored, because it would redirect calls.
         #expect(reused("203.0.113.9:5060;alias") == [Endpoint(EngineBench.pbx.address, 5060)])
     }
 
-    @Test func `nobody else is, nor one that does not say so, nor by datagrams`() {
+    @Test func `alias from phones, missing alias and alias over UDP have no effect`() {
         #expect(reused("192.0.2.5:5060;alias", from: EngineBench.phone) == [])
         #expect(reused("10.0.0.2:5060") == [])
         #expect(reused("10.0.0.2:5060;alias", transport: .udp) == [])
     }
 
-    @Test func `over TLS the peer must have proved the upstream's name`() {
-        // The peer has not proved that the alias belongs to it. The address alone does not show which program is at the
-        // other end of the connection.
+    @Test func `alias over TLS has no effect if the peer has not proved the upstream's name`() {
+        // The daemon ignores the alias, because a TLS peer must prove by a certificate that the address is its own. An
+        // address alone does not show which program is at the other end of the connection.
         #expect(reused("10.0.0.2:5061;alias", transport: .tls) == [])
     }
 
-    @Test func `we say so on connections that we open, and nowhere else`() throws {
+    @Test func `the daemon sends alias only on connections that the daemon opened`() throws {
         let bench = EngineBench { $0.upstream = NextHop("sip:10.0.0.2:5060;transport=tcp") }
         bench.register(token: nil)
         let call = SIPText.invite(to: "200", from: "bob", at: EngineBench.phone, callID: "up", branch: "up")

@@ -10,7 +10,7 @@ import Testing
 import TestSupport
 import Timekeeping
 
-/// An INVITE that is refused, its sender, and the expected result.
+/// An INVITE that the daemon refuses, its sender, and the expected result.
 private struct Refused: Sendable, CustomTestStringConvertible {
     enum Sender: Sendable { case stranger, user, pbx }
 
@@ -18,15 +18,15 @@ private struct Refused: Sendable, CustomTestStringConvertible {
     let sender: Sender
     let status: UInt16
     let refusal: Refusal
-    /// Changes the settings before the INVITE.
+    /// A change to the settings before the INVITE is sent.
     var settings: @Sendable (inout ProxySettings) -> Void = { _ in }
     var edits: [(String, String)] = []
     var prepare: @Sendable (EngineBench) -> Void = { _ in }
-    /// The password that the user shows; `nil` for bob's password.
+    /// The password with which the user answers a challenge; `nil` for bob's password.
     var password: String?
     var from = "sip:bob@example.net"
     var target = "sip:200@example.net"
-    /// The address from which the user sends.
+    /// The address from which the user sends the INVITE.
     var source = EngineBench.phone
 
     var testDescription: String { name }
@@ -35,7 +35,7 @@ private struct Refused: Sendable, CustomTestStringConvertible {
 private let wrong = "guess"
 private let elsewhere = Endpoint(IPAddress(v4: 0xcb00_710a), 40_000)
 
-/// Each refusal of an INVITE causes one log line, one timeline record and one count (T35.1).
+/// Tests that each refusal of an INVITE causes one log line, one timeline record and one count (T35.1).
 @Suite("Each refused call has one line (T35.1)")
 struct EachRefusalTests {
     private static let cases: [Refused] = [
@@ -137,7 +137,7 @@ struct EachRefusalTests {
             #expect(sentResponse(sent)?.status == Status(code: refused.status))
             records += sent.records
         }
-        // A refusal for a missing password is reported only after three seconds, because the password may still follow.
+        // The refusal is reported only after three seconds, because the password may still follow.
         records += bench.pass(.seconds(4)).records
         let lines = sink.take().filter { $0.contains("call-id=told") }
         #expect(lines.count == 1, "\(lines)")

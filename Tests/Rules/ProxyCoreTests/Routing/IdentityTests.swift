@@ -7,7 +7,7 @@ import SIPGrammar
 import TestSupport
 import Testing
 
-/// T9.5 to T9.8: which identities a phone may claim, and which of them the proxy forwards.
+/// Tests which identities a phone may claim, and which of them the proxy forwards (T9.5 to T9.8).
 @Suite("Identity of phones (T9.5 to T9.8)")
 struct IdentityTests {
     private static let claims = [
@@ -133,7 +133,7 @@ struct IdentityTests {
 
     // MARK: T9.8
 
-    /// RFC 3261 section 22.3: the phone answers the PBX's challenge and ours.
+    /// The phone answers two challenges in one request: the PBX's and ours (RFC 3261 section 22.3).
     @Test func `a PBX that challenges is reached`() throws {
         let bench = EngineBench.authenticating()
         let request = bench.phoneText()

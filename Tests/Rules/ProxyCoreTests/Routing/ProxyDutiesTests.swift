@@ -7,7 +7,7 @@ import TestSupport
 import Testing
 import Timekeeping
 
-/// The duties of RFC 3261 and RFC 4320 that a proxy has if other parties are slow, late or wrong.
+/// Tests the duties of a proxy in RFC 3261 and RFC 4320, if other parties are slow, late or wrong.
 @Suite("Duties of a proxy")
 struct ProxyDutiesTests {
     private static let second = Endpoint(IPAddress(v4: 0xc000_0206), 40_000)
@@ -36,8 +36,8 @@ struct ProxyDutiesTests {
 
     // MARK: Too few Vias
 
-    /// Removes the response's second Via. Some phones answer the INVITE with the header fields of its CANCEL, which has
-    /// only our Via.
+    /// Removes the response's second Via. Some phones copy the header fields of the CANCEL, which has only one Via,
+    /// into their response to the INVITE.
     private func withOneVia(_ response: [UInt8]) -> [UInt8] {
         var seen = false
         let rows = String(decoding: response, as: UTF8.self).split(separator: "\r\n", omittingEmptySubsequences: false)

@@ -10,7 +10,7 @@ import TestSupport
 import Testing
 import Timekeeping
 
-/// A refused call causes a log line at the default level, a count and a timeline record (T35.1).
+/// Tests that a refused call causes a log line at the default level, a count and a timeline record (T35.1).
 @Suite("Reports of refused calls (T35.1)")
 struct RefusedCallTests {
     private let sink = LineSink()
@@ -31,7 +31,7 @@ struct RefusedCallTests {
         let pbx = Endpoint(IPAddress(v4: 0xcb00_7107), 5060)
         let invite = SIPText.invite(to: "bob", from: "103", at: pbx, callID: "missing", branch: "m1")
         #expect(story(bench.receive(invite, from: pbx)) == ["407 invite > 203.0.113.7:5060"])
-        // The caller sends its ACK, and then nothing happens for a while.
+        // The caller sends its ACK, and then nothing more.
         #expect(bench.pass(.seconds(2)).records.isEmpty && lines().isEmpty)
         let record = try #require(bench.pass(.seconds(2)).records.first)
         #expect(record.refusal == .notTrusted && record.endStatus == 407 && record.share == .stranger)
@@ -40,7 +40,7 @@ struct RefusedCallTests {
         let line = try #require(lines().first)
         #expect(line.contains("notice call refused") && line.contains("status=407") && line.contains("203.0.113.7"))
         #expect(bench.engine.figures[.callNotTrusted] == 1)
-        // The daemon keeps no state of the call.
+        // A minute later, the daemon has no state of the call any more.
         #expect(bench.pass(.seconds(60)).isEmpty && bench.engine.figures[.transactions] == 0)
     }
 
@@ -98,7 +98,7 @@ struct RefusedCallTests {
         #expect(bench.engine.figures[.registerRefused] == 1)
         _ = bench.receiveProved(bench.registerText(callID: "r2"), as: "eve")
         #expect(bench.actions.records.map(\.refusal) == [.register])
-        #expect(bench.actions.records.map(\.reason) == ["the password is another user's"])
+        #expect(bench.actions.records.map(\.reason) == ["the password belongs to another user"])
     }
 
     @Test func `without a timeline there are lines and no records`() {

@@ -9,12 +9,12 @@ import TestSupport
 import Testing
 import Timekeeping
 
-/// T9.11 to T9.13: which requests may be sent to other people's phones.
+/// Tests which requests users may send to other people's phones (T9.11 to T9.13).
 @Suite("Users do not command each other's phones (T9.11 to T9.13)")
 struct RequestRulesTests {
     private static let eve = Endpoint(IPAddress(v4: 0xc000_0209), 40_009)
 
-    /// A bench with bob's phone and eve's phone. Bob calls eve directly, without a PBX.
+    /// A bench with bob's phone and eve's phone, on which bob calls eve directly, without a PBX.
     private func direct() -> EngineBench {
         let bench = EngineBench.authenticating { $0.upstream = nil }
         let registered = bench.receiveProved(

@@ -26,7 +26,7 @@ struct RoutingTests {
             contact: contact, extra: (path.map { ["Path: \($0)"] } ?? []) + more)
     }
 
-    /// The actions for a call to a phone whose TCP connection breaks before the INVITE can be sent.
+    /// The actions of a call to a phone whose TCP connection breaks before the INVITE is sent.
     private func storyAfterBreak(of contact: String, trusted: [String] = ["10.0.0.2"]) -> [String] {
         let bench = EngineBench { $0.trusted = trusted.compactMap { TrustedPeer($0) } }
         let first = bench.receive(registerText(contact: contact), on: tcp())
@@ -40,8 +40,7 @@ struct RoutingTests {
     // MARK: A Contact is a name
 
     @Test(arguments: [
-        // The daemon uses the Contact's port but not its address: it calls the phone at the address from which it
-        // registered.
+        // The daemon uses the port in the Contact, and the address from which the phone registered.
         ("<sip:bob@192.0.2.5:5099;transport=tcp>", "192.0.2.5:5099"),
         ("<sip:bob@192.0.2.5;transport=tcp>", "192.0.2.5:5060"),
         ("<sip:bob@10.0.0.2:5060;transport=tcp>", "192.0.2.5:5060"),
@@ -58,7 +57,7 @@ struct RoutingTests {
 
     @Test func `a phone is not called at a trusted address that it shares`() {
         let told = storyAfterBreak(of: "<sip:bob@x:5060;transport=tcp>", trusted: ["10.0.0.2", "192.0.2.5:5060"])
-        // The call waits, because the phone may register again.
+        // The call waits after a failure, because the phone may register again.
         #expect(told == ["100 invite > pbx", "invite > phone"])
     }
 
@@ -131,7 +130,7 @@ struct RoutingTests {
         _ = bench.pass(.seconds(61))
         var settings = bench.engine.settings
         settings.authenticates = auth == "digest"
-        bench.engine.settingsChanged(settings)
+        bench.engine.settingsChanged(settings, now: bench.now)
         #expect(story(bench.invite()) == ["\(status) invite > pbx"])
         #expect(story(bench.invite(to: "nobody", callID: "c2", branch: "i2")) == ["404 invite > pbx"])
     }
@@ -161,7 +160,7 @@ struct RoutingTests {
 
     // MARK: Path
 
-    @Test func `a Path that a phone brings is refused, with the reason`() throws {
+    @Test func `a REGISTER with a phone's own Path is refused with a reason`() throws {
         let bench = EngineBench()
         let out = bench.receive(registerText(contact: "<sip:bob@192.0.2.5>", path: "<sip:10.0.0.2;lr>"))
         #expect(story(out) == ["403 register > phone"])
@@ -230,7 +229,7 @@ struct RoutingTests {
                 registerText(contact: "<sip:bob@192.0.2.5>", path: "<sip:10.0.0.4:5062;lr>"), from: Self.edge))
         var settings = bench.engine.settings
         settings.trusted = [TrustedPeer("10.0.0.2")].compactMap { $0 }
-        bench.engine.settingsChanged(settings)
+        bench.engine.settingsChanged(settings, now: bench.now)
         #expect(story(bench.invite()) == ["100 invite > pbx", "invite > 10.0.0.3:5060"])
     }
 
@@ -307,7 +306,7 @@ struct RoutingTests {
         let call = bench.invite()
         #expect(story(call) == ["480 invite > pbx"])
         #expect(try #require(call.texts.first).contains("\r\nWarning: 380 "))
-        // The phone can still remove its contact.
+        // The phone can still remove its contact, and the daemon accepts this REGISTER.
         let end = bench.receive(registerText(contact: "<sips:bob@192.0.2.5;pn-prid=tok1>;expires=0", cseq: 2))
         #expect(story(end + bench.commitAll(in: end)) == ["commit", "200 register > phone"])
     }
@@ -340,7 +339,7 @@ struct RoutingTests {
         #expect(text.contains("\r\nVia: SIP/2.0/UDP 10.0.0.1:5060;") && text.contains("\r\nRecord-Route: "))
         #expect(!text.contains("transport=tcp"))
 
-        // For some minutes, the proxy remembers that TCP does not work.
+        // The request is sent over UDP, because the proxy remembers for some minutes that TCP does not work.
         #expect(bench.receive(large(bench, 2)).last.map(Self.transport) == .udp)
         _ = bench.pass(.seconds(301))
         #expect(bench.receive(large(bench, 3)).last.map(Self.transport) == .tcp)

@@ -31,7 +31,7 @@ struct SecureHopTests {
         return bench
     }
 
-    /// The INVITE that the actions send, and its flow.
+    /// The text of the INVITE that the actions send, and its flow.
     private func invite(in actions: [ProxyAction]) -> (text: String, flow: Flow)? {
         for case .send(let bytes, let flow) in actions {
             let text = String(decoding: bytes, as: UTF8.self)
@@ -96,7 +96,7 @@ struct SecureHopTests {
         #expect(!bench.engine.namesProved(["other.example.net"], on: peer))
         #expect(bench.engine.namesProved(["x.example.net", "pbx.example.net"], on: peer))
         #expect(bench.engine.isTrusted(peer) && !bench.engine.isTrusted(other))
-        // An address alone does not prove a server's name, and neither does a flow without a connection.
+        // Neither an address alone nor a flow without a connection proves a server's name.
         #expect(
             !bench.engine.isTrusted(peer.on(connection: 0)) && !bench.engine.isTrusted(EngineBench.udp(peer.remote)))
         bench.engine.flowClosed(peer, now: bench.now)
@@ -108,7 +108,7 @@ struct SecureHopTests {
         #expect(bench.engine.namesProved(["pbx.example.net"], on: flow(.tls, 7)))
         var changed = bench.engine.settings
         changed.trusted = []
-        bench.engine.settingsChanged(changed)
+        bench.engine.settingsChanged(changed, now: bench.now)
         #expect(!bench.engine.isTrusted(flow(.tls, 7)))
     }
 

@@ -10,7 +10,7 @@ import TestSupport
 import Testing
 import Timekeeping
 
-/// T4: a client that has proved nothing receives little, and leaves nothing stored in the proxy.
+/// Tests that a client that has proved nothing receives little, and leaves no state in the proxy (T4).
 @Suite("Strangers (T4.1 to T4.3)")
 struct StrangerTests {
     private static let methods = [
@@ -27,7 +27,7 @@ struct StrangerTests {
         let statuses = story(bench.receive(bench.phoneText(method)))
         #expect(statuses.count == 1)
         #expect(transactions(bench) == 0)
-        // The only later action is the report of the missing password (T35.1).
+        // Nothing happens later except the report of the missing password (T35.1).
         #expect(bench.pass(.seconds(60)).filter { $0.tracedRecords.isEmpty }.isEmpty)
         #expect(bench.pass(.seconds(600)).isEmpty)
     }
@@ -96,8 +96,8 @@ struct StrangerTests {
 
     // MARK: T4.1
 
-    /// The shortest requests that the proxy can answer, and longer ones. Each answer is at most three times as long as
-    /// the request.
+    /// The test sends the shortest requests that the proxy can answer, and longer ones. Each answer is at most three
+    /// times as long as the request.
     @Test(arguments: methods + ["REGISTER"], ["", "User-Agent: Phone 1\r\n"])
     func `a stranger gets at most three times what it sent`(method: String, row: String) {
         var answered = 0
@@ -114,7 +114,7 @@ struct StrangerTests {
                 answered += sent.texts.count
             }
         }
-        // Every request is answered, even one of a hundred bytes.
+        // The proxy answers every request, even one of a hundred bytes.
         #expect(answered == 20)
     }
 
@@ -170,6 +170,6 @@ struct StrangerTests {
 }
 
 extension ProxyAction {
-    /// The records that are written to the timeline.
+    /// The timeline records that this action writes.
     fileprivate var tracedRecords: [TimelineChange] { if case .trace(let changes) = self { changes } else { [] } }
 }

@@ -10,7 +10,7 @@ import TestSupport
 import Testing
 import Timekeeping
 
-/// Calls from phones have timeline records (T33.5).
+/// Tests that calls from phones have timeline records (T33.5).
 @Suite("Calls that phones make")
 struct OutgoingCallTests {
     private static func bench() -> EngineBench {
@@ -96,7 +96,7 @@ struct OutgoingCallTests {
         let records = Self.records(bench.sent)
         #expect(records.map(\.end) == [.answered])
         #expect(records.first?.requestedAt == began)
-        // A daemon that is told to stop leaves the call's record to its next run.
+        // A daemon that is stopped leaves the record of the call to its next run.
         let stopped = RestartBench { $0.upstream = NextHop("sip:10.0.0.2:5060") }
         stopped.register("103")
         stopped.told(stopped.bench.receive(stopped.bench.inviteText()))

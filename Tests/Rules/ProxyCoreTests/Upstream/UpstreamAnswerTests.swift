@@ -10,7 +10,7 @@ import TestSupport
 import Testing
 import Timekeeping
 
-/// T9.17 to T9.19: responses of the PBX, and the host names that phones use for the PBX.
+/// Tests responses of the PBX, and the host names that phones use for the PBX (T9.17 to T9.19).
 @Suite("Responses of the PBX (T9.17, T9.18), and its names (T9.19)")
 struct UpstreamAnswerTests {
     private static func challenge(_ status: Status, to request: SIPRequest, _ challenges: [String]) -> [UInt8] {
@@ -37,7 +37,7 @@ struct UpstreamAnswerTests {
         #expect(answer.status == .badGateway && !answer.frame.contains(.proxyAuthenticate))
         #expect(answer.frame.bytes.string.contains("\r\nWarning: 399 example.net \""))
         #expect(bench.engine.counters[.challengeUnanswerable] == 1)
-        let line = try #require(sink.lines.first { $0.contains("challenges phones in a realm") })
+        let line = try #require(sink.lines.first { $0.contains("challenges phones in this daemon's own realm") })
         for word in ["notice", "10.0.0.2:5060", method, "example.net", "its own realm"] {
             #expect(line.contains(word))
         }

@@ -8,7 +8,7 @@ import TestSupport
 import Testing
 import Timekeeping
 
-/// A phone's call does not wait for an upstream that does not answer (T33.4).
+/// Tests that a phone's call does not wait for an upstream that does not answer (T33.4).
 @Suite("An upstream that does not answer")
 struct UpstreamTests {
     private static let second = Endpoint(IPAddress(v4: 0x0a00_0003), 5060)
@@ -33,13 +33,13 @@ struct UpstreamTests {
         story(bench.receive(SIPText.response(status, to: request, tag: "x"), from: EngineBench.pbx))
     }
 
-    /// A bench whose upstream has answered OPTIONS and then stopped.
+    /// A bench whose upstream answered OPTIONS at first, and then stopped answering.
     private static func deserted() throws -> EngineBench {
         let bench = bench()
         _ = answer(bench, to: try question(bench.pass(.zero)))
-        #expect(bench.engine.upstreamWatch.health.servers.map(\.state) == [.up])
+        #expect(bench.engine.upstreamState.health.servers.map(\.state) == [.up])
         _ = bench.pass(.seconds(34))
-        #expect(bench.engine.upstreamWatch.health.isAway)
+        #expect(bench.engine.upstreamState.health.isAway)
         return bench
     }
 
@@ -51,7 +51,7 @@ struct UpstreamTests {
         #expect(text.hasPrefix("OPTIONS sip:10.0.0.2:5060 SIP/2.0\r\nVia: SIP/2.0/UDP 10.0.0.1:5060;branch=z9hG4bK"))
         #expect(text.contains("\r\nFrom: <sip:10.0.0.1:5060>;tag=") && text.contains("\r\nCSeq: 1 OPTIONS\r\n"))
         #expect(Self.answer(bench, 403, to: try Self.question(sent)).isEmpty)
-        #expect(bench.engine.upstreamWatch.health.servers.map(\.state) == [.up])
+        #expect(bench.engine.upstreamState.health.servers.map(\.state) == [.up])
     }
 
     @Test func `while it is away a call is refused at once, with instructions, until it answers`() throws {
@@ -77,21 +77,21 @@ struct UpstreamTests {
         let text = try #require(told.texts.last)
         #expect(text.contains("\r\nRetry-After: 10\r\n"))
         #expect(!story(bench.pass(.seconds(10))).contains("invite > pbx"))
-        // The upstream did receive the INVITE, but the caller has gone.
+        // The upstream has received the INVITE, but the daemon cancels the call, because the caller has gone.
         #expect(Self.answer(bench, 180, to: sent).contains("cancel > pbx"))
     }
 
     @Test func `where OPTIONS were never answered, a call is tried`() throws {
         let bench = Self.bench()
         _ = bench.pass(.seconds(10))
-        #expect(bench.engine.upstreamWatch.health.isAway)
+        #expect(bench.engine.upstreamState.health.isAway)
         let sent = bench.receive(bench.inviteText())
         #expect(story(sent) == ["100 invite > phone", "invite > pbx"])
         #expect(story(bench.pass(.seconds(4))).last == "503 invite > phone")
         let next = try #require(sentRequest(bench.receive(bench.inviteText(callID: "n", branch: "n"))))
         _ = Self.answer(bench, 100, to: next)
-        #expect(!bench.engine.upstreamWatch.health.isAway)
-        // The daemon repeats the earlier 503, because nobody has acknowledged it.
+        #expect(!bench.engine.upstreamState.health.isAway)
+        // The daemon repeats the 503 of the earlier call, because nobody has acknowledged it.
         #expect(
             !bench.pass(.seconds(20)).texts.contains { $0.hasPrefix("SIP/2.0 503") && $0.contains("Call-ID: n\r\n") })
     }
@@ -131,6 +131,6 @@ struct UpstreamTests {
         _ = bench.pass(.seconds(10))
         bench.change { $0.upstream = NextHop("sip:10.0.0.3:5060") }
         #expect(story(bench.pass(.zero)) == ["options > 10.0.0.3:5060"])
-        #expect(!bench.engine.upstreamWatch.health.isAway)
+        #expect(!bench.engine.upstreamState.health.isAway)
     }
 }

@@ -11,7 +11,7 @@ import Timekeeping
 
 @testable import ProxyCore
 
-/// Calls to a device that is known only from an API report are sent to a contact of the same user.
+/// Tests calls to a device that is known only from a report: they ring at a registered contact of the same user.
 @Suite("Calls that were sent to a contact instead of their device")
 struct DivertedCallTests {
     private static let place = Endpoint(IPAddress(v4: 0xc000_0206), 40_001)
@@ -20,7 +20,7 @@ struct DivertedCallTests {
         Flow(transport: .tcp, listener: 1, connection: number, remote: place)
     }
 
-    /// Makes a call to a reported device, which rings at a registered contact of the same user instead.
+    /// Makes a call to a reported device, which rings at a registered contact of the same user.
     ///
     /// - Returns: the device of the contact that registered.
     private func ringing(_ bench: EngineBench, at number: UInt64) throws -> DeviceID {
@@ -33,7 +33,7 @@ struct DivertedCallTests {
         return try register(bench, at: number)
     }
 
-    /// Registers the contact over a connection. The contact gets the INVITE and rings.
+    /// Registers a contact over a connection. The contact then gets the INVITE and rings.
     ///
     /// - Returns: the device of the contact that registered.
     private func register(_ bench: EngineBench, at number: UInt64) throws -> DeviceID {

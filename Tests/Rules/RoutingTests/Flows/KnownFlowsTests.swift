@@ -25,13 +25,17 @@ struct KnownFlowsTests {
     @Test func `signs of life count only if a setting asks for them, and from then on`() {
         var flows = KnownFlows(settings(.zero))
         flows.showedLife(phone, now: at(0))
-        #expect(!flows.watchesActivity && !flows.wasAlive(phone, now: at(0)))
+        let atFirst = (flows.watchesActivity, flows.wasAlive(phone, now: at(0)))
+        #expect(atFirst == (false, false))
         flows.watchActivity(settings(.seconds(10)))
-        #expect(flows.watchesActivity && !flows.wasAlive(phone, now: at(0)))
+        let then = (flows.watchesActivity, flows.wasAlive(phone, now: at(0)))
+        #expect(then == (true, false))
         flows.showedLife(phone, now: at(1))
-        #expect(flows.wasAlive(phone, now: at(10)) && !flows.wasAlive(phone, now: at(11)))
+        let later = (flows.wasAlive(phone, now: at(10)), flows.wasAlive(phone, now: at(11)))
+        #expect(later == (true, false))
         flows.watchActivity(settings(.zero))
-        #expect(!flows.wasAlive(phone, now: at(2)))
+        let atLast = flows.wasAlive(phone, now: at(2))
+        #expect(!atLast)
     }
 
     @Test func `a device is live by its REGISTER or by its flow, within the span`() throws {
@@ -39,15 +43,17 @@ struct KnownFlowsTests {
         let registrar = try scene.registrar("t1")
         let target = try #require(registrar.bindings.forkTargets(for: MachineScene.bob, now: scene.now.instant).first)
         var flows = KnownFlows(settings(.seconds(10)))
-        #expect(flows.isLive(target, now: scene.now))
-        #expect(!KnownFlows(settings(.zero)).isLive(target, now: scene.now))
+        let others = KnownFlows(settings(.zero))
+        let isLive = (flows.isLive(target, now: scene.now), others.isLive(target, now: scene.now))
+        #expect(isLive == (true, false))
         scene.pass(.seconds(10))
-        #expect(!flows.isLive(target, now: scene.now))
+        let isLiveLater = flows.isLive(target, now: scene.now)
         flows.showedLife(target.flow, now: scene.now.instant)
         scene.pass(.seconds(9))
-        #expect(flows.isLive(target, now: scene.now))
+        let hasShownLife = flows.isLive(target, now: scene.now)
         flows.ended(target.flow)
-        #expect(!flows.isLive(target, now: scene.now))
+        let hasEnded = !flows.isLive(target, now: scene.now)
+        #expect(!isLiveLater && hasShownLife && hasEnded)
     }
 
     // MARK: Certificates

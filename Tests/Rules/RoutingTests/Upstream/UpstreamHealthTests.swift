@@ -11,7 +11,7 @@ struct UpstreamHealthTests {
     private static let second = ResolvedHop(transport: .tcp, endpoint: Endpoint(IPAddress(v4: 0x0a00_0003), 5060))
     private static let call = ClientTransactionID(rawValue: 7)
 
-    /// The state machine with a clock that jumps from one deadline to the next.
+    /// The state machine for the upstream's health, with a clock that jumps from one deadline to the next.
     private struct Bench {
         var health: UpstreamHealth
         var now = Instant(nanoseconds: 1_000_000_000)
@@ -33,8 +33,8 @@ struct UpstreamHealthTests {
             return health.due(now: now) { silent.contains($0.rawValue) }
         }
 
-        /// Lets this duration pass. Returns the resulting orders, each with its time in seconds. Each look-up finds the
-        /// same addresses.
+        /// Lets this duration pass. The result lists the orders in this time, each with its time in seconds. Each
+        /// look-up of the upstream's name finds the same addresses.
         mutating func pass(_ duration: Duration) -> [String] {
             let end = now + duration
             var told: [String] = []
@@ -77,7 +77,7 @@ struct UpstreamHealthTests {
         var bench = Bench([Self.first])
         #expect(bench.pass(.seconds(10)) == ["0.0 ask 10.0.0.2", "3.0 10.0.0.2 down"])
         #expect(bench.health.isAway)
-        // This server has never answered OPTIONS, because it may only answer calls.
+        // Calls are not refused, because a server that has never answered OPTIONS may still answer calls.
         #expect(!bench.health.refuses)
         #expect(bench.answer() == ["10.0 10.0.0.2 up"])
         #expect(!bench.health.isAway)

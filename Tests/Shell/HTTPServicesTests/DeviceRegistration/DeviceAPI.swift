@@ -20,7 +20,7 @@ import Timekeeping
 
 @testable import Registration
 
-/// The device registration API with a store. The test controls the user's devices and the push service.
+/// The device registration API with a store, for which the test plays the user's devices and the push service.
 actor DeviceAPI {
     static let app = "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
     static let otherApp = "11111111-2222-3333-4444-555555555555"
@@ -30,7 +30,7 @@ actor DeviceAPI {
     nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
     nonisolated let folder: StoreFolder
     nonisolated let logSink = MemoryLogSink()
-    /// The tokens of the dry runs, in the order of the requests.
+    /// The tokens of all dry runs, in the order of the requests.
     nonisolated let pushes = Mailbox<PushToken>()
 
     private let settings: APISettings
@@ -39,7 +39,7 @@ actor DeviceAPI {
     private var devices: [AddressOfRecord: [PushToken]] = [:]
     private var session: HTTPSession?
     private(set) var endpoint = Endpoint(.loopbackV4, 0)
-    /// Whether dry runs wait for ``release()``.
+    /// Whether dry runs wait until the test calls ``release()``.
     private var isHolding = false
     private var held: [(token: PushToken, asker: CheckedContinuation<Bool, Never>)] = []
 
@@ -149,7 +149,7 @@ actor DeviceAPI {
         devices[AddressOfRecord(user: ByteString(user), host: ByteString("example.org")), default: []].append(token)
     }
 
-    /// The user's devices, each as `provider:param:prid`.
+    /// Lists the user's devices, each as `provider:param:prid`.
     func devices(of user: String, at host: String = "example.org") -> [String] {
         devices[AddressOfRecord(user: ByteString(user), host: ByteString(host))]?.map {
             "\($0.provider.rawValue):\($0.param):\($0.prid)"
@@ -191,7 +191,7 @@ actor DeviceAPI {
             "/devices/status/",
             #"{"RegistrationRequestIds":[\#(list)],"MobileAppId":"\#(app)","ApiToken":"\#(apiToken)"}"#)
         #expect(response.status == 200)
-        // The order of the members is not defined.
+        // The members of the array may be in any order.
         let outcomes = try #require(try JSONValue(response.body).array)
         let texts = try outcomes.map { outcome in
             guard case .object(let members) = outcome else { return "no object" }
@@ -210,7 +210,7 @@ actor DeviceAPI {
         return try #require(response.registrationID)
     }
 
-    /// Registers one device. The outcome is sent to this callback URL.
+    /// Registers one device. The outcome of the registration is sent to this callback URL.
     nonisolated func register(
         fcm: String, apiToken: String = apiToken, callback: String, at place: SourceLocation = #_sourceLocation
     ) async throws {
@@ -240,7 +240,7 @@ actor DeviceAPI {
 
     // MARK: Expectations
 
-    /// Expects that the request is answered with this status.
+    /// Sends a request, and expects this status in the answer.
     nonisolated func expect(
         _ status: Int, _ path: String, _ body: String, org: String = "org-1",
         at place: SourceLocation = #_sourceLocation
@@ -249,7 +249,7 @@ actor DeviceAPI {
         #expect(answered == status, "\(path)", sourceLocation: place)
     }
 
-    /// Expects that the status call returns these outcomes.
+    /// Asks for the status of requests, and expects the given outcomes.
     nonisolated func expect(
         _ outcomes: Outcome..., of ids: [String], app: String = app, apiToken: String = apiToken,
         at place: SourceLocation = #_sourceLocation
@@ -266,7 +266,7 @@ actor DeviceAPI {
         #expect(told == "[\(outcome.text)]", sourceLocation: place)
     }
 
-    /// Expects these devices of the user, in any order.
+    /// Expects that the user has exactly the given devices, in any order.
     nonisolated func expect(
         _ tokens: Set<String>, of user: String, at place: SourceLocation = #_sourceLocation
     ) async {
@@ -289,7 +289,7 @@ actor DeviceAPI {
     }
 }
 
-/// An outcome as the status call reports it.
+/// The outcome of a registration, as the status call reports it.
 enum Outcome {
     case success, pending
     case failed(String)

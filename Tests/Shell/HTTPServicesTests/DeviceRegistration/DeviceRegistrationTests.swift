@@ -143,7 +143,7 @@ struct DeviceRegistrationTests {
             let body = DeviceAPI.body(fcm: "f1")
             try await api.expect(.success, for: body)
             try await api.expect(.failed("DuplicateExists"), for: body)
-            // Each device has another token, user or app than the others.
+            // Registrations with another token, user or app are other devices.
             try await api.expect(.success, for: DeviceAPI.body(fcm: "f2"))
             try await api.expect(.success, for: DeviceAPI.body(user: "bob", fcm: "f1"))
             let id = try await api.register(DeviceAPI.body(fcm: "f1", app: DeviceAPI.otherApp))
@@ -172,7 +172,7 @@ struct DeviceRegistrationTests {
         }
     }
 
-    /// The test runs with the two apps in both orders.
+    /// Tests both orders of the two apps.
     @Test(arguments: [[DeviceAPI.app, DeviceAPI.otherApp], [DeviceAPI.otherApp, DeviceAPI.app]], [nil, "f1"])
     func `a device of two apps goes with the last of them`(apps: [String], token: String?) async throws {
         try await withDeviceAPI { api in
@@ -180,7 +180,7 @@ struct DeviceRegistrationTests {
                 _ = try await api.register(DeviceAPI.body(fcm: "f1", app: app))
                 try await api.idle()
             }
-            // The device of another user in the same app does not keep alice's device.
+            // The device of another user in the same app must not keep alice's device from being removed.
             _ = try await api.register(DeviceAPI.body(user: "bob", fcm: "f1"))
             try await api.idle()
             let device = "fcm:my-project:f1"
@@ -188,7 +188,7 @@ struct DeviceRegistrationTests {
             try await api.expect(202, "/devices/cleanup", DeviceAPI.cleanup(token: token, app: apps[0]))
             try await api.idle()
             await api.expect([device], of: "alice")
-            // The first app no longer has the token, so its second clean-up removes nothing.
+            // The second clean-up removes nothing, because the first app no longer has the token.
             try await api.expect(202, "/devices/cleanup", DeviceAPI.cleanup(token: token, app: apps[0]))
             try await api.idle()
             await api.expect([device], of: "alice")
@@ -348,7 +348,7 @@ struct DeviceRegistrationTests {
             let one = try await api.post("/devices/cleanup", DeviceAPI.cleanup(token: "f1"))
             #expect(one.status == 202)
             #expect(one.body.isEmpty)
-            // Neither of the two tokens belongs to this app.
+            // The three tokens belong to another app, to a device known only by SIP, and to no device.
             for token in ["f3", "by-sip", "unknown"] {
                 try await api.expect(202, "/devices/cleanup", DeviceAPI.cleanup(token: token))
             }
@@ -448,7 +448,7 @@ struct DeviceRegistrationTests {
             try await api.idle()
             try await api.expect(.success, of: [id])
             await api.prune()
-            // Changes are written in the order of submission, so this change is written after the removal.
+            // The store writes changes in the order of submission, so this registration is written after the removal.
             _ = try await api.post("/devices", DeviceAPI.body(fcm: "f2"))
             try await api.expect(.pending, of: [id])
         }

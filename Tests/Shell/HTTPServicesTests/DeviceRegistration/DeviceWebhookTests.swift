@@ -163,7 +163,7 @@ struct DeviceWebhookTests {
         }
     }
 
-    /// The store does not record whether a receiver has got a webhook, so each is sent at most once.
+    /// Each webhook is sent at most once, because the store does not record whether the receiver has got it.
     @Test func `a webhook comes after a restart when its request was still open, and never a second time`() async throws
     {
         try await withLoop { loop in
@@ -173,7 +173,7 @@ struct DeviceWebhookTests {
             defer { folder.remove() }
             let first = DeviceAPI(loop, folder: folder)
             let asked = Mailbox<String>()
-            // The receiver never answers.
+            // The look-up of the receiver's name never ends, so that the webhook stays unsent.
             await first.resolving { host, _ in asked.put(host) }
             try await first.start()
             func register(_ user: String, at api: DeviceAPI) async throws {
@@ -182,7 +182,7 @@ struct DeviceWebhookTests {
             }
             try await register("told", at: first)
             _ = try await first.pushes.next()
-            // The outcome of this request is already on the disk.
+            // The outcome of this request is already written to the disk.
             _ = try await asked.next()
             await first.hold()
             try await register("open", at: first)
@@ -214,7 +214,7 @@ struct DeviceWebhookTests {
             defer { folder.remove() }
             let api = DeviceAPI(loop, folder: folder)
             let asked = Mailbox<String>()
-            // The second look-up of the host name would find an internal address.
+            // A second look-up of the host name would find an internal address.
             let count = Locked(0)
             await api.resolving { host, done in
                 asked.put(host)
@@ -230,7 +230,7 @@ struct DeviceWebhookTests {
             #expect(request.headers["host"] == "rebind.example.com:\(port)")
             try await asked.expect("rebind.example.com")
             #expect(count.withLock { $0 } == 1)
-            // The host name now has the internal address.
+            // The webhook is refused, because the host name now has the internal address.
             try await api.register(fcm: "f2", callback: "http://rebind.example.com:\(port)/b")
             try await asked.expect("rebind.example.com")
             try await api.register(fcm: "f3", callback: "http://127.0.0.1:\(port)/c")
@@ -282,7 +282,7 @@ struct CallbackURLTests {
     func `nothing leads inside`(text: String) {
         let rules = CallbackGuard(allowsPlain: false, allowed: [])
         guard let url = CallbackURL(text) else { return }
-        // The URL's host must be read as an address, because the test looks up no names.
+        // The host of the URL must be an address, because the test looks up no names.
         guard let address = IPAddress(url.host) else {
             Issue.record("\(text) is looked up as \(url.host)")
             return

@@ -14,7 +14,7 @@ import Timekeeping
 
 @testable import HTTPServices
 
-/// Tests the sender of webhooks without the rest of the API. All names have the address 127.0.0.1.
+/// The sender of webhooks without the rest of the API. Every host name has the address 127.0.0.1 here.
 private actor WebhookBench {
     let loop: EventLoop
     nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
@@ -126,7 +126,7 @@ struct WebhookSenderTests {
         try await withSender(timeout: .milliseconds(50), reply: .silence) { (bench, receiver, url) async throws in
             let reason = try #require(try await bench.lose(url))
             #expect(reason.contains("timeout"))
-            // On a busy machine, the time may be over before the request arrives.
+            // The request may not arrive at all, because the time may be over on a busy machine.
             #expect(await receiver.requestCount() <= 1)
         }
     }
@@ -192,7 +192,8 @@ struct WebhookSenderTests {
                 await bench.reload()
                 #expect(
                     bench.log.lines.contains {
-                        $0.contains("certificate not reloaded, the old one stays in use") && $0.contains("ca.pem")
+                        $0.contains("the certificate was not reloaded, so the old certificate stays in use")
+                            && $0.contains("ca.pem")
                     })
                 _ = try await bench.lose("https://hooks.example.net:\(port)/hook/c")
                 #expect(await bench.received.count == 2)

@@ -32,13 +32,13 @@ struct PushStatisticsTests {
 
     init() throws { folder = try StoreFolder() }
 
-    /// Runs a test with a store of pushes from two days and two apps. One push was sent to two devices.
+    /// Runs a test with a store that has pushes of two days and two apps. One of the pushes was sent to two devices.
     private func withRows(_ body: (SQLiteStore) async throws -> Void) async throws {
         let store = try ObservedWriter(folder.path)
         let next = day + .seconds(86_400)
         let records = [
             record(1) { $0.marks.received = day },
-            // The phone's REGISTER and its answer show that this push was received and followed.
+            // The phone's REGISTER and answer show that push 2 was received and followed.
             record(2) {
                 $0.steps.registered = 10
                 $0.end = .answered
@@ -48,12 +48,12 @@ struct PushStatisticsTests {
             record(4, kind: .missedCalls, at: next),
             record(5, device: 72, app: "apns/second", at: next) { $0.marks.followed = next },
             record(4, device: 72, kind: .missedCalls, app: "apns/second", at: next) { $0.marks.read = next },
-            // No provider accepted or refused this push.
+            // The provider neither accepted nor refused push 6.
             record(6, at: next) {
                 $0.delivery = .withdrawn
                 $0.answer = nil
             },
-            // The daemon never sent this push, because the phone registered without it.
+            // Push 7 was never sent, because the phone registered without a push.
             record(7, at: next) {
                 $0.delivery = .withdrawn
                 $0.answer = nil
@@ -61,13 +61,13 @@ struct PushStatisticsTests {
                 $0.steps.registered = 10
                 $0.end = .answered
             },
-            // This push has no answer, and no attempt to send it was made.
+            // The daemon never tried to send push 8, so no provider has answered it.
             record(8, at: next) {
                 $0.answer = .queueFull
                 $0.tries = 0
             },
         ]
-        // A call without a push does not count.
+        // A call without a push does not count in the statistics.
         let without = TimelineRecord(
             id: .init(rawValue: 9), kind: .call, user: ByteString("bob"), host: ByteString("example.net"), device: 71,
             callRef: nil, callID: ByteString("c9"), requestedAt: day, omission: .ordinaryContact)
@@ -84,13 +84,14 @@ struct PushStatisticsTests {
         return String(decoding: response.body, as: UTF8.self)
     }
 
-    /// One query and the expected answer.
+    /// One query of the statistics, and its expected answer.
     struct Row: Sendable, CustomStringConvertible {
         let description: String
         let asked: PushStatistics
         let told: String
 
-        /// Expects CSV if `lines` are given. The first line ends with the names of the counters.
+        /// If `lines` are given, the expected answer is CSV. The first line of the CSV ends with the names of the
+        /// counters.
         fileprivate init(
             _ name: String, by: StatisticsQuestion.Grouping, from: UnixTime? = nil, to: UnixTime? = nil,
             app: String = "", after: UInt64 = 0, limit: Int = 1000, lines: [String] = [], json: String = ""

@@ -35,7 +35,7 @@ struct DeadTokenServiceTests {
         let next: Int64?
     }
 
-    /// A client of a daemon's API with a store.
+    /// A client of the API of a daemon that has a store.
     private struct Client {
         let session: HTTPSession
         let endpoint: Endpoint
@@ -57,7 +57,7 @@ struct DeadTokenServiceTests {
         }
     }
 
-    /// The parts of a daemon that the test keeps. The type is `@unchecked Sendable`, because only the loop's thread
+    /// The parts of a daemon that the test must keep. The type is `@unchecked Sendable`, because only the loop's thread
     /// uses it.
     private struct Kept: @unchecked Sendable {
         let api: APIService
@@ -132,8 +132,8 @@ struct DeadTokenServiceTests {
     }
 
     @Test func `the same query gives the same answer, and since leaves out earlier records`() async throws {
-        // The second token was dead long before the daemon recorded it. A client that asks by time must still receive
-        // this token.
+        // The second token had been dead for long when the daemon recorded it. A client that asks for new tokens by
+        // time must still get this token.
         try await withClient([
             Self.dead("old", since: 1, recorded: 100), Self.dead("late", since: 2, recorded: 200),
             Self.dead("new", since: 200, recorded: 300),
@@ -202,7 +202,7 @@ struct DeadTokenServiceTests {
     @Test func `old tokens are forgotten, and numbers are not given twice`() async throws {
         try await withClient([Self.dead("old"), Self.dead("older")]) { client, loop in
             await Bench(loop).run { _ in client.kept.service.prune() }
-            // Changes are written in the order of submission.
+            // The test waits for a later change, because changes are written in the order of submission.
             let isWritten = Mailbox<Bool>()
             await Bench(loop).run { _ in
                 client.kept.store.record([.deadToken(Self.dead("new", recorded: 4_000_000_000))])

@@ -6,14 +6,14 @@ import Testing
 
 @testable import HTTPServices
 
-/// A report has the same meaning in all forms and at all places of a request.
+/// Tests that a report means the same in all forms and at all places of a request.
 @Suite("Reading reports of tokens")
 struct TokenReportTests {
     private static let selector = "12869E0E6E553673C54F29105A0647204C416A2A:7C3A0D14"
     /// A token with all characters that must be escaped in a URL.
     private static let token = "ab+/cd=="
 
-    /// Each name of the specification, an example value, and the member of the report that receives the value.
+    /// Each name in the specification, with an example value and the member that gets the value.
     private static let names: [(name: String, value: String, read: any KeyPath<ReportedTokens, String?> & Sendable)] = [
         ("selector", selector, \.selectorText), ("SELECTOR", selector, \.selectorText),
         ("token_calls", token, \.callsToken), ("pushTokenIncomingCall", token, \.callsToken),
@@ -55,7 +55,7 @@ struct TokenReportTests {
             let report = try read("/token", "\r\n {\"\(name)\":\"\(value)\"}", type: type)
             #expect(report.tokens(.acrobits)[keyPath: key] == value)
         }
-        // Parameters can follow a token in the path. The token itself is then the `otherToken` of the report.
+        // A token in the path can be followed by parameters, and is then the `otherToken` of the report.
         if key != \.otherToken {
             let report = try read(path: ["u", Self.selector, "T0&\(name)=\(value)"])
             #expect(report.tokens(.acrobits)[keyPath: key] == value)
@@ -99,7 +99,7 @@ struct TokenReportTests {
             ("username=100", "100", nil), ("username=100@example.net", "100", "example.net"),
             ("username=sip:100@example.net", "100", "example.net"), ("username=SIPS:100@b.org", "100", "b.org"),
             ("username=a@b@example.net", "a@b", "example.net"), ("username=null", "null", nil),
-            // A number in the international format, whose plus sign was not encoded.
+            // The user names are numbers in the international format, the second with a plus sign that was not encoded.
             ("username=%2B4930123", "+4930123", nil), ("username=+4930123", "+4930123", nil),
             ("username=+4930123@example.net", "+4930123", "example.net"),
             ("username=sip:+4930123@example.net", "+4930123", "example.net"),

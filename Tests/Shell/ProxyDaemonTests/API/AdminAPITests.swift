@@ -31,7 +31,8 @@ struct AdminAPITests {
             }, body)
     }
 
-    /// The method and path of each admin API route that needs a key. Each parameter in a path is replaced by a value.
+    /// Lists the method and path of each admin API route that needs a key. Each parameter in the path of a route is
+    /// replaced by a value.
     private func routes(of daemon: RunningDaemon) async throws -> [(method: String, path: String)] {
         let document = try JSONValue(Array(try await daemon.order("GET", "/openapi.json", key: nil).body.utf8))
         guard case .object(let paths)? = document["paths"] else { return [] }
@@ -246,7 +247,7 @@ struct AdminAPITests {
         for round in 0..<20 {
             async let disabled = order("disable")
             async let other = order(word)
-            // The provider is off in the end, no matter which request arrives first.
+            // The provider must be off in the end, in whatever order the requests arrive.
             let statuses = try await [disabled, other]
             #expect(statuses[0] == 200 && [200, 409].contains(statuses[1]), "round \(round): \(statuses)")
             let isOn = try store.integer("SELECT enabled FROM provider_switch WHERE name = 'acrobits'")

@@ -12,7 +12,7 @@ import TestSupport
 @testable import HTTPServices
 
 extension RunningDaemonSuites {
-    /// T35.6: each log line "an API request made a change" names the change and the key of the request.
+    /// Tests that each log line "an API request made a change" names the change and the key of the request (T35.6).
     @Suite("Audit lines", .timeLimit(.minutes(10)))
     struct AuditTests {
         private static let organisation = "/api/v1.0/orgs/org/pushdeviceregistration"
@@ -35,7 +35,7 @@ extension RunningDaemonSuites {
             var body = ""
             var type = "application/json"
             var key: String?
-            /// The expected contents of the log line.
+            /// The expected object in the log line.
             let object: String
             let actor: String
         }
@@ -46,7 +46,7 @@ extension RunningDaemonSuites {
                 actor: "app:\(Self.appID)")
         }
 
-        /// Returns a request that changes something on this route; `nil` for a route that this test does not know.
+        /// Makes a request that changes something on this route; `nil` if this test does not know the route.
         private func request(_ route: RunningDaemon.Route, _ daemon: RunningDaemon) -> Request? {
             let hash = String(repeating: "0", count: 64)
             func admin(_ target: String, _ body: String = "", _ object: String) -> Request {
@@ -66,6 +66,8 @@ extension RunningDaemonSuites {
                 return admin("/v1/users/100@example.net/bucket", "", "100@example.net")
             case ("DELETE", "/v1/messages/{}"): return admin("/v1/messages/7", "", "message 7")
             case ("DELETE", "/v1/held/{}"): return admin("/v1/held/call1", "", "call call1")
+            case ("POST", "/v1/upstream/{}/retry"):
+                return admin("/v1/upstream/bob@example.net/retry", "", "bob@example.net")
             case ("POST", "/v1/providers/{}/disable"): return admin("/v1/providers/acrobits/disable", "", "acrobits")
             case ("POST", "/v1/providers/{}/pause"): return admin("/v1/providers/acrobits/pause", "", "acrobits")
             case ("POST", "/v1/providers/{}/resume"): return admin("/v1/providers/acrobits/resume", "", "acrobits")
@@ -81,7 +83,7 @@ extension RunningDaemonSuites {
             case ("POST", "/v1/push-tests"):
                 return admin("/v1/push-tests", #"{"user":"100@example.net"}"#, "100@example.net")
             case ("POST", "/v1/feedback/pull"): return admin("/v1/feedback/pull", "", "feedback service")
-            // A successful request of this kind would end the daemon.
+            // The order is invalid, because a successful one would end the daemon.
             case ("POST", "/v1/drain"): return admin("/v1/drain?within=x", "", "the daemon")
             case ("POST", "/pnm2/send"):
                 return Request(
@@ -109,7 +111,7 @@ extension RunningDaemonSuites {
                 let whole = item + (path.contains("cleanup") ? "}" : #","FcmDeviceToken":"t"}"#)
                 return register(path, isBatch ? "[\(whole)]" : whole)
             case (let method, let pattern) where daemon.routes.contains(route):
-                // The following routes report tokens or remove accounts.
+                // The routes from here on report tokens or remove accounts.
                 var path = pattern
                 for value in ["100", "S1"] {
                     if let place = path.firstRange(of: "{}") { path.replaceSubrange(place, with: value) }

@@ -9,7 +9,7 @@ import Testing
 @testable import HTTPServices
 
 extension RunningDaemonSuites {
-    /// Wrong passwords and API keys from outside: threats T7 and T8.
+    /// Tests wrong passwords and API keys from outside (threats T7 and T8).
     @Suite("Wrong passwords and keys", .timeLimit(.minutes(10)))
     struct LoginLimitTests {
         private let right = "se%20cret%2B1"
@@ -22,7 +22,7 @@ extension RunningDaemonSuites {
             return try await daemon.answer("GET \(target) HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
         }
 
-        /// Sends a report with this password, and expects this status.
+        /// Sends a report of a device with this password, and expects this status.
         ///
         /// - Returns: the answer.
         @discardableResult
@@ -49,7 +49,7 @@ extension RunningDaemonSuites {
                 }
                 let count = await daemon.bindingCount()
                 #expect(count == 0)
-                // A request with an API key is still accepted, because nobody can guess keys.
+                // A request with an API key is still accepted at this address, because nobody can guess keys.
                 try await daemon.expect(
                     200, get: "/v1/push-tokens/100/S:1?token_msgs=T2sx&appid_msgs=a", key: daemon.key.text)
                 #expect(!daemon.log.lines.contains { $0.contains("wrong") || $0.contains("cret") })
@@ -78,7 +78,7 @@ extension RunningDaemonSuites {
                     for _ in 0..<5 {
                         try await expect(401, daemon, user, password: "x")
                     }
-                    // Both domains are notations of the same user's domain.
+                    // Both texts name the same domain, in different letters.
                     for domain in ["example.net", "EXAMPLE.net"] {
                         try await expect(429, daemon, user, password: right, domain: domain)
                     }
@@ -114,8 +114,8 @@ extension RunningDaemonSuites {
 
         // MARK: Unknown users
 
-        /// `etc/nightly timing` compares the response times for known and unknown users, and `DigestTests` compares the
-        /// work.
+        /// The response times for known and unknown users are compared by `etc/nightly timing`, and the work by
+        /// `DigestTests`.
         @Test func `known and unknown users and domains are answered alike`() async throws {
             try await RunningDaemon.with({
                 $0.limits.wrongLoginsPerSource = 0

@@ -123,7 +123,7 @@ struct OpenAPITests {
                 "size": ["type": "integer", "minimum": .number(1), "maximum": .number(9)],
                 "names": ["type": "array", "items": ["type": "string"]], "age": ["type": "integer"],
             ])
-        // The OpenAPI document does not describe this route.
+        // The OpenAPI document must not describe this route.
         #expect(document["paths"]?["/v1/secret"] == nil)
     }
 }

@@ -14,14 +14,13 @@ import TestSupport
 @testable import ProxyDaemon
 
 extension RunningDaemonSuites {
-    /// Threat T18: in good and bad cases, no password, key or token appears in the log, in the output for operators, or
-    /// in an answer.
+    /// Tests that no password, key or token appears in a log, in output for operators, or in an answer (threat T18).
     @Suite("Secrets of a whole run", .timeLimit(.minutes(10)))
     struct PlantedSecretsTests {
-        /// A long text that appears nowhere else.
+        /// Makes a long secret that appears nowhere else.
         private static func planted(_ name: String) -> String { "planted-\(name)-0123456789" }
 
-        /// The planted text in base64, the encoding in which apps report tokens.
+        /// The planted secret in base64, the encoding in which apps report tokens.
         private static func base64(_ name: String) -> String { Data(planted(name).utf8).base64EncodedString() }
 
         private static let names = [
@@ -44,7 +43,7 @@ extension RunningDaemonSuites {
             }
         }
 
-        /// A provider that refuses all pushes and repeats their tokens in its answers.
+        /// The provider's replies: all pushes are refused, with their tokens in the answers.
         private static let reply: @Sendable (FakeProvider.Request, Int) -> FakeProvider.Reply = { request, _ in
             if request.path.contains("gateway") { return .answer(400, "no such token \(planted("gateway-token"))") }
             if request.path.contains("fcm") {
@@ -97,7 +96,8 @@ extension RunningDaemonSuites {
                         try await calls(daemon, outside)
                         try await reading(daemon)
                         for line in daemon.log.lines { Self.expectNone(in: line, "the log") }
-                        // These lines prove that the log reported events that have to do with the secrets.
+                        // The log must have these lines, which prove that events with the secrets have occurred and
+                        // were reported.
                         for word in [
                             "an API request made a change", "API request refused",
                             "a push provider rejects the content of a push",
@@ -118,7 +118,7 @@ extension RunningDaemonSuites {
 
         // MARK: The requests
 
-        /// Sends valid and invalid requests with secrets in all their parts.
+        /// Sends valid and invalid API requests with secrets in all their parts.
         private func requests(_ daemon: RunningDaemon) async throws {
             let report =
                 #""selector":"S:1","token_calls":"\#(Self.base64("call-token"))","appid_calls":"a.voip","#
@@ -187,7 +187,7 @@ extension RunningDaemonSuites {
                 Self.expectNone(in: try await daemon.order("PUT", target, body).body, target)
             }
             _ = try await daemon.order("GET", "/v1/users", key: Self.key)
-            // The daemon tries to send webhooks for a while. The log reports each webhook that was not delivered.
+            // The daemon tries to send the webhooks for a while, and then reports each that was not delivered.
             while !daemon.log.lines.contains(where: { $0.contains("a webhook was not delivered and is dropped") }) {
                 await Task.yield()
             }
@@ -211,7 +211,7 @@ extension RunningDaemonSuites {
                     to: daemon.sip)
                 _ = try await outside.message("SIP/2.0 200", of: "r\(user)")
             }
-            // The test sends two kinds of malformed requests.
+            // Phones send two kinds of malformed requests.
             for (number, row) in ["CSeq: x REGISTER", "CSeq: 1 REGISTER\r\nContent-Length: -9"].enumerated() {
                 let contact = "<sip:103@\(local);pn-provider=fcm;pn-param=p;pn-prid=\(Self.planted("broken-token"))>"
                 let text = String(
@@ -234,7 +234,7 @@ extension RunningDaemonSuites {
                 for target in ["/v1/users/\(user)@example.net/devices", "/v1/users/\(user)@example.net/bucket"] {
                     Self.expectNone(in: try await daemon.order("GET", target).body, target)
                 }
-                // Records are written to the store a moment after the call.
+                // The test waits for the timeline records, which are written a moment after the call.
                 var explanation = ""
                 while !explanation.contains("No token") && !explanation.contains("status 400") {
                     explanation = try await daemon.order("GET", "/v1/explain/\(user)@example.net").body

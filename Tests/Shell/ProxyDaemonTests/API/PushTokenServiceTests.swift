@@ -19,7 +19,7 @@ private let messagesToken = "QVBBOTFiR3RvMmVuLTE6QVBBOTFi+/8"
 private let both = "acrobits app.voip&app:\(selector) \(callsToken):calls&\(messagesToken):other"
 
 extension String {
-    /// Encodes a value for a query or a form, as a client does.
+    /// The text, encoded as clients encode values of queries and forms.
     fileprivate var encoded: String {
         utf8.map { byte in
             byte.isLetterOrDigit
@@ -34,7 +34,7 @@ extension UInt8 {
     }
 }
 
-/// The daemons run one after the other, because only one loop gets the signals of a process.
+/// Suites inside this one run their daemons one after the other, because only one loop of a process gets signals.
 @Suite(.serialized) enum RunningDaemonSuites {}
 
 extension RunningDaemonSuites {
@@ -339,7 +339,7 @@ extension RunningDaemonSuites {
                     #expect((got, posted) == (400, 400), "\(query)")
                 }
                 for query in [
-                    // The first report has no app at all. The second has two tokens, one of them without an app.
+                    // The first report has no app at all. The second report has two tokens, one of them without an app.
                     "username=u&token_msgs=T2sx", "username=u&token_msgs=T2sx&appid_msgs=a&token_calls=Q2Fs",
                 ] {
                     try await daemon.expect(422, post: "/v1/push-tokens", query, key: key)
@@ -441,7 +441,7 @@ extension RunningDaemonSuites {
                         await daemon.expect(["acrobits a:S:2 T3Ro"], of: "u")
                     }
                 }
-                // The selector has precedence: it belongs to another device than the token.
+                // The token and the selector belong to different devices, and the selector has precedence.
                 try await daemon.expect(200, get: "/v1/account-removals/u/S:9?token_msgs=T3Ro", key: key)
                 await daemon.expect(["acrobits a:S:2 T3Ro"], of: "u")
                 try await daemon.expect(200, get: "/v1/account-removals/u?pushToken=T3Ro", key: key)

@@ -9,7 +9,7 @@ import Telemetry
 import TestSupport
 import Testing
 
-/// A phone and a caller that share a UDP socket, and the mediator that wakes the phone.
+/// A phone and a caller on one UDP socket, and the mediator that wakes the phone.
 actor Outside {
     let loop: EventLoop
     nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
@@ -46,7 +46,7 @@ actor Outside {
 
     func send(_ bytes: [UInt8], to target: Endpoint) { socket?.queue(bytes, to: target) }
 
-    /// Returns the next message that begins with this text, and skips others.
+    /// Returns the next message that begins with this text, and skips all others.
     nonisolated func message(_ start: String, of callID: String = "") async throws -> String {
         while true {
             let message = try await messages.next()
@@ -109,8 +109,7 @@ extension RunningDaemonSuites {
                 try await report(daemon)
                 await invite(daemon, outside, 1)
                 _ = try await outside.message("SIP/2.0 100")
-                // The phone may register even before the daemon has sent the push, so the test does not wait for the
-                // push.
+                // The test does not wait for the push, because the phone may register even before it.
                 let local = await outside.local
                 await outside.send(
                     SIPText.register(
@@ -141,7 +140,7 @@ extension RunningDaemonSuites {
                 try await report(daemon, more: #","token_msgs":"T3Ro","appId_msgs":"b""#)
                 await invite(daemon, outside, 1)
                 _ = try await pushes(outside, 1)
-                // The caller cancels when the daemon knows that the provider accepted the push.
+                // The caller cancels only when the daemon knows that the provider accepted the push.
                 while !daemon.log.lines.contains(where: { $0.contains("a provider accepted a push") }) {
                     try Task.checkCancellation()
                     await Task.yield()
@@ -165,8 +164,8 @@ extension RunningDaemonSuites {
 
         @Test func `a token that the mediator does not know is dropped, and others are kept`() async throws {
             try await withOutside { daemon, outside in
-                // The mediator's stand-in answers a push to the token `fail-404` with 404. The call ends immediately,
-                // or after all retries have failed.
+                // The mediator answers the push with 404 if the token is `fail-404`. The call ends immediately, or
+                // after all attempts have failed.
                 for (number, code, kept) in [(1, 404, 0), (2, 400, 1)] {
                     try await report(daemon, token: "fail-\(code)")
                     await invite(daemon, outside, number)
@@ -188,8 +187,8 @@ extension RunningDaemonSuites {
                 let first = try await outside.message("SIP/2.0 4")
                 #expect(first.hasPrefix("SIP/2.0 480") && first.contains("Call-ID: call1\r\n"))
                 await invite(daemon, outside, 2)
-                // The answer to the first call may be repeated in the meantime, so the test waits for the Call-ID of
-                // the second.
+                // The test waits for the second Call-ID, because the answer to the first call may be repeated in the
+                // meantime.
                 let second = try await outside.message("SIP/2.0 4", of: "call2")
                 #expect(second.hasPrefix("SIP/2.0 480"))
             }

@@ -19,8 +19,8 @@ import Timekeeping
 @testable import ProxyDaemon
 @testable import ProxyRuntime
 
-/// A complete daemon that runs on a thread of its own. User 100 has the password `se cret+1`, and one API key may
-/// report tokens.
+/// A complete daemon that runs on a thread of its own. In this daemon, user 100 has the password `se cret+1`, and one
+/// API key may report tokens.
 struct RunningDaemon: Sendable {
     let loop: EventLoop
     let door: ShardDoor
@@ -35,7 +35,7 @@ struct RunningDaemon: Sendable {
     let apps: MobileApps
     /// All routes of the API.
     let routes: [Route]
-    /// The routes of the API and of the admin API that change something.
+    /// The routes of the API and the admin API that change something.
     let changes: [Route]
     /// The path of the control socket.
     let control: String
@@ -79,7 +79,7 @@ struct RunningDaemon: Sendable {
         settings.auth = .off
         settings.api.listen = [Endpoint(.loopbackV4, 0)]
         settings.push.acrobits.enabled = true
-        // Tests send no requests to real providers.
+        // The daemon must not try its credentials, because tests send no requests to real providers.
         settings.push.triesCredentials = false
         change(&settings)
         let sink = MemoryLogSink()
@@ -107,7 +107,7 @@ struct RunningDaemon: Sendable {
         return running
     }
 
-    /// The key of a client that may read but not report.
+    /// An API key that may read but not report.
     static let readerKey = "spd_" + String(repeating: "A", count: 43)
     /// An API key with all scopes.
     static let adminKey = "spd_" + String(repeating: "B", count: 43)
@@ -136,7 +136,7 @@ struct RunningDaemon: Sendable {
 
     // MARK: Requests
 
-    /// The stored devices of a user, each as `provider param prid`.
+    /// Lists the stored devices of a user, each as `provider param prid`.
     func devices(_ user: String, domain: String = "example.net") async -> [String] {
         await door.ask(.everything) { engine, now in
             engine.targets(of: AddressOfRecord(user: ByteString(user), host: ByteString(domain)), now: now)
@@ -182,7 +182,7 @@ struct RunningDaemon: Sendable {
         return (status(answer), String(answer[head.upperBound...]))
     }
 
-    /// Sends a request to the API, and returns the status.
+    /// Sends a request to the API, and returns the status of the answer.
     func get(_ target: String, key: String? = nil, method: String = "GET") async throws -> Int {
         let field = key.map { "Authorization: Bearer \($0)\r\n" } ?? ""
         return status(try await answer("\(method) \(target) HTTP/1.1\r\nHost: a\r\n\(field)Connection: close\r\n\r\n"))
@@ -201,7 +201,7 @@ struct RunningDaemon: Sendable {
 
     // MARK: Expectations
 
-    /// Expects that the request is answered with this status.
+    /// Sends a request to the API, and expects this status.
     func expect(
         _ status: Int, get target: String, key: String? = nil, method: String = "GET",
         at place: SourceLocation = #_sourceLocation
@@ -210,7 +210,7 @@ struct RunningDaemon: Sendable {
         #expect(answered == status, "\(method) \(target.prefix(200))", sourceLocation: place)
     }
 
-    /// Expects that the request is answered with this status.
+    /// Sends a request to the API, and expects this status.
     func expect(
         _ status: Int, post target: String, _ body: String, type: String? = nil, key: String? = nil,
         at place: SourceLocation = #_sourceLocation
@@ -221,7 +221,7 @@ struct RunningDaemon: Sendable {
             sourceLocation: place)
     }
 
-    /// Expects these stored devices of the user.
+    /// Expects that the store has exactly the given devices of the user.
     func expect(
         _ devices: [String], of user: String, domain: String = "example.net",
         at place: SourceLocation = #_sourceLocation

@@ -2,7 +2,7 @@ import HTTPServices
 import Testing
 
 extension RunningDaemonSuites {
-    /// Requests exactly as vendors document them and as known clients send them.
+    /// Tests requests exactly as vendors document them, and as known clients send them.
     @Suite("Sample requests", .timeLimit(.minutes(10)))
     struct SampleRequestTests {
         private static let calls = "Udl99X2JFP1bWwS5gR/wGeLE1hmAB2CMpr1Ej0wxkrY="
@@ -10,11 +10,11 @@ extension RunningDaemonSuites {
         private static let selector = "12869E0E6E553673C54F29105A0647204C416A2A:7C3A0D14"
         private static let both = "acrobits app.voip&app:\(selector) \(calls):calls&\(messages):other"
 
-        /// Further header fields of a known client, which closes the connection after each request.
+        /// Header fields of a known client that closes the connection after each request.
         private static let fields =
             "Host: push.example.net\r\nConnection: close\r\nCache-Control: max-age=0\r\nUser-Agent: CloudSoftphone/1.5.6\r\n"
 
-        /// For each case: the user, the request, and the device that is stored afterwards.
+        /// For each row: the user, the request, and the device that is stored afterwards.
         private static let reports = [
             (
                 "100",
@@ -53,7 +53,7 @@ extension RunningDaemonSuites {
             ),
         ]
 
-        /// Corrects the Content-Length, because the lengths in the document are wrong. Thus no test has to count bytes.
+        /// Corrects the request's Content-Length, because the document has wrong lengths.
         private static func counted(_ request: String) -> String {
             guard let end = request.firstRange(of: "\r\n\r\n"),
                 let mark = request.firstRange(of: "Content-Length: "), mark.lowerBound < end.lowerBound
@@ -74,7 +74,7 @@ extension RunningDaemonSuites {
             }
         }
 
-        /// For each case: the user, and the request that removes the device which was reported before.
+        /// For each row: the user, and the request that removes the device that was reported before.
         private static let removals = [
             (
                 "100",

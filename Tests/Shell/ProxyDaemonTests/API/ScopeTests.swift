@@ -13,10 +13,11 @@ import Testing
 @testable import HTTPServices
 
 extension RunningDaemonSuites {
-    /// Checks each route of both APIs with keys of each scope.
+    /// Tests each route of the API and the admin API with keys of each scope.
     @Suite("Scopes", .timeLimit(.minutes(10)))
     struct ScopeTests {
-        /// The scope that a key needs for the routes with this prefix. The longest matching prefix decides.
+        /// The scope that a key needs for the routes with this prefix. If several prefixes match, the longest one
+        /// decides.
         private static let scopes: [(prefix: String, scope: APIScope?)] = [
             ("/healthz", nil), ("/readyz", nil), ("/version", nil), ("/openapi.json", nil),
             ("/api/v1.0/orgs/", nil),
@@ -31,7 +32,7 @@ extension RunningDaemonSuites {
             ("/metrics", .metrics),
             ("/v1/users", .admin), ("/v1/held", .admin), ("/v1/messages", .admin), ("/v1/providers", .admin),
             ("/v1/explain", .admin), ("/v1/apikeys", .admin), ("/v1/apps", .admin), ("/v1/feedback", .admin),
-            ("/v1/drain", .admin), ("/v1/push-tests", .admin),
+            ("/v1/drain", .admin), ("/v1/push-tests", .admin), ("/v1/upstream", .admin),
         ]
 
         private struct Operation {

@@ -14,7 +14,7 @@ import Testing
 /// Runs the program `sippushd doctor` with one fault at a time.
 @Suite("Doctor", .timeLimit(.minutes(10)))
 struct DoctorProgramTests {
-    /// A daemon with a fault. The default scene has no fault.
+    /// A scene for `doctor`: a daemon with one fault, or by default with none.
     private struct Scene: Sendable {
         var topics: Set<String>?
         var clockLead: Duration = .zero
@@ -135,7 +135,7 @@ struct DoctorProgramTests {
                 }
             } else {
                 report = try await run(scene, settings, folder, around)
-                // The command `doctor` changes and creates no file.
+                // The command `doctor` must change and create no file.
                 let others = Set(try files(in: folder)).subtracting(before)
                 #expect(
                     others.allSatisfy { $0 == "sippushd.yaml" || $0.hasSuffix(".in") || $0.hasSuffix(".out") },
@@ -150,7 +150,7 @@ struct DoctorProgramTests {
         }
     }
 
-    /// Changes the file so that only its owner may read it.
+    /// Restricts the file, so that only its owner may read it.
     private static func close(_ path: String) throws {
         try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: path)
     }
@@ -176,15 +176,15 @@ struct DoctorProgramTests {
         for beside in [false, true] {
             let report = try await examine(Scene(), beside: beside)
             #expect(report.wrong.isEmpty, "\(report.wrong)")
-            // The report complains that there is no user yet, and perhaps about a small buffer.
+            // The report complains only that there is no user yet, and perhaps about a small buffer.
             #expect(report.status == 1)
             for area in ["provider apns", "provider fcm", "clock", "upstream", "files", "disk", "ports"]
             where !beside || area != "ports" {
                 #expect(report.findings.contains { $0.area == area && $0.level != .wrong }, "\(area): \(report.text)")
             }
             let daemon = report.findings.first { $0.area == "daemon" }
-            #expect(daemon?.level == (beside ? .ok : .note))
-            // The report contains no secret.
+            #expect(daemon?.level == (beside ? .ok : .note), "\(report.text)")
+            // The report must contain no secret.
             for secret in [TestKeys.rsa2048, TestKeys.rfc7515P256] {
                 let line = secret.split(separator: "\n").dropFirst().first ?? "none"
                 #expect(!report.text.contains(line))
@@ -256,7 +256,7 @@ struct DoctorProgramTests {
     @Test func `a port that is taken`() async throws {
         let report = try await examine(Scene(portIsTaken: true))
         #expect(report.wrong.map(\.area) == ["ports"])
-        // The report names the process that uses the port.
+        // The report must name the process that uses the port.
         #expect(
             report.words("ports").contains("(process \(ProcessInfo.processInfo.processIdentifier))"), "\(report.wrong)")
     }
@@ -265,7 +265,7 @@ struct DoctorProgramTests {
         let report = try await examine(Scene(certificateDays: 0))
         #expect(Set(report.wrong.map(\.area)) == ["certificates", "configuration"])
         #expect(report.words("certificates").contains("it expired on"))
-        #expect(report.cure("certificates").contains("Renew it"))
+        #expect(report.cure("certificates").contains("Renew the certificate"))
     }
 
     @Test func `a certificate without the name`() async throws {

@@ -1,3 +1,4 @@
+import Control
 import ProxyPolicy
 import Addressing
 import ProxyCore
@@ -10,7 +11,7 @@ import UserSources
 
 @testable import ProxyDaemon
 
-/// Tests what `sippushd doctor` concludes from given facts.
+/// Tests the findings of `sippushd doctor` for given facts.
 @Suite("Findings of doctor")
 struct FindingsTests {
     private let phone = FileIdentity(name: "nobody", user: 65_534, group: 65_534, groups: [50])
@@ -65,7 +66,7 @@ struct FindingsTests {
     @Test func `what the kernel refuses against the rights is blamed on neither owner nor mode`() {
         let steps = [status("/etc/sippushd/key.pem", 0o644)]
         #expect(FileRights.findings([fact(steps)], for: phone).first?.cure?.contains("AppArmor") == true)
-        // If the kernel gives no answer, the file's rights decide.
+        // The permission bits of the file decide if the kernel gives no answer.
         #expect(levels(FileRights.findings([fact(steps, answer: .unknown)], for: phone)) == [.ok])
         #expect(levels(FileRights.findings([fact(steps, answer: .allowed)], for: phone)) == [.ok])
         let closed = [status("/etc/sippushd/key.pem", 0o600)]
@@ -145,7 +146,7 @@ struct FindingsTests {
             #expect(unit.obstacle(to: path, isWritten: true) == nil)
         }
         #expect(unit.obstacle(to: "/etc/sippushd/key.pem", isWritten: false) == nil)
-        // Without a systemd unit, no path is hidden.
+        // The service unit determines which paths are hidden; without a unit, none is.
         #expect(ServiceUnit(["[Service]\nDynamicUser=1"]).isDynamic)
         #expect(ServiceUnit([]).obstacle(to: "/home/bob/key.pem", isWritten: true) == nil)
     }
@@ -230,7 +231,7 @@ struct FindingsTests {
         #expect(levels(found(taken, PortOwner(process: 7, name: "sippushd"), daemon: 7)) == [.ok])
         #expect(levels(found(taken, PortOwner(process: 1, name: "systemd"))) == [.ok])
         #expect(levels(found(taken, daemon: -1)) == [.ok] && levels(found(taken)) == [.wrong])
-        // A port that the running daemon does not use is wrong: the daemon runs with other settings.
+        // A port that the running daemon does not use is reported as wrong, because the daemon has other settings.
         #expect(levels(found(nil, daemon: 7)) == [.wrong])
         #expect(found(SystemError(call: "bind", code: 99))[0].words.contains("no such address"))
         #expect(found(SystemError(call: "bind", code: 13))[0].cure?.contains("CAP_NET_BIND_SERVICE") == true)
@@ -256,7 +257,7 @@ struct FindingsTests {
                 hasDaemon: hasDaemon)
         }
         #expect(levels(found(true, true)) == [.ok] && levels(found(true, false)) == [.ok])
-        // Before its first start, a daemon has no store.
+        // A daemon that was never started has no store, which is no fault.
         #expect(found(false, false).isEmpty)
         #expect(found(false, true, isVisible: false).isEmpty)
         let removed = try #require(found(false, true).first)
@@ -292,9 +293,37 @@ struct FindingsTests {
         #expect(levels(found([good], trusted: [], authenticates: false)) == [.ok])
         #expect(levels(found([peer("upstream", .silence)], trusted: ["192.0.2.10"])) == [.wrong])
         #expect(levels(found([peer("upstream", .failed("refused"))], trusted: ["192.0.2.10"])) == [.wrong])
-        // A trusted PBX that only makes calls need not answer.
+        // A trusted PBX need not answer OPTIONS, because it may only make calls.
         #expect(levels(found([peer("trusted", .silence)], trusted: ["192.0.2.10"])) == [.note])
         #expect(levels(found([], trusted: [])) == [.note])
+    }
+
+    // MARK: PBXs with users of the daemon
+
+    @Test func `a PBX that is away, asks in another realm, refuses users or takes our word is told`() {
+        func found(
+            isUp: Bool? = true, asked: String? = "asterisk", credence: String = "asks", refused: Int = 0
+        ) -> [Finding] {
+            let bob = UpstreamUserReport(
+                aor: "bob@example.net", state: "refused", since: 1, status: 403, remaining: 0,
+                reason: "it refused the password (403)", advice: nil)
+            return PBXFindings.findings([
+                UpstreamDomainReport(
+                    domain: "example.net", pbx: "sip:192.0.2.10", isUp: isUp, realm: "asterisk", askedRealm: asked,
+                    credence: credence, registered: 3, waiting: 1, refused: refused,
+                    examples: refused > 0 ? [bob] : [])
+            ])
+        }
+        #expect(levels(found()) == [.ok, .ok])
+        #expect(found().first?.words.contains("3 users are registered, 1 wait") == true)
+        #expect(levels(found(isUp: nil, asked: nil)) == [.note])
+        #expect(levels(found(isUp: false)) == [.wrong, .ok])
+        let realm = found(asked: "pbx")
+        #expect(levels(realm) == [.ok, .wrong] && realm[1].cure?.contains("digest.realm to pbx") == true)
+        let refused = found(refused: 7)
+        #expect(levels(refused) == [.ok, .ok, .wrong])
+        #expect(refused[2].words.contains("7 users") && refused[2].words.contains("bob@example.net: it refused"))
+        #expect(levels(found(credence: "takes-our-word")) == [.ok, .ok, .note])
     }
 
     // MARK: The machine

@@ -52,9 +52,9 @@ struct PushTestProgramTests {
         try await withDaemon { run, _, providers in
             let ended = try await run(["push", "test", "--token", "-", "--provider", "fcm"], Self.token + "\n")
             #expect(ended.status == 0, "\(ended)")
-            #expect(ended.output.contains("the provider accepted it"))
+            #expect(ended.output.contains("the provider accepted the push"))
             #expect(ended.output.contains("sent      POST https://127.0.0.1:"))
-            // The output shows only the beginning of a token.
+            // The output shows only the first characters of the token.
             #expect(ended.output.contains("fcm:a-lo…(32)") && !ended.output.contains("a-long-token"))
             #expect(await providers.records.filter { $0.token == Self.token }.count == 1)
             let code = try #require(ended.output.firstMatch(of: /sippushd explain ([0-9a-f-]{36})/)?.1)
@@ -79,7 +79,8 @@ struct PushTestProgramTests {
         try await withDaemon { run, _, _ in
             for (words, status, text) in [
                 (["bob"], 1, "bob@example.net has no device"), ([], 64, "expected one argument"),
-                (["--token", "x"], 64, "expected --provider"), (["--provider", "fcm"], 64, "belong to a --token"),
+                (["--token", "x"], 64, "expected --provider"),
+                (["--provider", "fcm"], 64, "allowed only together with --token"),
                 (["--token", "x", "--provider", "pigeon"], 1, "no provider is called pigeon"),
                 (["--token", "-", "--provider", "fcm"], 1, "the token is empty"),
             ] as [([String], Int32, String)] {
@@ -92,8 +93,8 @@ struct PushTestProgramTests {
     @Test func `provider list says since when the credentials work`() async throws {
         try await withDaemon { run, _, _ in
             var output = ""
-            // The daemon tries the credentials a few seconds after its start.
-            while !output.contains("credentials known to work since 20") {
+            // The test waits until the daemon has tried its credentials, a few seconds after its start.
+            while !output.contains("the credentials work since 20") {
                 output = try await run(["provider", "list"], "").output
             }
             #expect(output.contains("fcm"))

@@ -1,10 +1,10 @@
 import Glibc
 import Reactor
 
-/// A process that is killed when its last owner releases it, unless it has already ended.
+/// A child process, which is killed when its last owner releases it, unless it has ended.
 final class ChildProcess: Sendable {
     let id: pid_t
-    /// Whether the process was reaped. After that, its number may belong to another process.
+    /// Whether the process was reaped, after which its id may belong to another process.
     private let isReaped = Locked(false)
 
     init(_ id: pid_t) { self.id = id }
@@ -20,7 +20,7 @@ final class ChildProcess: Sendable {
         }
     }
 
-    /// Blocks until the process has ended. Only one thread at a time may call this function.
+    /// Blocks until the process has ended, and returns its status. Only one thread at a time may wait for the process.
     ///
     /// - Returns: the status from `waitpid`; 0 if it was already returned.
     func end() -> Int32 {

@@ -8,8 +8,8 @@ import Testing
 
 @testable import Control
 
-/// Commands as operators type them. The exit status is 0 for success, 64 for an invalid command line, and 1 for a
-/// failure, which one sentence explains.
+/// Tests commands as operators type them. Each command ends with status 0 for success, 64 for an invalid command line,
+/// or 1 for a failure with one sentence.
 @Suite("The command line", .timeLimit(.minutes(10)), .serialized)
 struct CommandLineTests {
     private let folder: StoreFolder
@@ -43,7 +43,7 @@ struct CommandLineTests {
         let text = status == 0 ? ended.output : ended.complaint
         #expect(text.contains(sentence), "\(arguments): \(ended)", sourceLocation: location)
         #expect(status == 0 || ended.complaint.hasPrefix("sippushd: "), "\(ended)", sourceLocation: location)
-        // Each cause is explained by one sentence without a trace or the name of a type.
+        // The sentence must contain no trace and no name of a type.
         for word in ["Fatal", "Error(", ".swift"] {
             #expect(!ended.complaint.contains(word), "\(ended)", sourceLocation: location)
         }
@@ -73,7 +73,7 @@ struct CommandLineTests {
             (["device", "remove", "x"], "expected 2 arguments"),
             (["explain", "x", "--limit"], "unknown option"),
         ] {
-            // The last option has no value, so the command takes the path of the configuration as its value.
+            // Without a value, the last option takes the path of the configuration as its value.
             let isLast = arguments.last == "--limit"
             let ended = try await run(arguments)
             #expect(ended.status == 64, "\(arguments): \(ended)")
@@ -89,7 +89,7 @@ struct CommandLineTests {
             let ended = try await DaemonProgram.run(arguments, in: folder)
             #expect(ended.status == 0 && !ended.output.isEmpty && ended.complaint.isEmpty, "\(ended)")
         }
-        // No word after "--" is an option.
+        // A word after "--" is never an option.
         let dashed = try await DaemonProgram.run(["apikey", "remove", "--config", file, "--", "--help"], in: folder)
         #expect(dashed.status == 1 && dashed.complaint.contains("no key is called --help"), "\(dashed)")
         let none = try await DaemonProgram.run(["user", "list", "--config", "/none.yaml"], in: folder)
@@ -113,7 +113,7 @@ struct CommandLineTests {
         try await keysAndUsers()
     }
 
-    /// Expects the same messages whether or not a daemon runs.
+    /// Tests that the messages are the same whether or not a daemon runs.
     private func keysAndUsers() async throws {
         try await expect(["apikey", "add", "shop", "--scope", "pushes"], 0, "spd_")
         try await expect(["apikey", "add", "shop", "--scope", "pushes"], 1, "a key named shop exists already")
@@ -175,10 +175,12 @@ struct CommandLineTests {
         try await expect(["provider", "list"], 0, "paused")
         try await expect(["provider", "resume", "acrobits"], 0, "acrobits is on")
         try await expect(
-            ["provider", "disable", "acrobits"], 1, "nothing was changed; the command would end 0 expired contacts")
+            ["provider", "disable", "acrobits"], 1,
+            "nothing was changed; with --yes, this command would end 0 expired contacts")
         try await expect(["provider", "list"], 0, "on")
         try await expect(
-            ["provider", "disable", "acrobits", "--yes"], 0, "acrobits is off; this ended 0 expired contacts")
+            ["provider", "disable", "acrobits", "--yes"], 0,
+            "the provider acrobits is off, which ended 0 expired contacts")
         try await expect(["provider", "list"], 0, "off")
         try await expect(["provider", "pause", "acrobits"], 1, "acrobits is off: enable it first")
         try await expect(["provider", "enable", "apns"], 1, "apns is not configured")
@@ -229,8 +231,8 @@ struct CommandLineTests {
         try await expect(["app", "remove", app], 0, "removed")
     }
 
-    /// Lists show a device's name and a held call's record id, call reference and Call-ID. Later commands accept all of
-    /// them.
+    /// Lists show names of devices, and record ids, call references and Call-IDs of held calls; later commands accept
+    /// all of them.
     @Test func `names from the output of one command are accepted by the next`() async throws {
         try await withLoop { loop in
             let (phone, pbx) = (Outside(loop), Outside(loop))

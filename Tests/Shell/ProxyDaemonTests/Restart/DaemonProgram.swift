@@ -9,13 +9,13 @@ import Testing
 
 @testable import Control
 
-/// The real `sippushd` as a child process. Tests can kill the daemon, and it is killed when its last owner releases it.
-/// The tests do not use Foundation's `Process`, because the address sanitizer reports an error in its child.
+/// The real program `sippushd`, which runs as a child process. The daemon is killed by the test, or when its last owner
+/// releases it. Foundation's `Process` is not used, because the address sanitizer reports an error in its child.
 final class DaemonProgram: Sendable {
     /// The addresses of the daemon's HTTP API and of its SIP over UDP.
     let api: Endpoint
     let sip: Endpoint
-    /// The daemon's output until it began to serve.
+    /// The lines that the daemon printed before it began to serve.
     let beginning: [String]
     private let control: String
     private let child: ChildProcess
@@ -26,7 +26,7 @@ final class DaemonProgram: Sendable {
         let sentence: String
     }
 
-    /// Starts the daemon and waits until it serves. `variables` are added to the environment.
+    /// Starts the daemon and waits until it serves. The `variables` are added to the environment of the daemon.
     init(settings: String, in folder: StoreFolder, variables: [String: String] = [:]) async throws {
         control = folder.folder + "/control.sock"
         let file = try Self.write(settings, in: folder)
@@ -34,7 +34,7 @@ final class DaemonProgram: Sendable {
             ["serve", "--config", file, "--log-format", "text"], variables: variables)
         self.child = ChildProcess(child)
         let lines = lines
-        // Reading blocks, so the reader has a thread of its own. The thread ends with the child.
+        // Reading has a thread of its own, which blocks, and ends with the child process.
         Thread.detachNewThread {
             var rest: [UInt8] = []
             var buffer = [UInt8](repeating: 0, count: 4096)
@@ -73,7 +73,7 @@ final class DaemonProgram: Sendable {
 
     var id: pid_t { child.id }
 
-    /// Kills the daemon without a clean shutdown. Any thread may call this function.
+    /// Kills the daemon without a clean shutdown; any thread may call this function.
     func kill() { child.send(SIGKILL) }
 
     func terminate() { child.send(SIGTERM) }
@@ -91,7 +91,7 @@ final class DaemonProgram: Sendable {
         return said
     }
 
-    /// Waits until the daemon has ended. If the waiting is cancelled, kills the daemon.
+    /// Waits until the daemon has ended. If the task is cancelled, the daemon is killed.
     ///
     /// - Returns: the signal that ended the daemon; 0 if the daemon ended without a signal.
     func ended() async throws -> Int32 {
@@ -111,19 +111,19 @@ final class DaemonProgram: Sendable {
         var request = HTTPClientRequest(url: "http://sippushd/v1/users/\(user)/devices")
         request.route.unixSocketPath = control
         let response = try HTTPSession.wait(for: request)
-        // A user without a device and without a password does not exist.
+        // A user without any device or password does not exist for the daemon.
         if response.status == 404 { return 0 }
         return try JSONDecoder().decode([BindingReport].self, from: Data(response.body)).count
     }
 
-    /// Returns the answer of the control socket.
+    /// Asks the daemon's control socket for a resource.
     func ask(_ resource: String) throws -> HTTPClientResponse {
         var request = HTTPClientRequest(url: "http://sippushd\(resource)")
         request.route.unixSocketPath = control
         return try HTTPSession.wait(for: request)
     }
 
-    /// The daemon's resident memory, now and at its peak, in kilobytes.
+    /// The daemon's memory in RAM, now and at its peak, in kilobytes.
     func memory() throws -> (now: Int, peak: Int) {
         let status = try String(contentsOfFile: "/proc/\(child.id)/status", encoding: .utf8)
         func number(_ name: String) throws -> Int {
@@ -135,14 +135,14 @@ final class DaemonProgram: Sendable {
 
     // MARK: The process
 
-    /// The path of a program, which the build puts into the folder of the test runner.
+    /// The path of a program that was built into the folder of the test runner.
     private static func path(of program: String) -> String {
         guard !program.hasPrefix("/") else { return program }
         let own = (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")) ?? ""
         return URL(filePath: own).deletingLastPathComponent().appending(path: program).path
     }
 
-    /// The settings that all tests share. `more` adds keys to the group `api`.
+    /// Makes the settings that all tests share, with `more` keys in the group `api`.
     static func settings(_ folder: StoreFolder, _ more: String = "") -> String {
         """
         domains: [example.net]
@@ -199,7 +199,7 @@ final class DaemonProgram: Sendable {
         let environment = ProcessInfo.processInfo.environment.merging(variables) { _, ours in ours }
         var pairs = unsafe environment.map { unsafe strdup("\($0.key)=\($0.value)") } + [nil]
         defer { unsafe (words + pairs).forEach { unsafe free($0) } }
-        // All signals are blocked, which is the worst mask that a child may inherit.
+        // The child begins in the worst case: all its signals are blocked.
         var attributes = posix_spawnattr_t()
         unsafe posix_spawnattr_init(&attributes)
         defer { unsafe posix_spawnattr_destroy(&attributes) }
@@ -250,11 +250,11 @@ extension DaemonProgram {
             throw Failure(sentence: "\(arguments) did not end within \(limit): \(complaint.text)")
         }
         let output = try String(contentsOfFile: name + ".out", encoding: .utf8)
-        // A command that was ended by a signal has no exit status of its own.
+        // A command that a signal has ended has no exit status, so the result is -1.
         return Ended(status: status & 0x7f == 0 ? status >> 8 & 0xff : -1, output: output, complaint: complaint.text)
     }
 
-    /// Reads the output to its end, or what arrives before the deadline.
+    /// Reads the output until it ends, or until the deadline.
     private static func text(
         from descriptor: Int32, until deadline: ContinuousClock.Instant
     ) -> (text: String, isCut: Bool) {

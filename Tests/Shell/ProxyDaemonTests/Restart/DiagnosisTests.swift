@@ -6,7 +6,7 @@ import Reactor
 import StoreTesting
 import Testing
 
-/// The messages that an operator sees when something is wrong.
+/// Tests the messages that an operator sees when something is wrong.
 @Suite("Diagnoses", .timeLimit(.minutes(10)))
 struct DiagnosisTests {
     private let folder: StoreFolder

@@ -13,14 +13,14 @@ import Timekeeping
 
 @testable import HTTPServices
 
-/// Every change that the program has acknowledged survives `kill -9` without help (rule 1, fault F1).
+/// Tests that every acknowledged change survives `kill -9` without help (rule 1, fault F1).
 @Suite("Restarts after kill -9", .timeLimit(.minutes(10)), .serialized)
 struct KilledDaemonTests {
     /// Records the acknowledged changes, and kills the daemon when the expected number is reached.
     private actor Journal {
         private(set) var reported: Set<String> = []
         private(set) var removed: Set<String> = []
-        /// The removals that were requested, but possibly not answered.
+        /// The removals that were requested, whether or not the daemon answered.
         private(set) var leaving: Set<String> = []
         private(set) var registered: Set<String> = []
         /// The ids of registrations for which the test asked for tracking.
@@ -83,7 +83,7 @@ struct KilledDaemonTests {
             let answers = Mailbox<String>()
             let journal = Journal(until: Int.random(in: 30...150, using: &random)) { daemon.kill() }
             try await withThrowingTaskGroup(of: Void.self) { group in
-                // A client ends when the daemon has gone. A client that fails earlier kills the daemon.
+                // Each client ends when the daemon is gone, and a client that fails earlier kills the daemon.
                 for number in 0..<4 {
                     group.addTask {
                         defer { daemon.kill() }
@@ -100,7 +100,7 @@ struct KilledDaemonTests {
                 }
                 let signal = try await daemon.ended()
                 #expect(signal == SIGKILL)
-                // A client over UDP does not see the end of the daemon.
+                // The empty text ends the client, because a client over UDP does not see the end of the daemon.
                 answers.put("")
                 try await group.waitForAll()
             }
@@ -137,7 +137,8 @@ struct KilledDaemonTests {
 
     // MARK: Clients
 
-    /// Sends one report after the other until the daemon no longer answers. Every third account is removed again.
+    /// Sends one report after the other until the daemon no longer answers. After every third report, the function
+    /// reports that the account was removed.
     private func report(_ name: String, to daemon: DaemonProgram, _ journal: Journal) async throws {
         for number in 0... {
             let user = "\(name)n\(number)"
@@ -182,7 +183,8 @@ struct KilledDaemonTests {
         return try JSONValue(Array(body.utf8))
     }
 
-    /// Every accepted registration is finished sooner or later. A lost registration would stay pending forever.
+    /// Expects that the accepted registration ends at some time. If the daemon had lost the registration, its status
+    /// would stay `Pending` forever.
     private func expectEnd(of id: String, at daemon: DaemonProgram) async throws {
         let body = """
             {"RegistrationRequestIds":["\(id)"],"MobileAppId":"\(RunningDaemon.app)",\

@@ -8,7 +8,7 @@ import StoreTesting
 import TestSupport
 import Testing
 
-/// Device registration by the real program, with `kill -9`, for an app that a command has added.
+/// Tests device registration by the real program with `kill -9`, for an app that a command has added.
 @Suite("Device registration over kill -9", .timeLimit(.minutes(10)), .serialized)
 struct KilledRegistrationTests {
     /// Records the ids of the accepted registrations by user, and kills the daemon when the expected number is reached.
@@ -28,7 +28,7 @@ struct KilledRegistrationTests {
         }
     }
 
-    /// The app as printed by the command, and the receiver of its webhooks.
+    /// The app, as the command printed it, with the receiver of its webhooks.
     private struct App {
         let id: String
         let token: String
@@ -70,7 +70,7 @@ struct KilledRegistrationTests {
                 counts.withLock { $0[request.path, default: 0] += 1 }
                 return .answer(202)
             }
-            // Daemons ignore the proxies of the environment, so this proxy never gets a request.
+            // The proxy in the environment never gets a request, because daemons ignore the environment's proxies.
             let proxy = FakeProvider(loop) { _, _ in .answer(502) }
             let proxyURL = try await proxy.listen()
             let variables = [
@@ -115,7 +115,7 @@ struct KilledRegistrationTests {
         return ended.status == 0 ? ended.output : nil
     }
 
-    /// Adds the app while no daemon runs.
+    /// Adds the app by a command, while no daemon runs.
     private func addApp(_ file: String, _ folder: StoreFolder, receiver: String) async throws -> App {
         let output = try #require(
             try await printed(
@@ -178,7 +178,7 @@ struct KilledRegistrationTests {
         while try await receiver.requests.next().path != "/last" {}
     }
 
-    /// Removes the app with a command to the running daemon. Afterwards the token belongs to nobody.
+    /// Removes the app by a command to the running daemon, after which its token belongs to nobody.
     private func expectRemoval(_ app: App, _ file: String, _ folder: StoreFolder, at daemon: DaemonProgram) async throws
     {
         let list = try await printed(by: ["app", "list", "--config", file], folder)

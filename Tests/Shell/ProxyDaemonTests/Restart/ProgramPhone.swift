@@ -4,16 +4,18 @@ import LoopTesting
 import Reactor
 import TestSupport
 
-/// A phone that talks to the real program over UDP. The phone sends one request at a time and waits for the answer.
+/// A phone that talks to the real program over UDP. The phone sends one request at a time, and waits for the answer
+/// before it sends the next.
 struct ProgramPhone: Sendable {
-    /// The daemon's messages. An empty text ends the waiting, because a client over UDP does not see the end of the
-    /// daemon.
+    /// The daemon's messages. The answers to the phone; an empty text ends the waiting, because a UDP client does not
+    /// see the end of the daemon.
     let answers: Mailbox<String>
     private let daemon: Endpoint
     private let loop: EventLoop
     private let socket: Held
 
-    /// A box for the socket. The type is `@unchecked Sendable`, because only the loop's thread uses the socket.
+    /// Owns the socket of the phone, so that the socket stays open. The type is `@unchecked Sendable`, because only the
+    /// loop's thread uses the socket.
     private struct Held: @unchecked Sendable {
         let socket: UDPSocket
     }

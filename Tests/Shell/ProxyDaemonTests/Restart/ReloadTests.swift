@@ -6,7 +6,7 @@ import LoopTesting
 import StoreTesting
 import Testing
 
-/// Sends SIGHUP to the real program.
+/// Tests SIGHUP with the real program.
 @Suite("Reading certificates again", .timeLimit(.minutes(10)))
 struct ReloadTests {
     private let folder: StoreFolder
@@ -57,7 +57,7 @@ struct ReloadTests {
     private func check(_ daemon: DaemonProgram) async throws {
         try await withLoop { loop async throws in
             let session = await Bench(loop).run { HTTPSession(on: $0.loop) }
-            /// Whether the daemon presents this certificate to a new connection.
+            /// Whether the daemon presents the certificate with this name to a new connection.
             func isServed(_ name: String) async throws -> Bool {
                 var request = HTTPClientRequest(url: "https://\(daemon.api)/healthz")
                 request.route.authorityFile = "\(folder.folder)/\(name)"
@@ -71,7 +71,9 @@ struct ReloadTests {
             #expect(try await !isServed("first.pem"))
             try Data("no certificate".utf8).write(to: URL(filePath: folder.folder + "/cert.pem"))
             let said = try await daemon.reload()
-            #expect(said.contains { $0.contains("certificate not reloaded, the old one stays in use") }, "\(said)")
+            #expect(
+                said.contains { $0.contains("the certificate was not reloaded, so the old certificate stays in use") },
+                "\(said)")
             #expect(try await isServed("second.pem"))
             await Bench(loop).run { _ in session.close() }
         }

@@ -7,7 +7,7 @@ import StoreTesting
 import TestSupport
 import Testing
 
-/// The store of the real program, and other programs that use the store's files.
+/// Tests the store of the real program, and other programs that open the store's files.
 @Suite("The program's store", .timeLimit(.minutes(10)), .serialized)
 struct StoreProgramTests {
     private let folder: StoreFolder
@@ -40,8 +40,7 @@ struct StoreProgramTests {
             try lookAndLeave()
             #expect(FileManager.default.fileExists(atPath: folder.path + "-wal"))
             #expect(try await phone.register("after").hasPrefix("SIP/2.0 200"))
-            // SQLite's lock on the file stays as long as the daemon has a connection, even if the daemon opens and
-            // closes other connections.
+            // SQLite's lock on the file must stay while the daemon opens and closes other connections to it.
             #expect(KernelLocks.of(folder.path, heldBy: daemon.id)?.isEmpty == false)
         }
         daemon.kill()
@@ -54,7 +53,7 @@ struct StoreProgramTests {
         }
     }
 
-    /// Opens the store in another process, because the SQLite connections of one process know about each other.
+    /// Opens the store in another process, because connections of one process know about each other.
     private func lookAndLeave() throws {
         let foreign = Process()
         foreign.executableURL = URL(filePath: "/usr/bin/python3")
@@ -76,7 +75,7 @@ struct StoreProgramTests {
             for suffix in ["-wal", "-shm"] { try FileManager.default.removeItem(atPath: folder.path + suffix) }
             #expect(try await phone.register("after").hasPrefix("SIP/2.0 200"))
             #expect(try daemon.ask("/v1/explain/before@example.net").status == 200)
-            // A program that now opens the database finds the new log file and does not remove it.
+            // A program that opens the database now finds the new log file, and does not remove it.
             try lookAndLeave()
             #expect(FileManager.default.fileExists(atPath: folder.path + "-wal"))
             #expect(try await phone.register("later").hasPrefix("SIP/2.0 200"))
@@ -106,7 +105,7 @@ struct StoreProgramTests {
                 ["user", "add", "100@example.net", "--password-stdin", "--config", file], input: "secret\n", in: folder)
             #expect(written.status == 1 && written.complaint.contains("(process \(daemon.id))"), "\(written)")
         }
-        // A killed process holds no lock.
+        // The store can be opened again, because a killed process holds no lock.
         try await DaemonProgram.with(settings: settings(folder), in: folder) { _ in }
     }
 
@@ -150,8 +149,7 @@ struct StoreProgramTests {
                 let own = try await DaemonProgram.run(["backup", folder.path, "--config", file], in: folder)
                 #expect(own.status == 1 && own.complaint.contains("belongs to the store itself"), "\(own)")
                 #expect(try daemon.ask("/v1/explain/kept@example.net").status == 200)
-                // SQLite's lock on the file stays as long as the daemon has a connection, even if the daemon opens and
-                // closes other connections.
+                // SQLite's lock on the file must stay while the daemon opens and closes other connections to it.
                 #expect(KernelLocks.of(folder.path, heldBy: daemon.id)?.isEmpty == false)
                 #expect(try await phone.register("later").hasPrefix("SIP/2.0 200"))
             }
@@ -162,7 +160,7 @@ struct StoreProgramTests {
             ]
             #expect(counts == [1, 0])
         }
-        // A backup is possible without a daemon too.
+        // A backup is possible even if no daemon runs.
         let file = folder.folder + "/sippushd.yaml"
         let ended = try await DaemonProgram.run(
             ["backup", folder.folder + "/offline.db", "--config", file], in: folder)
@@ -188,7 +186,7 @@ struct StoreProgramTests {
         let refused = try await DaemonProgram.run(["serve", "--config", file], in: folder)
         #expect(refused.status == 1 && refused.complaint.contains("No space left on device"), "\(refused)")
         try empty(disk)
-        // The disk has room only for the lock file. Thus the full disk is reported by SQLite and not by the lock file.
+        // The disk has room only for the lock file, so that SQLite reports the full disk.
         try Data("0 none\n".utf8).write(to: URL(filePath: disk + "/store.db.lock"))
         try fill(disk)
         let locked = try await DaemonProgram.run(["serve", "--config", file], in: folder)
@@ -206,13 +204,12 @@ struct StoreProgramTests {
                 } while answer.hasPrefix("SIP/2.0 200") && number < 2000
                 #expect(answer.hasPrefix("SIP/2.0 503") && answer.contains("\r\nRetry-After: "), "\(answer)")
                 try await expectFull(daemon)
-                // The daemon handles the call as usual. The records of this call are written as soon as the disk has
-                // room.
+                // The daemon handles the call as usual, and writes its records when the disk has room.
                 #expect(try await phone.call("bob", "full@pbx").hasPrefix("SIP/2.0 100"))
                 try empty(disk)
                 while try daemon.ask("/readyz").status != 200 { try await Task.sleep(for: .milliseconds(50)) }
                 #expect(try await phone.register("later").hasPrefix("SIP/2.0 200"))
-                // The daemon writes the records within a second, without any other event.
+                // When the disk has room again, the daemon writes the records within a second, without any other event.
                 while try !holds("full@pbx", in: disk + "/store.db-calls") {
                     try await Task.sleep(for: .milliseconds(50))
                 }
@@ -226,8 +223,7 @@ struct StoreProgramTests {
         #expect(String(decoding: bucket.body, as: UTF8.self).contains("\"callRef\""))
         again.terminate()
         #expect(try await again.ended() == 0)
-        // If the disk has just enough room to open the store, known users are served, and no new change is
-        // acknowledged.
+        // With just enough disk space to open the store, known users are served, but no new change is acknowledged.
         try Data(repeating: 0, count: 40_960).write(to: URL(filePath: disk + "/reserve"))
         try fill(disk)
         try FileManager.default.removeItem(atPath: disk + "/reserve")
@@ -250,7 +246,7 @@ struct StoreProgramTests {
 
     private func expectFull(_ daemon: DaemonProgram) async throws {
         var ready = try daemon.ask("/readyz")
-        // The daemon checks the free disk space after its start.
+        // The test waits until the daemon has checked the free disk space after its start.
         while ready.status == 200 {
             try await Task.sleep(for: .milliseconds(20))
             ready = try daemon.ask("/readyz")
@@ -261,7 +257,7 @@ struct StoreProgramTests {
         #expect(figures.contains("\nsippushd_store_failing 1\n"))
     }
 
-    /// Fills the disk: first with large pieces, then with small pieces, and then with more files until nothing fits.
+    /// Fills the disk with large and then small pieces, and then with more files, until nothing fits.
     private func fill(_ disk: String) throws {
         var number = 0
         var vain = 0
@@ -285,8 +281,8 @@ struct StoreProgramTests {
         #expect(unsafe statvfs(disk, &room) == 0 && room.f_bavail == 0, "the disk is not full")
     }
 
-    /// Frees the room. The function truncates the files first, because a program that another test starts at this
-    /// moment keeps them open until its `exec`.
+    /// Frees the room. The files are truncated before they are removed, because a program that another test just starts
+    /// may keep them open until its `exec`.
     private func empty(_ disk: String) throws {
         for name in try FileManager.default.contentsOfDirectory(atPath: disk) where name.hasPrefix("filler") {
             #expect(unsafe truncate("\(disk)/\(name)", 0) == 0, "\(disk)/\(name) cannot be cut")

@@ -7,7 +7,7 @@ import Testing
 
 @testable import Control
 
-/// Runs `user import`, `user export` and `init` as operators type them, with a daemon and without.
+/// Tests `user import`, `user export` and `init` as operators type them, with and without a running daemon.
 @Suite("Users in bulk, and new settings", .timeLimit(.minutes(10)), .serialized)
 struct UserTransferProgramTests {
     private let folder: StoreFolder
@@ -59,7 +59,7 @@ struct UserTransferProgramTests {
                 let ended = try await run("user", "import", "-", input: text)
                 #expect(ended.status == 1 && ended.output == "601 users are stored, 3 rows are refused\n", "\(ended)")
                 for line in [
-                    "line 602: user7@example.net stands in line 9 already", "line 603: the user is empty",
+                    "line 602: user7@example.net is already in line 9", "line 603: the user is empty",
                     "line 604: the user \"=1+1\" begins like the formula of a spreadsheet",
                 ] {
                     #expect(ended.complaint.contains("sippushd: \(line)\n"), "\(ended)")
@@ -85,7 +85,7 @@ struct UserTransferProgramTests {
             #expect(try String(contentsOfFile: csv, encoding: .utf8) == "user,realm\n'+4930,example.net\n")
             #expect(try mode(of: csv) == 0o600)
             let again = try await run("user", "export", csv)
-            #expect(again.status == 1 && again.complaint.contains("exists already, and is left as it is"), "\(again)")
+            #expect(again.status == 1 && again.complaint.contains("exists already and is unchanged"), "\(again)")
             let hashes = try await exported()
             #expect(
                 hashes
@@ -157,7 +157,7 @@ struct UserTransferProgramTests {
         #expect(try mode(of: path) == 0o640)
         let checked = try await DaemonProgram.run(["check-config", "--config", path], in: folder)
         #expect(checked.status == 0, "\(checked)")
-        // The settings of the test have their own folder and ports.
+        // The test gives the settings their own folder and ports.
         let text = try String(contentsOfFile: path, encoding: .utf8)
         let rest = DaemonProgram.settings(folder).split(separator: "\n").dropFirst().joined(separator: "\n")
         try await DaemonProgram.with(settings: text + rest, in: folder) { daemon in
@@ -186,7 +186,7 @@ struct UserTransferProgramTests {
     @Test func `init says what is wrong, and writes nothing then`() async throws {
         let path = folder.folder + "/new.yaml"
         for (words, status, sentence) in [
-            ([], 64, "expected --domain, or a terminal to ask on"),
+            ([], 64, "expected --domain, because there is no terminal for questions"),
             (["--domain", "exa mple"], 1, "expected a domain such as example.net"),
             (["--domain", "example.net", "--pbx", "pbx"], 1, "the PBX needs an IP address"),
             (["--domain", "example.net", "--tls-cert", "x"], 64, "expected all of --tls-cert, --tls-key"),
@@ -201,7 +201,7 @@ struct UserTransferProgramTests {
             #expect(ended.status == status && ended.complaint.contains(sentence), "\(words): \(ended)")
             #expect(!FileManager.default.fileExists(atPath: path))
         }
-        // The command reports missing keys and continues.
+        // The command reports keys that are missing, and continues.
         let ended = try await initialise(
             path, "--domain", "example.net", "--fcm-account", "/none.json", "--tls-cert", "credential:c", "--tls-key",
             "credential:k")

@@ -15,7 +15,7 @@ import Testing
 @testable import ProxyDaemon
 
 extension RunningDaemonSuites {
-    /// A daemon, a PBX, a phone and a push service that have only IPv6.
+    /// Tests a daemon, a PBX, a phone and a push service that have only IPv6.
     @Suite("A call over IPv6", .timeLimit(.minutes(10)))
     struct IPv6DaemonTests {
         private static let loopback = IPAddress(high: 0, low: 1)
@@ -26,7 +26,7 @@ extension RunningDaemonSuites {
             let pbx: Endpoint
             /// The daemon's address for each transport.
             let targets: [Transport: Endpoint]
-            /// The certificate authority that phones trust.
+            /// The TLS context of phones that trust the certificate authority of the daemon.
             let authority: TLSContext
 
             func register(_ contact: String, over transport: Transport = .udp, from phone: Endpoint) async {
@@ -85,7 +85,7 @@ extension RunningDaemonSuites {
             }
         }
 
-        /// The 200 to a request. The 200 copies the fields of the request and names the phone's address.
+        /// Makes the 200 to a request, with the phone's address as its Contact.
         private func ok(to request: String, contact: String) -> [UInt8] {
             let copied = request.components(separatedBy: "\r\n").filter { line in
                 ["Via:", "Record-Route:", "From:", "To:", "Call-ID:", "CSeq:"].contains { line.hasPrefix($0) }
@@ -121,7 +121,7 @@ extension RunningDaemonSuites {
             }
         }
 
-        /// The connection to Apple uses HTTP/2. The stand-in for Google's token service uses HTTP/1.1.
+        /// The connection to Apple uses HTTP/2, and the stand-in for Google's token service uses HTTP/1.1.
         @Test(arguments: [("apns", "DEF123GHIJ.com.example.phone.voip"), ("fcm", "my-project")])
         func `a push reaches a service at an IPv6 address`(service: String, parameter: String) async throws {
             try await withFolder { folder in
@@ -158,7 +158,7 @@ extension RunningDaemonSuites {
             }
         }
 
-        @Test func `a STUN keep-alive is told the address it came from`() async throws {
+        @Test func `the answer to a STUN keep-alive has the sender's address`() async throws {
             try await withScene { scene in
                 let loop = scene.daemon.loop
                 let answers = Mailbox<[UInt8]>()

@@ -14,7 +14,7 @@ import Testing
 @testable import ProxyDaemon
 
 extension RunningDaemonSuites {
-    /// The rules T4.4, T9.1 to T9.4 and T9.9 of docs/Trust.md, tested over the network.
+    /// Tests the rules T4.4, T9.1 to T9.4 and T9.9 of docs/Trust.md over the network.
     @Suite("Targets of a daemon", .timeLimit(.minutes(10)))
     struct RoutingDaemonTests {
         private struct Scene {
@@ -64,15 +64,15 @@ extension RunningDaemonSuites {
             }
         }
 
-        /// Runs a test with a daemon on UDP and TCP, and a PBX. The daemon trusts the PBX by address and port, because
-        /// phones have the same address.
+        /// Runs a test with a daemon that uses UDP and TCP, and a PBX. The daemon trusts the PBX by address and port,
+        /// because phones have the same address.
         private func withScene(
             _ change: @escaping (inout DaemonSettings, Endpoint) -> Void = { _, _ in },
             _ body: (Scene) async throws -> Void
         ) async throws {
             try await withLoop { loop in
                 let places = Places(loop)
-                // Some tests also accept TCP connections on this port.
+                // The port is also free for TCP, because some tests use the PBX over TCP.
                 let pbx = try await places.udp("pbx", at: places.freePort())
                 let tcp = try await places.freePort()
                 let result: Result<Void, any Error>
@@ -80,7 +80,7 @@ extension RunningDaemonSuites {
                     try await RunningDaemon.with { settings in
                         settings.listen.append(ListenAddress(transport: .tcp, endpoint: tcp))
                         settings.trusted = [.endpoint(pbx)]
-                        // A call waits this long for a phone that may register again.
+                        // With this ring timeout, a call waits one second for a phone that may register again.
                         settings.call.ringTimeout = .seconds(1)
                         change(&settings, pbx)
                     } _: { daemon in
@@ -103,7 +103,7 @@ extension RunningDaemonSuites {
                 switch target {
                 case "the PBX": contact = try await scene.places.tcp(never, at: scene.pbx)
                 case "an inside address":
-                    // This address differs from the source of the REGISTER, and nobody listens on its port.
+                    // The contact's address differs from the source of the REGISTER, and nobody listens on its port.
                     contact = try await scene.places.tcp(never, at: Endpoint(IPAddress(v4: 0x7f00_0009), 0))
                 case "the daemon": contact = scene.tcp
                 default: contact = scene.daemon.sip
@@ -153,13 +153,13 @@ extension RunningDaemonSuites {
                 if transport == .tcp { try await scene.hangUp("phone") }
                 await scene.ask("MESSAGE")
                 if transport == .udp {
-                    // One MESSAGE arrives for each contact, at the source address of the REGISTER. None is answered.
+                    // For each contact, one MESSAGE arrives at the source address of the REGISTER. None is answered.
                     for _ in 1...6 { _ = try await scene.places.message("MESSAGE ", at: "phone") }
                 } else {
                     let end = try await scene.places.message("SIP/2.0 4", at: "pbx")
                     #expect(end.hasPrefix("SIP/2.0 480"))
                 }
-                // The daemon has received the PBX's request, and no request that it sent itself.
+                // The only MESSAGE that the daemon has received is the PBX's, so it has sent none to itself.
                 #expect(await scene.figure(.requestMessage) == 1)
             }
         }
@@ -174,9 +174,12 @@ extension RunningDaemonSuites {
                 await scene.register("phone", contact: "<sip:100@127.0.0.1:9>", path: path, transport: .udp)
                 let refusal = try await scene.places.message("SIP/2.0 ", at: "phone")
                 #expect(refusal.hasPrefix("SIP/2.0 403") && refusal.contains("\r\nWarning: 399 example.net "))
-                #expect(scene.daemon.log.lines.contains { $0.contains("its Path is not of a trusted address") })
+                #expect(
+                    scene.daemon.log.lines.contains {
+                        $0.contains("the Path comes from an address that is not trusted")
+                    })
 
-                // The PBX's address is trusted, so the PBX plays the edge proxy.
+                // The PBX plays the edge proxy here, because its address is trusted.
                 await scene.register("pbx", 2, contact: "<sip:100@127.0.0.1:9>", path: path, transport: .udp)
                 _ = try await scene.places.message("SIP/2.0 200", at: "pbx")
                 await scene.ask("INVITE")

@@ -11,7 +11,7 @@ import Testing
 @testable import ProxyDaemon
 
 extension RunningDaemonSuites {
-    /// The rule T22.1 of docs/Trust.md, tested over the network: packets that an awake phone sends in place of a
+    /// Tests the rule T22.1 of docs/Trust.md over the network: packets that an awake phone sends in place of a
     /// REGISTER.
     @Suite("Signs of life", .timeLimit(.minutes(10)))
     struct SignOfLifeDaemonTests {
@@ -59,7 +59,7 @@ extension RunningDaemonSuites {
                         settings.listen.append(ListenAddress(transport: .tcp, endpoint: tcp))
                         settings.trusted = [.endpoint(pbx)]
                         settings.push = push
-                        // The daemon sends no OPTIONS to the phone, so only the phone's own packets count.
+                        // Only the phone's own packets count here, because the daemon sends no OPTIONS to it.
                         settings.call.asksConnections = false
                     } _: { daemon in
                         let scene = Scene(
@@ -94,11 +94,12 @@ extension RunningDaemonSuites {
             try await withScene(transport) { scene in
                 try await scene.call()
                 await scene.send(sign, from: "neighbour")
-                // The answer to this request arrives after all effects of the neighbour's sign of life.
+                // When the daemon has answered the next request, it has handled the neighbour's sign of life, too.
                 await scene.send(Self.options("neighbour"), from: "neighbour")
                 _ = try await scene.places.text(until: "\r\nCall-ID: oneighbour\r\n", at: "neighbour", never: ["phone"])
                 await scene.send(sign)
-                // The OPTIONS request would also release the INVITE, so the test sends it later.
+                // The test sends its OPTIONS only after the INVITE has arrived, because any request of the phone would
+                // release the INVITE.
                 let first = try await scene.places.text(until: "\r\nCall-ID: call\r\n", at: "phone")
                 await scene.send(sign)
                 await scene.send(Self.options("phone"))
@@ -107,7 +108,7 @@ extension RunningDaemonSuites {
             }
         }
 
-        /// The branches of all INVITEs in the text. Over UDP an INVITE may be sent repeatedly.
+        /// The branches of all INVITEs in the text. Over UDP the same INVITE may arrive several times.
         private static func branches(_ text: String) -> Set<Substring> {
             Set(
                 text.split(separator: "INVITE sip:").filter {
@@ -124,7 +125,7 @@ extension RunningDaemonSuites {
             ])
         }
 
-        /// A Binding request of RFC 5389.
+        /// A STUN Binding request (RFC 5389).
         private static let stun: [UInt8] = [0, 1, 0, 0, 0x21, 0x12, 0xa4, 0x42] + Array("abcdefghijkl".utf8)
 
         @Test(arguments: [Array("\r\n\r\n".utf8), Array("\r\n".utf8), [], [0], [0, 0, 0, 0], stun])

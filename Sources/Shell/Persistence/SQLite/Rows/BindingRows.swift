@@ -10,7 +10,8 @@ extension Connection {
         try run(
             """
             INSERT OR REPLACE INTO binding VALUES (?1,?,?,?,?,?,?,?,?,?,?,?,?,?,
-                coalesce(?, (SELECT user_agent FROM binding WHERE id = ?1), ''))
+                coalesce(?, (SELECT user_agent FROM binding WHERE id = ?1), ''),
+                ?, ?)
             """
         ) { values in
             values.add(row.id)
@@ -28,6 +29,8 @@ extension Connection {
             values.add(row.registeredAt)
             values.add(row.isPush)
             values.add(orNull: row.userAgent)
+            values.add(Int64(bitPattern: row.nonce.name))
+            values.add(row.nonce.stored)
         }
     }
 
@@ -89,7 +92,10 @@ extension Statement {
             // connection has.
             flow: Flow(transport: transport, listener: listener, connection: 0, remote: remote), granted: granted,
             freshUntil: UnixTime(milliseconds: integer(11)), registeredAt: UnixTime(milliseconds: integer(12)),
-            isPush: integer(13) != 0)
+            isPush: integer(13) != 0,
+            nonce: KeptNonce(
+                name: UInt64(bitPattern: integer(15)), count: UInt32(clamping: integer(16)),
+                stored: UInt32(clamping: integer(16))))
     }
 
     private func text(_ column: Int, _ texts: inout ByteStringWriter) -> ByteString {

@@ -109,8 +109,8 @@ extension DeviceID: SQLParameter {
     func bind(to statement: Statement, at index: Int) { rawValue.bind(to: statement, at: index) }
 }
 
-// The types below are written for each call and each contact, so their texts are built from bytes: a `String` would
-// cost several times as much.
+// Values of the following types are written for each call and each contact, so their texts are built from bytes: a
+// `String` would cost several times as much.
 
 extension CallRef: SQLParameter {
     func bind(to statement: Statement, at index: Int) { statement.bind(index, text: rawValue.hexDigits.span) }

@@ -3,7 +3,7 @@ import LoopTesting
 import StoreTesting
 import Testing
 
-/// Threat T14: a body of many small chunks uses no more memory than any other body may use.
+/// Tests that a body of many small chunks uses no more memory than another body (threat T14).
 @Suite("Memory of small chunks", .timeLimit(.minutes(10)))
 struct ChunkMemoryTests {
     /// Whether the test runs under a sanitizer, which does not return freed memory to the system.
@@ -13,10 +13,11 @@ struct ChunkMemoryTests {
 
     private static let limit = 8 << 10
 
-    /// Returns a request of 16 MiB that consists mostly of chunks of one byte.
+    /// Makes a request of 16 MiB whose body consists mostly of chunks of one byte.
     private static func request(_ end: String) -> [UInt8] {
         let head = "POST /v1/push-tokens HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
-        // The array is doubled repeatedly, because adding the chunks one by one would delay the other tests.
+        // The array is doubled repeatedly, because appending single chunks would take so long that it delays other
+        // tests.
         var chunks = Array("1\r\nx\r\n".utf8)
         let size = (16 << 20) / chunks.count * chunks.count
         while chunks.count < size { chunks += chunks }
@@ -27,7 +28,7 @@ struct ChunkMemoryTests {
     func `16 MiB of one-byte chunks take less than 8`(connections: Int) async throws {
         let folder = try StoreFolder()
         try await DaemonProgram.with(settings: DaemonProgram.settings(folder), in: folder) { program in
-            // The first request allocates the memory that is allocated only once.
+            // The first request makes the daemon allocate memory that it needs only once.
             _ = try await TCPClient.answer(
                 to: Array("GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".utf8), from: program.api)
             let before = try program.memory()

@@ -7,10 +7,10 @@ import Testing
 @testable import HTTPServices
 @testable import ProxyDaemon
 
-/// The stored data of a daemon, for a comparison before and after requests that must change nothing.
+/// The data of a daemon, to compare them before and after requests that must change nothing.
 struct DaemonContent: Equatable {
     let bindings: Int
-    /// The number of rows of each table.
+    /// The number of rows in each table of the store.
     let rows: [String: Int64]
 }
 
@@ -19,7 +19,7 @@ extension RunningDaemon {
     static let apiToken = "api-token-1"
     static let registration = "/api/v1.0/orgs/org-1/pushdeviceregistration/devices"
 
-    /// Adds an app that may register devices, and lets one source open as many connections as the tests need.
+    /// Changes the settings for these tests: an app may register devices, and one source may open many connections.
     static func forHostileInput(_ settings: inout DaemonSettings) {
         var app = MobileAppSettings()
         app.id = Self.app
@@ -33,11 +33,11 @@ extension RunningDaemon {
     static func hash(of text: String) -> [UInt8] { HashAlgorithm.sha256.digest(of: Array(text.utf8)) }
 
     func content(_ folder: StoreFolder) async throws -> DaemonContent {
-        // The comparison ignores the daemon's own notes, which are not the result of a request.
+        // The table `meta` is left out, because the daemon's own notes do not come from requests.
         DaemonContent(bindings: await bindingCount(), rows: try folder.rowCounts().filter { $0.key != "meta" })
     }
 
-    /// The statuses of all responses on one connection. If there is more than one status, the server has read one
+    /// Finds the statuses of all responses on one connection. More than one status means that the server has read one
     /// request as two.
     static func statuses(_ answer: String) -> [Int] {
         answer.components(separatedBy: "HTTP/1.1 ").dropFirst().compactMap { Int($0.prefix(3)) }
@@ -57,7 +57,7 @@ extension RunningDaemon {
         }
     }
 
-    /// The bytes of a POST request with a body.
+    /// Makes a POST request with a body.
     static func post(_ target: String, _ body: [UInt8], _ fields: [String] = []) -> [UInt8] {
         let head =
             (["POST \(target) HTTP/1.1", "Host: a", "Connection: close", "Content-Length: \(body.count)"] + fields)

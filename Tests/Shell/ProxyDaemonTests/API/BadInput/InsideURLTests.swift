@@ -7,45 +7,46 @@ import ProxyDaemon
 import Testing
 
 extension RunningDaemonSuites {
-    /// Threat T12, tested from outside: callback URLs that lead to internal addresses, where a server listens.
+    /// Tests, as an outside client, callback URLs that lead to internal addresses where a server listens (threat T12).
     @Suite("Callback URLs that lead inside", .timeLimit(.minutes(10)))
     struct InsideURLTests {
-        /// `{port}` means the port of a server on 127.0.0.1, and `{own}` the port of the API.
+        /// In these URLs, `{port}` means the port of a server on 127.0.0.1, and `{own}` the port of the API.
         private static let urls = [
-            // The first URLs contain plain addresses, and other notations of these addresses.
+            // The first URLs have plain internal addresses, or other notations of these addresses.
             "http://127.0.0.1:{port}/", "https://127.0.0.1:{port}/", "http://127.1:{port}/", "http://127.0.1:{port}/",
             "http://2130706433:{port}/", "http://0x7f000001:{port}/", "http://0x7f.0.0.1:{port}/",
             "http://0177.0.0.1:{port}/", "http://017700000001:{port}/", "http://127.0.0.1.:{port}/",
             "http://127.0.0.01:{port}/", "http://0:{port}/", "http://0.0.0.0:{port}/", "http://127.127.127.127:{port}/",
-            // The following URLs have IPv6 addresses that contain an IPv4 address.
+            // The next URLs have IPv6 addresses that contain an IPv4 address.
             "http://[::1]:{port}/", "http://[::]:{port}/", "http://[::ffff:127.0.0.1]:{port}/",
             "http://[::ffff:7f00:1]:{port}/", "http://[::127.0.0.1]:{port}/", "http://[64:ff9b::7f00:1]:{port}/",
             "http://[2002:7f00:1::]:{port}/", "http://[0:0:0:0:0:ffff:7f00:0001]:{port}/",
             "http://[fe80::1%25lo]:{port}/",
-            // The following URLs contain host names of this machine.
+            // The next URLs have host names of this machine.
             "http://localhost:{port}/", "http://LOCALHOST:{port}/", "http://localhost.:{port}/",
             "http://ip6-localhost:{port}/",
-            // These URLs appear to have another host than they really have.
+            // The next URLs only appear to have an outside host.
             "http://example.com@127.0.0.1:{port}/", "http://u:p@127.0.0.1:{port}/",
             "http://127.0.0.1:{port}@example.com/", "http://example.com#@127.0.0.1:{port}/",
             "http://127.0.0.1:{port}\\@example.com/", "http:\\\\127.0.0.1:{port}\\", "http:/127.0.0.1:{port}/",
             "http:127.0.0.1:{port}", "//127.0.0.1:{port}/", "127.0.0.1:{port}",
-            // These URLs use upper case, percent encoding or other scripts.
+            // The next URLs use upper case, percent encoding or other scripts.
             "HTTP://127.0.0.1:{port}/", "http://%31%32%37.0.0.1:{port}/", "http://127%2e0%2e0%2e1:{port}/",
             "http://①②⑦.0.0.1:{port}/", "http://127。0。0。1:{port}/",
-            // The following URLs have other schemes than HTTP and HTTPS.
+            // The next URLs have other schemes than HTTP and HTTPS.
             "file:///etc/passwd", "FILE:///etc/passwd", "file://localhost/etc/passwd", "gopher://127.0.0.1:{port}/_GET",
             "ftp://127.0.0.1:{port}/", "dict://127.0.0.1:{port}/", "ldap://127.0.0.1:{port}/", "unix:///run/x.sock",
             "javascript:alert(1)", "data:text/plain,x",
-            // The following URLs have addresses of cloud services and of the daemon itself.
+            // The next URLs have addresses of cloud services and of the daemon itself.
             "http://169.254.169.254/latest/meta-data", "http://[fd00:ec2::254]/latest/meta-data",
             "http://metadata.google.internal/", "http://127.0.0.1:{own}/v1/dead-tokens", "http://0.0.0.0:{own}/healthz",
-            // The following URLs have unusual or invalid ports, or contain a tab.
+            // The next URLs have unusual or invalid ports, or a tab.
             "http://127.0.0.1:0{port}/", "http://127.0.0.1:+{port}/", "http://127.0.0.1:65536/", "http://:{port}/",
             "http://127.0.0.1:{port}/\u{9}x",
         ]
 
-        /// Values that no header field can contain. The API refuses the whole request if it has such a URL.
+        /// URLs with bytes that no header field can contain. If a request has one of these broken URLs, the API refuses
+        /// the whole request.
         private static let broken = [
             "http://a/\nX-Injected: y", "http://a/\rX-Injected: y", "http://a/\r", "http://a/\0",
         ]
@@ -66,7 +67,7 @@ extension RunningDaemonSuites {
             try await withLoop { loop in
                 let inside = FakeProvider(loop) { _, _ in .answer(202) }
                 let port = try await inside.listen().split(separator: ":").last ?? ""
-                // The same run has a receiver that is allowed, which proves that the daemon sends webhooks at all.
+                // The daemon also sends a webhook to an allowed receiver, to prove that it sends webhooks at all.
                 let allowed = FakeProvider(loop) { _, _ in .answer(202) }
                 let good = try await allowed.listen(at: IPAddress(v4: 0x7f00_0002))
                 try await RunningDaemon.with({ settings in
@@ -90,8 +91,8 @@ extension RunningDaemonSuites {
                     let request = try await allowed.requests.next()
                     #expect(request.path == "/hook")
                     try await daemon.expectAlive()
-                    // The push providers are disabled. Therefore each registration has failed, and no user has a
-                    // device.
+                    // No user has a device, because all push providers are disabled, and so each registration has
+                    // failed.
                     let count = await daemon.bindingCount()
                     #expect(count == 0)
                 }

@@ -5,16 +5,16 @@ import Testing
 @testable import HTTPServices
 
 extension RunningDaemonSuites {
-    /// Each limit, seen by an outside client: a value just below it, exactly at it, and just above it. The suites of
-    /// the services test the fields of token reports and batches.
+    /// Tests each limit as an outside client: with a value just below it, exactly at it, and just above it. Other
+    /// suites test the fields of token reports and batches.
     @Suite("Limits of requests", .timeLimit(.minutes(10)))
     struct RequestLimitTests {
         private struct Row: Sendable {
             let name: String
             let limit: Int
-            /// Returns a request of this size.
+            /// A function that makes a request of this size.
             let request: @Sendable (Int) -> [UInt8]
-            /// The expected status up to the limit, and the expected status above it.
+            /// The expected statuses: up to the limit, and above it.
             let statuses: (Int, Int)
         }
 
@@ -22,7 +22,8 @@ extension RunningDaemonSuites {
             String(repeating: letter, count: max(count, 0))
         }
 
-        /// A cleanup request for a user that does not exist. `more` extends the request to the needed length.
+        /// Makes a clean-up request for a user that does not exist. The text `more` extends the request to the needed
+        /// length.
         private static func cleanup(_ more: String, user: String = "nobody") -> String {
             "{\"MobileAppId\":\"\(RunningDaemon.app)\",\"UserId\":\"\(user)\",\"ApiToken\":\"\(RunningDaemon.apiToken)\"\(more)}"
         }
@@ -75,8 +76,8 @@ extension RunningDaemonSuites {
                 request: { post("/cleanup", padded(cleanup(""), to: $0)) }, statuses: (202, 413)),
             Row(
                 name: "bytes of a chunked body with its frame", limit: 1 << 20,
-                // The count includes the chunk's size of five digits, the line ends after size and chunk, and the last
-                // chunk.
+                // The size includes the chunk-size line with five digits, the line ends after size and chunk, and the
+                // last chunk.
                 request: { chunked("/cleanup", [padded(cleanup(""), to: $0 - 5 - 2 - 2 - 1 - 2 - 2)]) },
                 statuses: (202, 413)),
             Row(
@@ -86,7 +87,7 @@ extension RunningDaemonSuites {
                 }, statuses: (202, 400)),
             Row(
                 name: "values of JSON", limit: 50_000,
-                // The object, its three members and the array also count as values.
+                // Besides the elements, the object, its three members and the array count as values.
                 request: { count in
                     post("/cleanup", cleanup(",\"x\":[" + text(count - 6, "0,") + "0]"))
                 }, statuses: (202, 400)),
@@ -160,7 +161,7 @@ extension RunningDaemonSuites {
                 $0.api.http.connectionsPerSource = 3
                 $0.api.http.headTimeout = .seconds(1)
             }) { daemon in
-                // No request is complete, so all connections stay open until the time for a head is over.
+                // All connections stay open until the time limit for a head, because no request is complete.
                 async let open = withThrowingTaskGroup(of: String.self) { group in
                     for _ in 0..<6 { group.addTask { try await daemon.answer("GET / HTTP/1.1\r\n") } }
                     return try await group.reduce(into: [String]()) { $0.append($1) }

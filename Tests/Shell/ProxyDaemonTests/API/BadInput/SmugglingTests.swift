@@ -3,11 +3,11 @@ import StoreTesting
 import Testing
 
 extension RunningDaemonSuites {
-    /// Threat T14: requests hidden in other requests, sent to a complete daemon. The tests of the request reader have
-    /// more cases.
+    /// Tests requests that are hidden in other requests, with a complete daemon (threat T14). More cases are in the
+    /// tests of the request reader.
     @Suite("Smuggled requests", .timeLimit(.minutes(10)))
     struct SmugglingTests {
-        /// A request that changes something if the server reads it as a request.
+        /// Makes a request that changes something if the server reads it as a request.
         private static func inner(_ key: String) -> String {
             "GET /v1/push-tokens/smuggled/S:1?token_msgs=T2sx&appid_msgs=a HTTP/1.1\r\nHost: a\r\n"
                 + "Authorization: Bearer \(key)\r\n\r\n"
@@ -19,12 +19,12 @@ extension RunningDaemonSuites {
             var fields = ""
             var body = ""
             var first = "POST /v1/push-tokens HTTP/1.1\r\nHost: a\r\n"
-            /// The statuses that the server may answer. The server must send exactly one response.
+            /// The statuses that the server may answer. The server must answer with exactly one of the listed statuses.
             var statuses = [400]
         }
 
-        /// The requests to send. `{}` means the inner request, `{n}` its length, and `{x}` its length in hexadecimal
-        /// digits.
+        /// The requests to send. In these requests, `{}` means the inner request, `{n}` its length, and `{x}` its
+        /// length in hexadecimal digits.
         private static let shapes = [
             Shape(
                 name: "CL.TE", fields: "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n", body: "0\r\n\r\n{}"),
@@ -111,7 +111,7 @@ extension RunningDaemonSuites {
                 let body = shape.body.replacing("{}", with: inner)
                     .replacing("{x}", with: String(inner.utf8.count, radix: 16))
                 let fields = shape.fields.replacing("{n}", with: "\(inner.utf8.count)")
-                // If the shape has no body, the inner request follows the head.
+                // Without a body, the inner request follows the head directly.
                 return Array((shape.first + fields + "\r\n" + body + (body.isEmpty ? inner : "")).utf8)
             }
             for (shape, answer) in zip(Self.shapes, try await daemon.answers(requests)) {
@@ -124,7 +124,7 @@ extension RunningDaemonSuites {
             let after = try await daemon.content(folder)
             #expect(after == before)
             try await daemon.expectAlive()
-            // The inner request is valid if the client sends it alone.
+            // The inner request is valid by itself, as this request shows.
             let status = RunningDaemon.statuses(
                 try await daemon.answer(inner.replacing("Host: a", with: "Host: a\r\nConnection: close")))
             #expect(status == [200])

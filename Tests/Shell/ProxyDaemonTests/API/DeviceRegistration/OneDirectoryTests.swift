@@ -13,8 +13,7 @@ import Testing
 @testable import ProxyDaemon
 
 extension RunningDaemonSuites {
-    /// Device registration in a complete daemon that also has devices registered by SIP, with a stand-in for the
-    /// providers.
+    /// Tests device registration in a complete daemon that also has devices registered by SIP.
     @Suite("Device registration beside SIP", .timeLimit(.minutes(10)))
     struct OneDirectoryTests {
         private static let apple = String(repeating: "0a", count: 32)
@@ -43,7 +42,7 @@ extension RunningDaemonSuites {
             return try? JSONValue(Array(answer[start...].utf8))
         }
 
-        /// Registers a token, and waits for the outcome. The suite's time limit ends the waiting.
+        /// Registers a token over the API, and waits for the outcome. The suite's time limit ends the waiting.
         ///
         /// - Returns: `Success`, or the reason of the failure.
         private func register(_ daemon: RunningDaemon, _ token: String) async throws -> String? {
@@ -59,7 +58,7 @@ extension RunningDaemonSuites {
             }
         }
 
-        /// Removes devices with a clean-up, and waits until the device is removed.
+        /// Removes devices by a clean-up, and waits until they are gone.
         private func cleanUp(_ daemon: RunningDaemon, _ token: String) async throws {
             _ = try await post(daemon, "/cleanup", #""UserId":"100","DeviceToken":"\#(token)""#)
             while await !daemon.devices("100").isEmpty {

@@ -14,8 +14,7 @@ import Testing
 @testable import HTTPServices
 
 extension RunningDaemonSuites {
-    /// Threat T8 for the tokens in request bodies: the answer to a wrong token is the same as to a right one, but wrong
-    /// tokens are counted.
+    /// Tests that a wrong token in a request body is answered like a right one, but counted (threat T8).
     @Suite("Wrong API tokens", .timeLimit(.minutes(10)))
     struct WrongAPITokenTests {
         private static let paths = ["", "/batch", "/status", "/status/", "/cleanup", "/cleanup/batch"]
@@ -33,7 +32,7 @@ extension RunningDaemonSuites {
                 ["x-ms-track-registration: true"])
         }
 
-        /// Returns a valid body for the path.
+        /// Makes a valid body for a request to this path.
         private static func body(_ path: String, _ item: String) -> String {
             path.hasSuffix("/batch") ? "[\(item)]" : item
         }
@@ -50,9 +49,9 @@ extension RunningDaemonSuites {
                 let answer = try await daemon.answer(Self.request(path, Self.body(path, Self.item("guess \(number)"))))
                 #expect(RunningDaemon.statuses(answer) == [path.hasPrefix("/status") ? 200 : 202], "\(path)")
             }
-            // One attempt is left. A right token is accepted and does not count as an attempt.
+            // The source has one attempt left, and a request with a right token does not use up the attempt.
             #expect(try await statuses(daemon, Self.request("/status", Self.item())) == [200])
-            // The last allowed attempt gets the same answer as all others.
+            // The daemon answers the last allowed attempt like all earlier attempts.
             #expect(try await statuses(daemon, Self.request("", Self.item("guess 10"))) == [202])
             let before = try await daemon.content(folder)
             let requests = Self.paths.flatMap { path in
@@ -71,7 +70,7 @@ extension RunningDaemonSuites {
             let other = try await RunningDaemon.answer(
                 Self.request("", Self.item()), of: IPAddress(v4: 0x7f00_0002), from: daemon.api)
             #expect(RunningDaemon.statuses(other) == [202])
-            // The API's other services still accept the client, because nobody can guess keys.
+            // The client may still use the API's other services, because nobody can guess keys.
             try await daemon.expectAlive()
             try await daemon.expect(200, get: "/v1/dead-tokens", key: RunningDaemon.readerKey)
             #expect(!daemon.log.lines.contains { $0.contains("guess") || $0.contains(RunningDaemon.apiToken) })
@@ -148,13 +147,12 @@ extension RunningDaemonSuites {
 }
 
 extension RunningDaemon {
-    /// Returns the whole answer of a server to a client with this address, which must be an IPv4 address of this
-    /// machine.
+    /// Sends a request from this IPv4 address of the machine, and returns the server's whole answer.
     fileprivate static func answer(
         _ request: [UInt8], of client: IPAddress, from endpoint: Endpoint
     ) async throws -> String {
         let received = Mailbox<String>()
-        // The call blocks, so it has a thread of its own.
+        // The request has a thread of its own, because the call blocks.
         Thread.detachNewThread { received.put(blockingAnswer(request, of: client, from: endpoint)) }
         return try await received.next()
     }

@@ -10,12 +10,12 @@ import Testing
 
 @testable import ProxyDaemon
 
-/// A daemon that serves notifications, with one stand-in for all providers.
+/// A daemon that sends notifications, with one stand-in for all push providers.
 struct NotificationDaemon {
     let daemon: RunningDaemon
     let providers: Providers
 
-    /// A token of 32 bytes, and the form that it has in Apple's requests.
+    /// A token of 32 bytes, in base64 and in the form of Apple's requests.
     static let voip = ("AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=", String(repeating: "01", count: 32))
     static let remote = ("AgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgI=", String(repeating: "02", count: 32))
     /// `google-token` in base64.
@@ -100,7 +100,7 @@ struct NotificationDaemon {
         return (Int(answer.dropFirst(9).prefix(3)) ?? 0, try? JSONValue(Array(answer[start...].utf8)))
     }
 
-    /// Sends a request to the mediator.
+    /// Sends a request in the format of the mediator.
     ///
     /// - Returns: the code in the answer.
     func mediate(_ body: String, isForm: Bool = false) async throws -> Int64? {
@@ -113,7 +113,7 @@ struct NotificationDaemon {
         return answer.body?["code"]?.integer
     }
 
-    /// Waits until the provider has received this many pushes. The test's time limit ends the waiting.
+    /// Waits until the provider has received this many pushes. The time limit of the test ends the waiting.
     func pushes(_ count: Int) async throws -> [PushRecord] {
         while true {
             let records = await providers.records

@@ -61,7 +61,7 @@ extension RunningDaemonSuites {
                 let apple = try #require(pushes.first { $0.service == "apns" })
                 #expect(apple.token == NotificationDaemon.remote.1 && apple.isAccepted)
                 #expect(apple.headers["apns-push-type"] == "alert" && apple.headers["apns-id"] == code)
-                // The code of the device differs in each run, so the test removes it.
+                // The test removes the device's code, because it differs in each run.
                 #expect(
                     apple.body.replacing(/,"device":"[A-Za-z0-9_-]{32}"/, with: "")
                         == #"{"aps":{"alert":{"title":"Ti","body":"Te"},"sound":"default","badge":1},"id":"\#(code)","#
@@ -84,7 +84,7 @@ extension RunningDaemonSuites {
                     #""selector":"S:3","token_msgs":"\#(NotificationDaemon.google.0)","appid_msgs":"my-project""#)
                 let sent = try await bench.send(#"{"users":["100"],"message":"x"}"#)
                 let code = try #require(sent.body?["code"]?.string)
-                // Two pushes arrive. The third device has no token for messages.
+                // Two pushes arrive. The third device gets no push, because it has no token for messages.
                 var metrics: JSONValue?
                 while metrics?["accepted"]?.integer != 2 {
                     let answer = try await bench.get("/api/v1/notifications/\(code)/metrics/")
@@ -108,7 +108,7 @@ extension RunningDaemonSuites {
                 #expect(marked?["received_by"]?.integer == 1)
                 #expect(marked?["followed_by"]?.integer == 1)
 
-                // The id of a device can be the only target of a notification.
+                // A notification may have a device's id as its only target.
                 let one = try await bench.send(
                     #"{"devices":["/api/v1/devices/\#(device)/","https://10darts.com/api/v1/devices/nobodys/"],"message":"y"}"#
                 )
@@ -207,7 +207,7 @@ extension RunningDaemonSuites {
             more(#""\#(name)":"\#(String(repeating: "x", count: length))""#)
         }
 
-        /// Returns a valid request with additional members.
+        /// Makes a valid request with additional members.
         private static func more(_ members: String) -> String { #"{"users":["100"],"message":"x",\#(members)}"# }
 
         private static let bodies: [(String, Int)] = [
@@ -300,8 +300,8 @@ extension RunningDaemonSuites {
                         + #""Message":"hi","Badge":3,"Sound":"default","UserName":"103","UserDisplayName":"Anna","#
                         + #""ContentType":"text/plain","Id":"i1","ThreadId":"t1"}"#)
                 #expect(push.isAccepted)
-                // The two requests name no account. The daemon finds the device, and remembers it for the second
-                // request.
+                // The test sends two requests that name no account: the daemon finds the device, and remembers it for
+                // the second one.
                 for _ in 1...2 {
                     #expect(try await bench.mediate(message("NotifyGenericTextMessage", selector: nil)) == 200)
                 }

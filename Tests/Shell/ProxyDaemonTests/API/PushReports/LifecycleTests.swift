@@ -27,8 +27,8 @@ private struct Story {
     static let key = "spd_" + String(repeating: "L", count: 43)
     static let token = "device-token-of-the-phone"
 
-    /// Runs a test with a daemon that has a store of its own by default. `changed` may change the settings of the
-    /// daemon.
+    /// Runs a test with a daemon, which has a store of its own by default. The function `changed` may change the
+    /// settings of the daemon.
     static func with(
         _ folder: StoreFolder? = nil, _ changed: @escaping (inout DaemonSettings) -> Void = { _ in },
         _ body: (Story) async throws -> Void
@@ -88,14 +88,14 @@ private struct Story {
         return data
     }
 
-    /// Returns the data of the push with this index. The time limit ends the waiting.
+    /// Waits for the push with this index, and returns its data. The time limit ends the waiting.
     func push(_ index: Int) async throws -> JSONValue {
         while await outside.pushes.count <= index { await Task.yield() }
         let body = await outside.pushes[index].body
         return try #require(try JSONValue(Array(body.utf8))["data"])
     }
 
-    /// Sends a request with the header fields of the platform's SDK.
+    /// Sends an API request with the header fields of the platform's SDK.
     ///
     /// - Returns: the raw answer.
     func ask(
@@ -177,7 +177,7 @@ extension RunningDaemonSuites {
                         try await story.status(
                             "PATCH \(path)/", push.body, authorization: "Token \(RunningDaemon.readerKey)") == 403)
                 }
-                // The push counts once, although it was reported several times.
+                // The push counts once in the statistics, although its receipt was reported several times.
                 let statistics = try await story.json("/v1/push-statistics?by=push")
                 let row = try #require(statistics["statistics"]?.array?.first)
                 #expect(
@@ -207,7 +207,7 @@ extension RunningDaemonSuites {
                 #expect(day.contains("Content-Type: text/csv"))
                 #expect(
                     day.hasSuffix("app,devices,sent,accepted,failed,received,followed,read\r\nfcm,1,1,1,0,1,0,0\r\n"))
-                // The answer contains neither the token nor the caller.
+                // The API's answer contains neither the token nor the caller.
                 let text = try await story.ask("GET /v1/pushes/\(push.id)", authorization: "Bearer \(Story.key)")
                 #expect(!text.contains(Story.token) && !text.contains("103"))
             }
@@ -241,7 +241,7 @@ extension RunningDaemonSuites {
                 #expect(try await story.status("PATCH /api/v1/pushes/\(pushes[1].id)/read/", pushes[1].body) == 200)
                 let push = try await story.missedCall(5)
                 #expect(push.badge == 3)
-                // The first id is the push of another user's device. The others do not exist.
+                // The first id belongs to a push to another user's device, and the other two ids do not exist.
                 for id in [try await story.push(3).id, UUID().uuidString, "x"] {
                     #expect(try await story.status("PATCH /api/v1/pushes/\(id)/read/", push.body) == 404)
                 }
@@ -259,7 +259,7 @@ extension RunningDaemonSuites {
                 let rows = try await story.json("/v1/push-statistics?by=push")["statistics"]?.array ?? []
                 let first = rows.first { $0["push"]?.string == pushes[1].id }
                 #expect(first?["read"]?.integer == 1)
-                // The last row may not have been written yet.
+                // The statistics have nine rows, or eight if the row of the last push is not written yet.
                 #expect(rows.count == 8 || rows.count == 9)
             }
         }
@@ -271,7 +271,7 @@ extension RunningDaemonSuites {
                 try await story.register(1, user: "101", token: "another-device-token")
                 let own = try await story.missedCall(1)
                 let other = try await story.missedCall(2, user: "101")
-                // The store writes the push together with this report that it was received.
+                // The store writes the push together with the report of its receipt.
                 #expect(try await story.status("PUT /api/v1/pushes/\(other.id)/received/", other.body) == 200)
                 let unknown = UUID().uuidString.lowercased()
                 var answers: Set<String> = []
@@ -287,7 +287,7 @@ extension RunningDaemonSuites {
                     }
                 }
                 #expect(answers.count == 1)
-                // The daemon has stored none of these reports.
+                // The store has none of the reports about another user's push.
                 let device = try await story.json("/v1/pushes/\(other.id)")["devices"]?.array?.first
                 #expect(device?["read"]?.bool == false && device?["followed"]?.bool == false)
             }
@@ -316,7 +316,7 @@ extension RunningDaemonSuites {
                 #expect(try other.integer("SELECT count(*) FROM bucket_entry") == 0)
                 #expect(try await story.missedCall(3).badge == 1)
             }
-            // The result is the same after a restart: the removed calls count as read.
+            // After a restart, the removed calls still count as read.
             try await Story.with(folder) { story in
                 let push = try await story.missedCall(4)
                 #expect(push.badge == 2)
@@ -357,7 +357,7 @@ extension RunningDaemonSuites {
                         "GET /v1/pushes/\(name)", authorization: "Bearer \(Story.key)")
                     #expect(status == 404)
                 }
-                // Only the routes for the platform accept its authorization schemes.
+                // Routes that are not of the 10darts platform refuse the authorization schemes `Token` and `AppToken`.
                 #expect(try await story.status("GET /v1/pushes/\(id)", authorization: "Token \(Story.key)") == 401)
             }
         }
@@ -398,7 +398,7 @@ extension RunningDaemonSuites {
             try await Story.with { story in
                 try await story.register(1)
                 let push = try await story.missedCall(1)
-                // The store writes the push together with this report that it was received.
+                // The store writes the push together with the report of its receipt.
                 #expect(try await story.status("PATCH /api/v1/pushes/\(push.id)/received/", push.body) == 200)
                 let now = Int64(Date().timeIntervalSince1970)
                 let today = Date().formatted(.iso8601.year().month().day())

@@ -4,7 +4,7 @@ import SIPGrammar
 package import Timekeeping
 
 /// The state of the checks of the upstream and of the daemon's advertised host name.
-package struct UpstreamWatch {
+package struct UpstreamState: ~Copyable {
     package var health = UpstreamHealth(.off, isUsed: false, now: .distantPast)
     package var ownName = AdvertisedName(isUsed: false, now: .distantPast)
     /// The addresses of the upstream's host name, as look-ups have found them.
@@ -33,14 +33,20 @@ package struct UpstreamWatch {
     }
 
     /// Whether a source address belongs to the upstream: to its address in the settings, or else to its host name.
-    package func isSource(_ source: Endpoint, _ settings: ProxySettings) -> Bool {
-        if let (_, endpoint) = settings.upstream?.numeric { return endpoint.speaks(as: source, settings) }
-        return places.contains { $0.speaks(as: source, settings) }
+    ///
+    /// - Parameters:
+    ///   - source: the source of a message.
+    ///   - upstream: the setting `upstream`.
+    ///   - trusted: the setting `trusted`.
+    /// - Returns: whether the source is the upstream.
+    package func isSource(_ source: Endpoint, of upstream: NextHop?, _ trusted: [TrustedPeer]) -> Bool {
+        if let (_, endpoint) = upstream?.numeric { return endpoint.speaks(as: source, trusted) }
+        return places.contains { $0.speaks(as: source, trusted) }
     }
 
     private static let limit = 64
 
-    /// Whether to log that a next hop is this daemon itself, which is logged only once.
+    /// Whether to log that a next hop is this daemon itself; true only the first time.
     package mutating func tellsOfOwnHop() -> Bool {
         defer { hasToldOfOwnHop = true }
         return !hasToldOfOwnHop
@@ -50,7 +56,7 @@ package struct UpstreamWatch {
 extension Endpoint {
     /// Whether a server with this address may send from the port of `source`: any port, unless only one port of the
     /// address is trusted.
-    package func speaks(as source: Endpoint, _ settings: ProxySettings) -> Bool {
-        speaks(as: source, hasOnePort: settings.hasOnePort(source.address))
+    package func speaks(as source: Endpoint, _ trusted: [TrustedPeer]) -> Bool {
+        speaks(as: source, hasOnePort: trusted.haveOnePort(of: source.address))
     }
 }

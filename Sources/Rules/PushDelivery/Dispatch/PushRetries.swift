@@ -4,14 +4,15 @@ package import Timekeeping
 ///
 /// This type performs no input or output: it reads no clock and sends no requests. The caller reports events to it and
 /// carries out the actions that it returns.
-package struct PushAttempt: Hashable, Sendable {
+package struct PushRetries: Hashable, Sendable {
     package enum State: Hashable, Sendable {
-        /// The push waits for its turn in the server's queue, or for a credential. The next state is `sent` or `ended`.
+        /// The push waits for its turn in the server's queue, or for a credential. The state `queued` is followed by
+        /// `sent` or `ended`.
         case queued
-        /// The push was sent, and the provider has not answered yet. The next state is `queued` (for a new credential),
-        /// `pausing` or `ended`.
+        /// The push was sent, and the provider has not answered yet. The state `sent` is followed by `queued` (for a
+        /// new credential), `pausing` or `ended`.
         case sent
-        /// The push waits before its next try. The next state is `queued` or `ended`.
+        /// The push waits before its next try. The state `pausing` is followed by `queued` or `ended`.
         case pausing(until: Instant)
         /// The outcome is known, or the push is no longer needed.
         case ended
@@ -40,11 +41,11 @@ package struct PushAttempt: Hashable, Sendable {
         /// seconds.
         package static let call = Pauses(
             durations: [.milliseconds(300), .seconds(1), .seconds(3)] + Array(repeating: .seconds(5), count: 5))
-        /// The pauses for a list of missed calls, which is less urgent than a call. After its last try, a list of
-        /// missed calls is sent again when its device registers.
+        /// The pauses for a list of missed calls, because such a list is less urgent than a call. After its last try, a
+        /// list of missed calls is sent again when its device registers.
         package static let missedCalls = Pauses(durations: [.seconds(1), .seconds(5), .seconds(25), .seconds(60)])
-        /// The pauses for notifications, which are the longest, because nothing sends a notification again after its
-        /// last try.
+        /// The pauses for notifications: the longest pauses, because nothing sends a notification again after its last
+        /// try.
         package static let notification = Pauses(
             durations: [.seconds(1), .seconds(5), .seconds(25), .seconds(60), .seconds(300)])
     }
@@ -160,7 +161,7 @@ package struct PushAttempt: Hashable, Sendable {
 
 extension PushRequest {
     /// The pauses between the tries of this push, by its message.
-    var pauses: PushAttempt.Pauses {
+    var pauses: PushRetries.Pauses {
         switch message {
         case .incomingCall, .silent: .call
         case .missedCalls: .missedCalls

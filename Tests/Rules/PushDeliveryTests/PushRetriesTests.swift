@@ -7,12 +7,12 @@ private let start = Instant(nanoseconds: 1_000_000_000_000)
 
 private func at(_ milliseconds: Int) -> Instant { start + .milliseconds(milliseconds) }
 
-private func attempt(deadline: Int = 30_000, pauses: PushAttempt.Pauses = .call) -> PushAttempt {
-    PushAttempt(pauses: pauses, deadline: at(deadline), answerTimeout: .seconds(5))
+private func attempt(deadline: Int = 30_000, pauses: PushRetries.Pauses = .call) -> PushRetries {
+    PushRetries(pauses: pauses, deadline: at(deadline), answerTimeout: .seconds(5))
 }
 
 @Suite("Attempts of one push")
-struct PushAttemptTests {
+struct PushRetriesTests {
     @Test func `a push that is accepted is sent once`() {
         var push = attempt()
         #expect(push.turnCame(now: at(0)) == .send(until: at(5_000)))
@@ -37,7 +37,7 @@ struct PushAttemptTests {
     }
 
     @Test func `there are only so many tries`() {
-        var push = attempt(deadline: 1_000_000, pauses: PushAttempt.Pauses(durations: [.seconds(1)]))
+        var push = attempt(deadline: 1_000_000, pauses: PushRetries.Pauses(durations: [.seconds(1)]))
         _ = push.turnCame(now: at(0))
         #expect(push.answered(.retry(after: nil), chance: 0.5, now: at(0)) == .arm(at(1_000)))
         _ = push.deadlineReached(now: at(1_000))

@@ -5,7 +5,7 @@ import Routing
 /// The source addresses of connections that the daemon opens. A connection is opened from the address of the listener
 /// in Via, because a PBX knows the daemon by this address. If the listener is bound to all addresses, the kernel
 /// chooses the source.
-struct FlowSources {
+struct OutgoingAddresses {
     /// The addresses of the listeners, with the listener's number as the index.
     private let addresses: [IPAddress?]
     /// For each listener, the number of the first listener with the same address. Listeners with the same address share

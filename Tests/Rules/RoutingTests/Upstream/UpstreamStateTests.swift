@@ -6,7 +6,7 @@ import Timekeeping
 @testable import Routing
 
 @Suite("What is known of the upstream")
-struct UpstreamWatchTests {
+struct UpstreamStateTests {
     private func endpoint(_ last: UInt8, _ port: UInt16 = 5060) -> Endpoint {
         Endpoint(IPAddress(v4: 0xc000_0200 | UInt32(last)), port)
     }
@@ -15,8 +15,17 @@ struct UpstreamWatchTests {
         ResolvedHop(transport: .udp, endpoint: endpoint(last), server: server)
     }
 
+    /// The endpoints that count as the upstream.
+    private func sources(
+        among places: [Endpoint], _ watch: borrowing UpstreamState, _ settings: ProxySettings
+    ) -> [Endpoint] {
+        var found: [Endpoint] = []
+        for place in places where watch.isSource(place, of: settings.upstream, settings.trusted) { found.append(place) }
+        return found
+    }
+
     @Test func `addresses of its name add up, each once, and the oldest go beyond 64`() {
-        var watch = UpstreamWatch()
+        var watch = UpstreamState()
         watch.resolved(to: [hop(1), hop(2), hop(1)])
         watch.resolved(to: [hop(2), hop(3)])
         #expect(watch.places == [endpoint(1), endpoint(2), endpoint(3)])
@@ -25,37 +34,37 @@ struct UpstreamWatchTests {
     }
 
     @Test func `the number of its name stays when a later look-up has none`() {
-        var watch = UpstreamWatch()
+        var watch = UpstreamState()
         watch.resolved(to: [hop(1), hop(2, server: ServerNumber(9))])
         watch.resolved(to: [hop(3)])
         #expect(watch.server == ServerNumber(9))
     }
 
     @Test func `it may send from any port of its addresses, unless one port of the address is trusted`() throws {
-        var watch = UpstreamWatch()
+        var watch = UpstreamState()
         var settings = ProxySettings()
         settings.upstream = NextHop("sip:pbx.example.net")
-        #expect(!watch.isSource(endpoint(1), settings))
+        let places = [endpoint(1), endpoint(1, 40_000), endpoint(2)]
+        #expect(sources(among: places, watch, settings).isEmpty)
         watch.resolved(to: [hop(1)])
-        #expect(watch.isSource(endpoint(1), settings) && watch.isSource(endpoint(1, 40_000), settings))
-        #expect(!watch.isSource(endpoint(2), settings))
+        #expect(sources(among: places, watch, settings) == [endpoint(1), endpoint(1, 40_000)])
         settings.trusted = [.endpoint(endpoint(1))]
-        #expect(watch.isSource(endpoint(1), settings) && !watch.isSource(endpoint(1, 40_000), settings))
+        #expect(sources(among: places, watch, settings) == [endpoint(1)])
     }
 
     @Test func `an upstream that the settings name by address has that address alone`() {
-        var watch = UpstreamWatch()
+        var watch = UpstreamState()
         var settings = ProxySettings()
         settings.upstream = NextHop("sip:192.0.2.7:5080")
         watch.resolved(to: [hop(1)])
-        #expect(watch.isSource(endpoint(7, 5080), settings) && watch.isSource(endpoint(7, 1), settings))
-        #expect(!watch.isSource(endpoint(1), settings))
+        let places = [endpoint(7, 5080), endpoint(7, 1), endpoint(1)]
+        #expect(sources(among: places, watch, settings) == [endpoint(7, 5080), endpoint(7, 1)])
         settings.trusted = [.endpoint(endpoint(7, 5080))]
-        #expect(!watch.isSource(endpoint(7, 1), settings))
+        #expect(sources(among: places, watch, settings) == [endpoint(7, 5080)])
     }
 
     @Test func `a hop that is this daemon is told once`() {
-        var watch = UpstreamWatch()
+        var watch = UpstreamState()
         let told = [watch.tellsOfOwnHop(), watch.tellsOfOwnHop(), watch.tellsOfOwnHop()]
         #expect(told == [true, false, false])
     }
@@ -64,7 +73,7 @@ struct UpstreamWatchTests {
         let (start, later) = (Instant(nanoseconds: 5), Instant(nanoseconds: 9))
         var settings = UpstreamCheckSettings()
         settings.interval = .seconds(30)
-        var watch = UpstreamWatch()
+        var watch = UpstreamState()
         #expect(watch.nextDeadline == nil)
         watch.ownName = AdvertisedName(isUsed: true, now: later)
         #expect(watch.nextDeadline == later)

@@ -7,11 +7,11 @@ import Testing
 @testable import ProxyRuntime
 
 @Suite("Local addresses of connections")
-struct FlowSourcesTests {
+struct OutgoingAddressesTests {
     private static let pbx = Endpoint(IPAddress(v4: 0x0a00_0002), 5060)
 
-    private static func sources(_ places: String...) -> FlowSources {
-        FlowSources(
+    private static func sources(_ places: String...) -> OutgoingAddresses {
+        OutgoingAddresses(
             places.enumerated().map { index, place in
                 Listener(
                     number: UInt16(index), transport: .tcp, bound: Endpoint(place) ?? Endpoint(.anyV4, 0),

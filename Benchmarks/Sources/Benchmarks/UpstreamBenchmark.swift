@@ -1,0 +1,148 @@
+import Addressing
+import Bytes
+import Foundation
+import ProxyCore
+import ProxyPolicy
+import Registration
+import Routing
+import SIPGrammar
+import SIPMessage
+import TestSupport
+import Timekeeping
+import UpstreamRegistration
+
+/// Keeps many users registered at a PBX, within this process: REGISTERs a second, and the memory and CPU time of each user.
+///
+/// The PBX is simulated: it asks for passwords, and grants the hour that the daemon asks for. Time is simulated too.
+enum UpstreamBenchmark {
+    static func run(_ options: BenchmarkOptions, into report: inout Report) throws(BenchmarkError) {
+        let users = options.users
+        let trial = UpstreamTrial(users: users)
+        let before = try ProcessFigures(of: getpid())
+        trial.begin()
+        // Two REGISTERs for each user, at the rate of the setting.
+        trial.advance(by: .seconds(Int64(users) * 2 / 50 + 60))
+        let registered = try ProcessFigures(of: getpid())
+        guard trial.registered == users else {
+            report.complain("only \(trial.registered) of \(users) users are registered")
+            return
+        }
+        trial.advance(by: .seconds(3600))
+        let (sent, start) = (trial.sent, try ProcessFigures(of: getpid()))
+        trial.advance(by: .seconds(3600))
+        let end = try ProcessFigures(of: getpid())
+        let count = trial.sent - sent
+        report.add("upstream", "users", "", Double(users))
+        report.add(
+            "upstream", "memory of a registered user", "bytes",
+            Double(registered.residentBytes - before.residentBytes) / Double(users))
+        report.add("upstream", "REGISTERs a second, of an hour", "", Double(count) / 3600)
+        report.add(
+            "upstream", "CPU time for a REGISTER and its answer, with the simulated PBX", "µs",
+            (end.cpu - start.cpu).seconds * 1e6 / Double(max(1, count)))
+    }
+}
+
+/// An engine whose users have phones, and a PBX that owns the users.
+private final class UpstreamTrial {
+    private let engine: ProxyEngine
+    private let reader = MessageReader()
+    private var now = Moment(instant: Instant(nanoseconds: 1_000_000_000), date: UnixTime(seconds: 1_790_000_000))
+    private var nonce = 0
+    private(set) var sent = 0
+
+    private static let pbx = Endpoint(IPAddress(v4: 0x0a00_0002), 5060)
+    private static let phone = Endpoint(IPAddress(v4: 0xc000_0205), 40_000)
+
+    var registered: Int {
+        engine.upstreamUsers.agent.counts[.registered] + engine.upstreamUsers.agent.counts[.refreshing]
+    }
+
+    init(users: Int) {
+        var directory = UserDirectory()
+        for number in 0..<users {
+            directory.add(
+                DigestUser(
+                    name: ByteString("user\(number)"), realm: ByteString("example.net"), password: ByteString("p"),
+                    algorithms: [.md5], functions: .forTests))
+        }
+        engine = EngineFixture.engine(StoredState(users: directory), seed: 1)
+        for number in 0..<users {
+            let contact = "<sip:user\(number)@192.0.2.5:40000;pn-provider=fcm;pn-param=p;pn-prid=token\(number)>"
+            receive(
+                SIPText.bytes([
+                    "REGISTER sip:example.net SIP/2.0",
+                    "Via: SIP/2.0/UDP \(Self.phone);branch=z9hG4bK\(number)", "Max-Forwards: 70",
+                    "From: <sip:user\(number)@example.net>;tag=a", "To: <sip:user\(number)@example.net>",
+                    "Call-ID: r\(number)", "CSeq: 1 REGISTER", "Contact: \(contact)", "Expires: 604800",
+                ]), from: Self.phone)
+        }
+        // The transactions of the phones end.
+        advance(by: .seconds(60))
+    }
+
+    /// The settings name the PBX from now on.
+    func begin() {
+        var settings = engine.settings
+        var group = UpstreamRegistrationSettings()
+        group.upstream = NextHop("sip:10.0.0.2:5060")
+        settings.upstreamRegistrations = [ByteString("example.net"): group]
+        engine.settingsChanged(settings, now: now)
+        drain()
+    }
+
+    func advance(by duration: Duration) {
+        let end = now.instant + duration
+        while let next = engine.nextDeadline, next <= end {
+            let step = max(next, now.instant) - now.instant
+            now = Moment(instant: now.instant + step, date: now.date + step)
+            engine.deadlineReached(now: now)
+            drain()
+        }
+        now = Moment(instant: end, date: now.date + (end - now.instant))
+    }
+
+    private func receive(_ bytes: [UInt8], from source: Endpoint) {
+        let flow = Flow(transport: .udp, listener: 0, connection: 0, remote: source)
+        switch reader.read(bytes.span, isStream: false) {
+        case .request(let request): engine.requestReceived(request, on: flow, now: now)
+        case .response(let response): engine.responseReceived(response, on: flow, now: now)
+        case .unusable: break
+        }
+        drain()
+    }
+
+    private func drain() {
+        while true {
+            let actions = engine.takeActions()
+            guard !actions.isEmpty else { return }
+            for action in actions { follow(action) }
+        }
+    }
+
+    private func follow(_ action: ProxyAction) {
+        switch action {
+        case .commit(_, let ticket): engine.committed(ticket, succeeded: true, now: now)
+        case .storeRegisterCeiling(let ceiling): engine.registerCeilingStored(ceiling, now: now)
+        case .send(let bytes, let flow) where flow.remote == Self.pbx:
+            guard case .request(let request) = reader.read(bytes.span, isStream: false) else { return }
+            answer(request)
+        default: break
+        }
+    }
+
+    private func answer(_ request: SIPRequest) {
+        guard request.method == .register else {
+            return receive(SIPText.response(200, to: request, tag: "p"), from: Self.pbx)
+        }
+        sent += 1
+        guard !request.authorization.isEmpty else {
+            nonce += 1
+            let challenge = "Digest realm=\"example.net\", nonce=\"n\(nonce)-0123456789abcdef0123456789\", qop=\"auth\""
+            return receive(
+                SIPText.response(401, to: request, tag: "p", extra: ["WWW-Authenticate: \(challenge)"]), from: Self.pbx)
+        }
+        let contact = request.contacts.first.map { ["Contact: <\($0.uri.text)>;expires=3600"] } ?? []
+        receive(SIPText.response(200, to: request, tag: "p", extra: contact), from: Self.pbx)
+    }
+}

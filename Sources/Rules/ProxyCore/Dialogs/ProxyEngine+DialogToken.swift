@@ -1,0 +1,118 @@
+import Addressing
+import Bytes
+import Calling
+import LocationService
+import ProxyPolicy
+import Registration
+import Routing
+import SIPDialogs
+import SIPGrammar
+import SIPTransactions
+import Timekeeping
+
+/// Makes the Record-Route of a request that begins a dialog, with our token.
+extension ProxyEngine {
+    /// The Record-Route values to add: one, or two if the sides of the dialog use different listeners, so that each
+    /// side reaches this daemon over its own transport.
+    func recordRoutes(
+        _ incoming: IncomingRequest, _ edits: RequestEdits, to flow: Flow, device: DeviceID?, now: Moment
+    ) -> [ByteString] {
+        guard let inbound = identity.listener(incoming.flow.listener), let outbound = identity.listener(flow.listener)
+        else { return [] }
+        let user = dialogToken(incoming, to: flow, device: device, now: now)
+        let isSIPS = edits.requestURI.isSIPS
+        let callee = Self.recordRoute(user, outbound, isSIPS: isSIPS)
+        guard inbound.number != outbound.number else { return [callee] }
+        return [callee, Self.recordRoute(user, inbound, isSIPS: isSIPS && inbound.transport.isSecure)]
+    }
+
+    static func recordRoute(_ user: [UInt8], _ listener: Listener, isSIPS: Bool) -> ByteString {
+        ByteString(capacity: user.count + listener.sentBy.count + 32) { value in
+            value.append(isSIPS ? "<sips:" : "<sip:")
+            value.append(user.span)
+            value.append("@")
+            value.append(listener.sentBy)
+            if listener.transport != .udp {
+                value.append(";transport=")
+                // WebSocket over TLS also has the URI parameter `ws` (RFC 7118).
+                value.append(text: (listener.transport == .wss ? .ws : listener.transport).parameterName)
+            }
+            value.append(";lr>")
+        }
+    }
+
+    /// Makes the sealed token for this proxy's Record-Route, by which the proxy recognises later requests of the
+    /// dialog.
+    func dialogToken(_ incoming: IncomingRequest, to flow: Flow, device: DeviceID?, now: Moment) -> [UInt8] {
+        let callee = device.map { DialogSide(.phone($0), on: flow) } ?? DialogSide(.upstream, on: flow)
+        let caller = callersSide(incoming)
+        let (holdsCaller, holdsCallee) = (caller.party.isPhone, callee.party.isPhone)
+        var names: DialogNames?
+        if holdsCaller || holdsCallee {
+            names = DialogNames(
+                of: incoming.request, sip.transactions.branchKey, holdsCaller: holdsCaller, holdsCallee: holdsCallee)
+        }
+        let token = DialogToken(made: now.date, caller: caller, callee: callee, names: names)
+        return functions.seal.seal(
+            token.encoded(in: dialogs.run), incoming.request.callID, incoming.request.from.tag ?? .empty)
+    }
+
+    private func callersSide(_ incoming: IncomingRequest) -> DialogSide {
+        if isTrusted(incoming.flow) { return DialogSide(.peer, on: incoming.flow) }
+        if let binding = registrar.device(calling: incoming, identity) {
+            return DialogSide(.phone(binding), on: incoming.flow)
+        }
+        return DialogSide(.caller(incoming.sender.map { hash(of: $0) } ?? 0), on: incoming.flow)
+    }
+
+    /// A 48-bit hash of an AOR; the hash stands for the user in a dialog token. Nobody can choose a user name with
+    /// another user's hash, because the hash is cryptographic and the token is sealed.
+    func hash(of aor: AddressOfRecord) -> UInt64 {
+        var text = aor.user.array
+        text.append("@")
+        text.append(aor.host)
+        let hash = functions.digest.hash(.sha256, text).prefix(6).reduce(0 as UInt64) { $0 << 8 | UInt64($1) }
+        return max(hash, 1)
+    }
+}
+
+/// Reads our token in the Route of a request inside a dialog.
+extension ProxyEngine {
+    /// Whether the Route of a request has this proxy's dialog token, a forged token or none, and where the request goes
+    /// next.
+    func route(of request: SIPRequest) -> RouteSet.Kind {
+        RouteSet.preprocess(request, identity: identity) { pass($0, of: request) }
+    }
+
+    /// Opens the token for the request that brings it; `nil` if the token is not ours, or was made for another call.
+    func pass(_ text: ByteString, of request: SIPRequest) -> DialogPass? {
+        // Outside a dialog, the token has no effect, no matter who sends the token (T20.3).
+        guard let toTag = request.to.tag, !toTag.isEmpty else { return nil }
+        let fromTag = request.from.tag ?? .empty
+        if let opened = functions.seal.open(text, request.callID, fromTag) {
+            return pass(opened, isFromCaller: true)
+        }
+        return functions.seal.open(text, request.callID, toTag).flatMap { pass($0, isFromCaller: false) }
+    }
+
+    func pass(_ opened: DialogSeal.Opened, isFromCaller: Bool) -> DialogPass? {
+        DialogToken(opened.plain, in: dialogs.run).map {
+            DialogPass(token: $0, isFromCaller: isFromCaller, digest: opened.digest)
+        }
+    }
+
+    func isAlive(_ pass: DialogPass, now: Moment) -> Bool {
+        now.date <= dialogs.renewals.end(of: pass.digest, made: pass.token.made, lifetime: settings.call.dialogLifetime)
+    }
+
+    /// Restarts the lifetime of a dialog if less than half of the lifetime is left.
+    func renew(_ pass: DialogPass, now: Moment) {
+        let lifetime = settings.call.dialogLifetime
+        let end = dialogs.renewals.end(of: pass.digest, made: pass.token.made, lifetime: lifetime)
+        let rest = end - now.date
+        guard rest + rest < lifetime else { return }
+        let until = now.date + lifetime
+        dialogs.renewals.renew(pass.digest, until: until, now: now.date)
+        act(.record([.dialogRenewed(pass.digest, until: until)]))
+    }
+}

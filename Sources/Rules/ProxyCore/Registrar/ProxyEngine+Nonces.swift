@@ -1,0 +1,32 @@
+import AccessLimits
+import Addressing
+import Bytes
+import Calling
+import LocationService
+import ProxyPolicy
+import Registration
+import Routing
+import Telemetry
+import Timekeeping
+import Waking
+
+/// Nonces with which phones that wake register without a challenge (T39).
+extension ProxyEngine {
+    /// A nonce for a push that wakes a user's phone; `nil` if phones need none or may not use it.
+    func nonceForPush(to user: AddressOfRecord, now: Moment) -> ByteString? {
+        guard settings.authenticates, settings.digest.reusesNonces else { return nil }
+        return access.digest.nonce(pushedTo: user, now: now.instant)
+    }
+
+    /// Counts a REGISTER for which calls wait, by how its phone got the nonce.
+    func countWake(of binding: DeviceID, by incoming: IncomingRequest) {
+        guard let nonce = incoming.nonce, !wakes.isEmpty else { return }
+        let device = registrar.bindings.device(of: binding)
+        guard wakes.calls(of: device).contains(where: { $0.fork.waitingBranch(of: device) != nil }) else { return }
+        switch nonce.origin {
+        case .challenge: output.counters.count(.wakeChallenged)
+        case .push: output.counters.count(.wakePushedNonce)
+        case .binding: output.counters.count(.wakeKeptNonce)
+        }
+    }
+}

@@ -1,0 +1,52 @@
+import Bytes
+import ProxyPolicy
+package import Routing
+import Timekeeping
+import UpstreamRegistration
+
+/// Domains with `register-upstream` that come, change or go while the daemon runs.
+extension ProxyEngine {
+    /// The servers of the PBXs at which users are registered, without those of `upstream`.
+    package var pbxServers: [UpstreamHealth.Server] {
+        var servers: [UpstreamHealth.Server] = []
+        for number in upstreamUsers.numbers {
+            for server in upstreamUsers.pbxs[number].health.servers
+            where !network.upstream.health.contains(server.hop.endpoint)
+                && !servers.contains(where: { $0.hop.endpoint == server.hop.endpoint })
+            {
+                servers.append(server)
+            }
+        }
+        return servers
+    }
+
+    /// Applies the present settings: users of domains that are gone are signed out, and users of new ones are
+    /// registered. A domain with another PBX counts as gone and new.
+    func upstreamRegistrationsChanged(since old: ProxySettings, now: Moment) {
+        let (before, after) = (UpstreamUsers.wanted(old), UpstreamUsers.wanted(settings))
+        var hasNew = false
+        for gone in before where !after.contains(where: { $0 == gone }) {
+            guard let number = upstreamUsers.number(of: gone.domain) else { continue }
+            upstreamUsers.pbxs[number].isRetired = true
+            changeUpstreamUsers(now: now) {
+                $0.domainRemoved(UpstreamNumber(UInt16(clamping: number)), now: $1, into: &$2)
+            }
+        }
+        for new in after {
+            let domain = UpstreamUsers.domain(new.domain, settings)
+            guard let number = upstreamUsers.number(of: new.domain) else {
+                _ = upstreamUsers.agent.domainAdded(domain)
+                upstreamUsers.pbxs.append(UpstreamUsers.pbx(new.domain, new.upstream, settings))
+                hasNew = true
+                continue
+            }
+            guard domain != UpstreamUsers.domain(new.domain, old) else { continue }
+            changeUpstreamUsers(now: now) { agent, now, _ in
+                agent.domainChanged(UpstreamNumber(UInt16(clamping: number)), to: domain, now: now)
+            }
+        }
+        guard hasNew else { return }
+        findUpstreamUsers(now: now)
+        upstreamUsersDue(now: now)
+    }
+}

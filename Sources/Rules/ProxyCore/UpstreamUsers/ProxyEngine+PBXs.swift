@@ -1,0 +1,203 @@
+import Addressing
+import Bytes
+import Calling
+import ProxyPolicy
+import Routing
+import SIPGrammar
+import Telemetry
+import Timekeeping
+import UpstreamRegistration
+
+/// The servers of the PBXs at which users are registered, and the log lines about users.
+extension ProxyEngine {
+    func carryOut(_ orders: [UpstreamHealth.Order], of number: Int, now: Moment) {
+        for order in orders {
+            switch order {
+            case .lookUp: lookUpPBX(number, now: now)
+            case .probe(let hop): probe(hop, of: number, now: now)
+            case .giveUp: break
+            case .tell(let place, let state, let after): tell(place, state, of: number, after: after, now: now)
+            case .tellName(let isKnown):
+                let name = upstreamUsers.pbxs[number].upstream.host
+                if isKnown {
+                    log.notice("the name of a PBX leads somewhere again", [.target: .bytes(name)])
+                } else {
+                    log.error(
+                        "the name of a PBX cannot be looked up: its users are not registered there again",
+                        [.target: .bytes(name)])
+                }
+            }
+        }
+    }
+
+    private func lookUpPBX(_ number: Int, now: Moment) {
+        let upstream = upstreamUsers.pbxs[number].upstream
+        guard let (transport, endpoint) = upstream.numeric else {
+            lookUp(upstream, for: .pbx(number))
+            return
+        }
+        pbxFound([ResolvedHop(transport: transport, endpoint: endpoint)], number, now: now)
+    }
+
+    func pbxFound(_ hops: [ResolvedHop], _ number: Int, now: Moment) {
+        let hops = withoutOurs(hops)
+        if !hops.isEmpty { upstreamUsers.pbxs[number].hops = hops }
+        carryOut(upstreamUsers.pbxs[number].health.found(hops, now: now.instant), of: number, now: now)
+        let servers = hops.map { UpstreamServer(transport: $0.transport, endpoint: $0.endpoint) }
+        changeUpstreamUsers(now: now) {
+            $0.serversFound(servers, of: UpstreamNumber(UInt16(clamping: number)), now: $1, into: &$2)
+        }
+        upstreamUsersDue(now: now)
+    }
+
+    private func probe(_ hop: ResolvedHop, of number: Int, now: Moment) {
+        let upstream = upstreamUsers.pbxs[number].upstream
+        let name = upstream.port.map { ByteString("\(upstream.host):\($0)") } ?? upstream.host
+        if !ask(.pbx(number, hop.endpoint), hop, as: name, now: now) {
+            pbxIsSilent(number, at: hop.endpoint, wasSent: false, now: now)
+        }
+    }
+
+    func pbxAnswered(_ number: Int, at place: Endpoint, isProbe: Bool, now: Moment) {
+        carryOut(
+            upstreamUsers.pbxs[number].health.heard(at: place, isProbe: isProbe, now: now.instant), of: number, now: now
+        )
+    }
+
+    /// A response to a REGISTER came from this place.
+    func pbxHeard(at place: Endpoint, now: Moment) {
+        for number in upstreamUsers.pbxs.indices where upstreamUsers.pbxs[number].health.contains(place) {
+            pbxAnswered(number, at: place, isProbe: false, now: now)
+        }
+    }
+
+    func pbxIsSilent(_ number: Int, at place: Endpoint, wasSent: Bool, now: Moment) {
+        carryOut(
+            upstreamUsers.pbxs[number].health.probeEnded(at: place, wasSent: wasSent, now: now.instant), of: number,
+            now: now)
+    }
+
+    private func tell(
+        _ place: Endpoint, _ state: UpstreamHealth.State, of number: Int, after: Duration, now: Moment
+    ) {
+        switch state {
+        case .down:
+            // A server that never answers OPTIONS may answer REGISTERs all the same.
+            let answers = upstreamUsers.pbxs[number].health.servers.first { $0.hop.endpoint == place }?.answersProbes
+            guard answers == true else { return }
+            log.error(
+                "a PBX does not answer: its users cannot be registered there; is it running, does a firewall drop what it gets or says?",
+                [.target: .described(place)])
+            upstreamUsers.agent.serverWentDown(at: place)
+        case .up:
+            if after > .zero {
+                log.notice("a PBX answers again", [.target: .described(place), .duration: .duration(after)])
+            }
+            changeUpstreamUsers(now: now) { $0.serverCameBack(at: place, now: $1, into: &$2) }
+        case .unknown: break
+        }
+    }
+
+    // MARK: The log
+
+    func tell(_ event: UpstreamEvent, now: Moment) {
+        switch event {
+        case .registered(let user, let after):
+            log.info("the PBX knows the user", [.aor: aor(of: user), .duration: .duration(after)])
+        case .refused(let user, let refusal):
+            noteUser(
+                user, "the PBX refuses a user: calls do not reach the user's phones", refusal.words, refusal.advice,
+                now: now)
+        case .unknownUser(let user):
+            noteUser(
+                user, "the PBX refuses a user: calls do not reach the user's phones", "it has no such user (404)",
+                "add the user there; sippushd upstream retry, or the phone's next REGISTER after an hour, tries again",
+                now: now)
+        case .failed(let user, let status):
+            noteUser(
+                user, "the PBX does not register a user: the daemon tries again", "status \(status)",
+                "look at the PBX's log for the REGISTERs of this daemon", now: now)
+        case .notListed(let user):
+            noteUser(
+                user, "the PBX does not register a user: the daemon tries again",
+                "it accepted the REGISTER, and does not list the contact",
+                "look whether the PBX allows the user another contact", now: now)
+        case .lapsed(let user):
+            noteUser(
+                user, "a user is no longer known to the PBX", "the registration ended before it could be renewed",
+                "look at the lines about the PBX before this line", now: now)
+        case .ended(let user, let reason):
+            upstreamUsers.removed[user] = nil
+            if reason == .noSignOfLife {
+                log.notice(
+                    "a user is no longer registered at the PBX: no phone of the user has registered here for the time of keep-for",
+                    [.aor: aor(of: user)])
+            } else {
+                log.info("the user is no longer registered at the PBX", [.aor: aor(of: user)])
+            }
+        case .notEnded(let user, _):
+            upstreamUsers.removed[user] = nil
+            log.info("the PBX keeps a user registered until the time is over", [.aor: aor(of: user)])
+        case .registersAgain(let upstream, let count, let sign):
+            log.notice(
+                "all users are registered at the PBX again",
+                [.target: name(of: upstream), .count: .number(count), .reason: .text(Self.reason(sign))])
+        case .grantTooShort(let upstream, let seconds):
+            log.warning(
+                "the PBX grants registrations of a few seconds: users are not always registered there; raise its shortest time",
+                [.target: name(of: upstream), .duration: .duration(.seconds(Int64(seconds)))])
+        case .refusesEverybody(let upstream, let pause):
+            log.error(
+                "the PBX refuses one user after the other: the daemon tries one user after each pause; look at digest.realm, the passwords, and whether the PBX bans this daemon",
+                [.target: name(of: upstream), .duration: .duration(pause)])
+        case .unchallenged(let upstream):
+            takesOurWord(Int(upstream.rawValue))
+            log.warning(
+                "the PBX registers users without asking for a password: anybody who can send from this daemon's address is any user there",
+                [.target: name(of: upstream)])
+        case .answersNoQuery(let upstream):
+            log.info(
+                "the PBX does not say who is registered, so a short restart of the PBX is not noticed",
+                [.target: name(of: upstream)])
+        case .isBehind(let upstream):
+            log.warning(
+                "users wait for minutes until they are registered at the PBX: raise register-upstream.*.rate",
+                [.target: name(of: upstream)])
+        case .serverFails(let upstream, let server):
+            log.warning(
+                "a server of the PBX does not answer REGISTERs, or answers with errors: it is tried after pauses",
+                [.target: .described(server.endpoint), .object: name(of: upstream)])
+        case .serverAnswers(let upstream, let server):
+            log.notice(
+                "a server of the PBX answers REGISTERs again",
+                [.target: .described(server.endpoint), .object: name(of: upstream)])
+        }
+    }
+
+    private func noteUser(
+        _ user: UpstreamUser, _ line: StaticString, _ reason: String, _ advice: String, now: Moment
+    ) {
+        guard let suppressed = upstreamUsers.lines.admit(now: now.instant) else { return }
+        log.warning(
+            line,
+            [
+                .aor: aor(of: user), .reason: .text(reason), .advice: .text(advice), .suppressed: .number(suppressed),
+            ])
+    }
+
+    private func aor(of user: UpstreamUser) -> LogValue {
+        upstreamUsers.aor(of: user).map { .described($0) } ?? .bytes(user.name)
+    }
+
+    private func name(of upstream: UpstreamNumber) -> LogValue {
+        .bytes(upstreamUsers.agent.domain(upstream)?.domain ?? .empty)
+    }
+
+    private static func reason(_ sign: LossSign) -> String {
+        switch sign {
+        case .answersAgain: "it answers again after it was down"
+        case .contactMissing: "a contact that must be there was missing"
+        case .order: "an operator ordered it"
+        }
+    }
+}

@@ -1,0 +1,219 @@
+import AccessLimits
+import Addressing
+import Bytes
+import Calling
+import LocationService
+import ProxyPolicy
+import Registration
+import Routing
+import SIPGrammar
+import SIPTransactions
+import Telemetry
+import Timekeeping
+import UpstreamRegistration
+
+/// Users who are kept registered at a PBX: their devices and passwords, the REGISTERs, and the answers.
+extension ProxyEngine {
+    /// Lets something happen to the agent, and carries out its orders.
+    func changeUpstreamUsers(
+        now: Moment, _ body: (inout UpstreamAgent, Moment, inout [UpstreamOrder]) -> Void
+    ) {
+        guard !upstreamUsers.isEmpty else { return }
+        var orders: [UpstreamOrder] = []
+        body(&upstreamUsers.agent, now, &orders)
+        // A REGISTER that cannot be sent gives further orders.
+        while !orders.isEmpty {
+            let current = orders
+            orders = []
+            for order in current { carryOut(order, now: now, into: &orders) }
+        }
+    }
+
+    private func carryOut(_ order: UpstreamOrder, now: Moment, into orders: inout [UpstreamOrder]) {
+        switch order {
+        case .send(let order):
+            if let failure = register(order, now: now) {
+                upstreamUsers.agent.failed(order.number, failure, now: now, into: &orders)
+            }
+        case .abandon(let number):
+            guard let client = upstreamUsers.pending.removeValue(forKey: number)?.client else { return }
+            sip.legs.end(client)
+            withTransactions { $0.giveUp(client, now: now.instant, into: &$1) }
+        case .storeCeiling(let ceiling): act(.storeRegisterCeiling(ceiling))
+        case .tell(let event): tell(event, now: now)
+        }
+    }
+
+    func upstreamUsersDue(now: Moment) {
+        guard !upstreamUsers.isEmpty, let next = upstreamUsers.nextDeadline, next <= now.instant else { return }
+        for number in upstreamUsers.numbers {
+            carryOut(upstreamUsers.pbxs[number].health.due(now: now.instant) { _ in false }, of: number, now: now)
+        }
+        changeUpstreamUsers(now: now) { $0.due(now: $1, into: &$2) }
+    }
+
+    // MARK: Users
+
+    /// Finds the users who have a device that can be woken: at the start, and after a provider was switched on.
+    func findUpstreamUsers(now: Moment) {
+        guard !upstreamUsers.isEmpty else { return }
+        var cursor = BindingCursor()
+        var hasMore = true
+        while hasMore {
+            var devices: [DeviceID] = []
+            hasMore = registrar.bindings.forEachDevice(
+                of: ProviderSet(registrar.enabledProviders), with: [], from: &cursor, limit: 1000
+            ) { devices.append($0.id) }
+            for device in devices {
+                guard let aor = registrar.bindings.binding(device)?.aor else { continue }
+                noteUpstreamUser(aor, isFromEarlierRun: true, now: now)
+            }
+        }
+    }
+
+    /// A device of the user came, changed or went.
+    ///
+    /// - Parameters:
+    ///   - aor: the user.
+    ///   - date: when a phone registered now; `nil` if none did.
+    ///   - isFromEarlierRun: whether an earlier run may have registered the user.
+    ///   - now: the time by both clocks.
+    func noteUpstreamUser(
+        _ aor: AddressOfRecord, signed date: UnixTime? = nil, isFromEarlierRun: Bool = false, now: Moment
+    ) {
+        guard let user = upstreamUsers.user(aor) else { return }
+        guard let sign = registrar.bindings.lastSign(ofWakeable: aor) else {
+            return changeUpstreamUsers(now: now) { $0.userEnded(user, .noDevice, now: $1, into: &$2) }
+        }
+        let password = registrar.users.user(named: aor.user, realm: access.digest.realm(for: aor.host))
+        changeUpstreamUsers(now: now) { agent, now, orders in
+            agent.userIsWakeable(
+                WakeableUser(
+                    upstream: user.upstream, name: user.name,
+                    algorithms: password.map { DigestAlgorithms(of: $0) } ?? [],
+                    fingerprint: password?.fingerprint ?? 0, lastSign: max(sign, date ?? sign),
+                    isFromEarlierRun: isFromEarlierRun), now: now, into: &orders)
+        }
+    }
+
+    /// A user got a password, or another one.
+    func notePassword(of name: ByteString, realm: ByteString, now: Moment) {
+        for number in upstreamUsers.numbers where access.digest.realm(for: upstreamUsers.pbxs[number].domain) == realm {
+            let pbx = upstreamUsers.pbxs[number]
+            let aor = AddressOfRecord(user: name, host: pbx.domain)
+            if registrar.bindings.lastSign(ofWakeable: aor) != nil { noteUpstreamUser(aor, now: now) }
+        }
+    }
+
+    /// A user was removed. The password is kept until the PBX knows of the end.
+    func upstreamUserRemoved(_ removed: DigestUser, now: Moment) {
+        for number in upstreamUsers.numbers
+        where access.digest.realm(for: upstreamUsers.pbxs[number].domain) == removed.realm {
+            let pbx = upstreamUsers.pbxs[number]
+            guard let user = upstreamUsers.user(AddressOfRecord(user: removed.name, host: pbx.domain)) else { continue }
+            if upstreamUsers.removed.count < UpstreamUsers.removedLimit { upstreamUsers.removed[user] = removed }
+            changeUpstreamUsers(now: now) { $0.userEnded(user, .userRemoved, now: $1, into: &$2) }
+            // The user may not be registered there at all.
+            if upstreamUsers.agent.status(of: user) == nil { upstreamUsers.removed[user] = nil }
+        }
+    }
+
+    private func password(of user: UpstreamUser) -> DigestUser? {
+        guard let aor = upstreamUsers.aor(of: user) else { return nil }
+        return registrar.users.user(named: aor.user, realm: access.digest.realm(for: aor.host))
+            ?? upstreamUsers.removed[user]
+    }
+
+    // MARK: REGISTERs
+
+    /// - Returns: why the REGISTER could not be sent.
+    private func register(_ order: RegisterOrder, now: Moment) -> RegisterFailure? {
+        let number = Int(order.user.upstream.rawValue)
+        guard let hop = upstreamUsers.pbxs[number].hops.first(where: { $0.endpoint == order.server.endpoint }),
+            let listener = identity.listener(for: hop.transport, to: hop.endpoint.address, preferring: nil)
+        else { return .noAnswer }
+        let domain = upstreamUsers.pbxs[number].domain
+        var credentials: AddedField?
+        if let answer = order.answer {
+            guard let password = password(of: order.user),
+                let field = answer.field(
+                    for: password, uri: OwnRegister.requestURI(of: domain), functions.digest)
+            else { return .noPassword }
+            credentials = field
+        }
+        guard let client = sip.makeClientTransaction() else { return .busy }
+        let contact = order.purpose == .query ? nil : Self.contact(order.token, at: listener)
+        let request = OwnRegister(
+            domain: domain, user: order.user.name, via: via(for: client, listener: listener, loopHash: 0),
+            callID: order.callID, cseq: order.cseq, tag: ByteString(Hex.encode(functions.random().bytes)),
+            contact: contact, expires: order.purpose.seconds,
+            path: order.hasPath ? Self.path(to: listener) : nil, credentials: credentials)
+        let flow = Flow(
+            transport: hop.transport, listener: listener.number, connection: 0, remote: hop.endpoint, server: hop.server
+        )
+        upstreamUsers.pending[order.number] = (client, hop.endpoint)
+        sip.legs.start(client, order.number)
+        withTransactions { $0.start(client, request: request.outgoing, on: flow, now: now.instant, into: &$1) }
+        return nil
+    }
+
+    /// The contact by which the PBX calls the user: the token at this daemon.
+    private static func contact(_ token: UpstreamToken, at listener: Listener) -> ByteString {
+        ByteString(capacity: 96) { out in
+            out.append("sip:")
+            out.append(token.text)
+            out.append("@")
+            out.append(listener.sentBy)
+            guard listener.transport != .udp else { return }
+            out.append(";transport=")
+            out.append(text: listener.transport.parameterName)
+        }
+    }
+
+    /// The Path by which the PBX reaches this daemon. It names no user, because the contact has the token.
+    private static func path(to listener: Listener) -> ByteString {
+        ByteString(capacity: 96) { out in
+            out.append("sip:")
+            out.append(listener.sentBy)
+            if listener.transport != .udp {
+                out.append(";transport=")
+                out.append(text: listener.transport.parameterName)
+            }
+            out.append(";lr")
+        }
+    }
+
+    func registrationAnswered(
+        _ number: RegisterNumber, _ response: SIPResponse, of client: ClientTransactionID, now: Moment
+    ) {
+        guard response.status.isFinal else { return }
+        sip.legs.end(client)
+        guard let place = upstreamUsers.pending.removeValue(forKey: number)?.place else { return }
+        pbxHeard(at: place, now: now)
+        let read = RegisterResponse(response)
+        changeUpstreamUsers(now: now) { $0.responded(to: number, read, now: $1, into: &$2) }
+    }
+
+    func registrationFailed(_ number: RegisterNumber, _ client: ClientTransactionID, now: Moment) {
+        sip.legs.end(client)
+        guard upstreamUsers.pending.removeValue(forKey: number) != nil else { return }
+        changeUpstreamUsers(now: now) { $0.failed(number, .noAnswer, now: $1, into: &$2) }
+    }
+}
+
+extension RegisterOrder.Purpose {
+    fileprivate var seconds: UInt32 { if case .bind(let seconds) = self { seconds } else { 0 } }
+}
+
+extension DigestUser {
+    /// A number that changes when the HA1 changes. The hash has a random seed, so it does not tell the HA1.
+    fileprivate var fingerprint: UInt32 { UInt32(truncatingIfNeeded: ha1.hashValue) }
+}
+
+extension UInt64 {
+    fileprivate var bytes: [UInt8] {
+        var bytes: [UInt8] = []
+        bytes.append(big: self)
+        return bytes
+    }
+}

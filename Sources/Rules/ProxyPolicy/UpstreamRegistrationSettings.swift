@@ -1,0 +1,46 @@
+package import Settings
+
+/// A domain whose users the daemon keeps registered at a PBX.
+package struct UpstreamRegistrationSettings: SettingsGroup, Hashable {
+    package var upstream: NextHop?
+    package var expires: Duration = .seconds(3600)
+    package var rate = 50
+    package var keepFor: Duration = .seconds(30 * 86_400)
+    package var path = false
+
+    package init() {}
+
+    package static let schema: [Setting<UpstreamRegistrationSettings>] = [
+        .value(
+            "upstream", \.upstream, NextHop.settingType, example: "sip:pbx.example.net:5060",
+            "The PBX that owns the users' passwords, as a SIP URI. The PBX must also be under trusted, so that its calls reach the users."
+        ),
+        .duration(
+            "expires", in: .seconds(60) ... .seconds(604_800), \.expires,
+            "The time for which the daemon registers each user. The daemon registers again after 50 to 80 % of the time that the PBX grants."
+        ),
+        .integer(
+            "rate", in: 1...10_000, \.rate,
+            "The maximum number of REGISTERs a second that the daemon sends to the PBX. Users who were called within the last week come first."
+        ),
+        .duration(
+            "keep-for", in: .seconds(3600) ... .seconds(366 * 86_400), \.keepFor,
+            "How long the daemon keeps a user registered after a phone of the user has registered here for the last time."
+        ),
+        .bool(
+            "path", \.path,
+            "Send Supported: path and a Path to the daemon with each registration (RFC 3327). Only for a PBX that reaches its users by Path."
+        ),
+    ]
+
+    package func complaints() -> [SettingComplaint] {
+        upstream == nil ? [SettingComplaint("expected the SIP URI of the PBX", key: "upstream")] : []
+    }
+
+    /// An example for the sample file.
+    package static let example: UpstreamRegistrationSettings = {
+        var settings = UpstreamRegistrationSettings()
+        settings.upstream = NextHop("sip:pbx.example.net:5060")
+        return settings
+    }()
+}

@@ -1,0 +1,45 @@
+import Timekeeping
+
+/// How long a contact stays: the lifetime that a REGISTER asks for (Expires), the shortest that is accepted
+/// (Min-Expires), and the lifetime that is granted. All values are whole seconds, the unit of SIP.
+struct ContactLifetime: Sendable {
+    private let standard, least, most: UInt32
+    /// The minimum lifetime of a contact with push parameters, which must not end before its refresh push (RFC 8599
+    /// section 5.6.1.1). A lifetime of an hour or more is never refused as too brief (RFC 3261 section 10.3 step 7).
+    private let leastForPush: UInt32
+
+    init(_ settings: RegistrarSettings) {
+        standard = Self.seconds(settings.defaultExpiry)
+        least = max(1, Self.seconds(settings.minExpiry))
+        most = Self.seconds(settings.maxExpiry)
+        leastForPush = max(least, min(Self.seconds(settings.refreshPushLead), 3600))
+    }
+
+    /// The lifetime that a REGISTER asks for: by the parameter of its contact, or else by its header field Expires.
+    func asked(byContact expires: UInt32?, byRequest header: UInt32?) -> UInt32 { expires ?? header ?? standard }
+
+    /// The shortest lifetime that is accepted. The response 423 has it in Min-Expires.
+    func minimum(isPush: Bool) -> UInt32 { isPush ? leastForPush : least }
+
+    /// Whether the minimum of a push contact is greater than the minimum of other contacts.
+    var isLongerForPush: Bool { leastForPush > least }
+
+    /// The lifetime that a contact gets.
+    func granted(_ asked: UInt32) -> UInt32 { min(asked, most) }
+
+    static func seconds(_ duration: Duration) -> UInt32 { UInt32(clamping: duration.components.seconds) }
+}
+
+extension Instant {
+    /// Adds seconds without the 128-bit arithmetic of `Duration`, because this method runs for every REGISTER.
+    func adding(seconds: UInt32) -> Instant {
+        let (sum, overflow) = nanoseconds.addingReportingOverflow(Int64(seconds) * 1_000_000_000)
+        return overflow ? .distantFuture : Instant(nanoseconds: sum)
+    }
+
+    /// The whole seconds until a later instant, rounded up.
+    func seconds(until later: Instant) -> Int64 {
+        let difference = later.nanoseconds.subtractingReportingOverflow(nanoseconds).partialValue
+        return difference <= 0 ? 0 : (difference - 1) / 1_000_000_000 + 1
+    }
+}

@@ -1,0 +1,182 @@
+package import Addressing
+package import Timekeeping
+
+// Time, servers, and losses of registrations.
+
+extension UpstreamAgent {
+    /// - Precondition: `now` does not run backwards.
+    package mutating func due(now: Moment, into orders: inout [UpstreamOrder]) {
+        while let slot = timers.popExpired(now: now.instant) {
+            records[Int(slot)].deadline = .none
+            timerFired(slot, now: now, into: &orders)
+        }
+        for upstream in stands.indices {
+            if let next = stands[upstream].watch.nextQuery, next <= now.instant {
+                stands[upstream].watch.nextQuery = now.instant + UpstreamWatchdog.queryPause
+                query(upstream, now: now, into: &orders)
+            }
+            pump(upstream, now: now, into: &orders)
+        }
+    }
+
+    /// The store has the ceiling of CSeq.
+    package mutating func ceilingStored(_ ceiling: UInt32, now: Moment, into orders: inout [UpstreamOrder]) {
+        cseqs.stored(ceiling)
+        for upstream in stands.indices { pump(upstream, now: now, into: &orders) }
+    }
+
+    private mutating func timerFired(_ slot: UInt32, now: Moment, into orders: inout [UpstreamOrder]) {
+        let place = Int(slot)
+        let pending = records[place].pending
+        guard pending == .nothing else {
+            orders.append(.abandon(RegisterNumber(slot: slot, cseq: records[place].cseq)))
+            records[place].pending = .nothing
+            noAnswer(slot, pending, now: now, into: &orders)
+            return settle(slot, now: now, into: &orders)
+        }
+        if records[place].line != .none { noteWait(slot, now: now, into: &orders) }
+        if records[place].boundUntil <= now.instant {
+            switch records[place].state {
+            case .ending: return finish(slot, .ended(user(at: slot), records[place].end), into: &orders)
+            case .refreshing, .registered: lapsed(slot, now: now, into: &orders)
+            case .registering, .refused, .absent: break
+            }
+        }
+        guard records[place].line == .none else { return }
+        switch records[place].state {
+        case .refused, .absent: return
+        case .registered where isForgotten(slot, now: now):
+            return end(slot, .noSignOfLife, now: now, into: &orders)
+        case .registered: records[place].planned = records[place].due
+        case .registering, .refreshing, .ending: break
+        }
+        guard records[place].due <= now.instant else { return scheduleNext(slot) }
+        startRound(slot)
+        if records[place].state != .ending { turnToWork(slot, now: now) }
+        enqueue(slot, now: now)
+    }
+
+    /// A user has waited long, or too long, for a turn. If servers are there, only our own limit holds the user up.
+    private mutating func noteWait(_ slot: UInt32, now: Moment, into orders: inout [UpstreamOrder]) {
+        let upstream = Int(records[Int(slot)].upstream)
+        guard stands[upstream].watch.pausedUntil == nil, stands[upstream].server(now: now.instant, after: 0) != nil,
+            stands[upstream].watch.isNewsOfBehind(now: now.instant)
+        else { return }
+        orders.append(.tell(.isBehind(UpstreamNumber(UInt16(upstream)))))
+    }
+
+    private mutating func lapsed(_ slot: UInt32, now: Moment, into orders: inout [UpstreamOrder]) {
+        turn(slot, to: .registering, now: now)
+        orders.append(.tell(.lapsed(user(at: slot))))
+    }
+
+    /// Whether no phone of the user has registered for the time of the setting.
+    private func isForgotten(_ slot: UInt32, now: Moment) -> Bool {
+        let record = records[Int(slot)]
+        let keepFor = stands[Int(record.upstream)].setup.keepFor
+        return UnixTime(seconds: Int64(record.lastSign)) + keepFor < now.date
+    }
+
+    // MARK: Queries
+
+    /// Asks for the contacts of one registered user. If ours is missing, the PBX has lost its registrations.
+    private mutating func query(_ upstream: Int, now: Moment, into orders: inout [UpstreamOrder]) {
+        guard let slot = nextForQuery(upstream) else {
+            stands[upstream].watch.nextQuery = nil
+            return
+        }
+        guard stands[upstream].watch.pausedUntil == nil,
+            cseqs.number(after: records[Int(slot)].cseq, at: now.date) != nil,
+            let server = stands[upstream].server(now: now.instant, after: 0)
+        else { return }
+        startRound(slot)
+        send(slot, .query, to: server, now: now, into: &orders)
+    }
+
+    /// Looks at a part of the users each time, so that other users are asked for than before.
+    private mutating func nextForQuery(_ upstream: Int) -> UInt32? {
+        for _ in 0..<min(64, records.count) {
+            stands[upstream].watch.cursor = (stands[upstream].watch.cursor + 1) % records.count
+            if isFitForQuery(stands[upstream].watch.cursor, upstream) { return UInt32(stands[upstream].watch.cursor) }
+        }
+        guard let last = stands[upstream].watch.lastBound, records.indices.contains(Int(last)),
+            isFitForQuery(Int(last), upstream)
+        else { return nil }
+        return last
+    }
+
+    private func isFitForQuery(_ place: Int, _ upstream: Int) -> Bool {
+        let record = records[place]
+        return Int(record.upstream) == upstream && record.state == .registered && record.pending == .nothing
+            && !record.marks.contains(.isVacant)
+    }
+
+    /// All users of the upstream register again, one after the other.
+    mutating func registerAll(_ upstream: Int, _ sign: LossSign, now: Moment, into orders: inout [UpstreamOrder]) {
+        var count = 0
+        stands[upstream].shared.forget()
+        for place in records.indices where Int(records[place].upstream) == upstream {
+            let slot = UInt32(place)
+            let state = records[place].state
+            guard !records[place].marks.contains(.isVacant),
+                sign == .order || state != .refused && state != .absent
+            else { continue }
+            if sign == .contactMissing, state == .registered || state == .refreshing {
+                records[place].boundUntil = .distantPast
+            }
+            count += 1
+            // A PBX that has restarted no longer knows its nonces.
+            if records[place].pending == .nothing { forgetChallenge(slot) }
+            guard state != .ending else {
+                if records[place].pending == .nothing { enqueue(slot, now: now) }
+                continue
+            }
+            begin(slot, now: now, into: &orders)
+        }
+        if count > 0 {
+            orders.append(.tell(.registersAgain(UpstreamNumber(UInt16(upstream)), users: count, sign)))
+        }
+    }
+
+    // MARK: Servers
+
+    /// The servers of an upstream were looked up, the preferred one first. An empty list means that the look-up failed,
+    /// and changes nothing.
+    package mutating func serversFound(
+        _ servers: [UpstreamServer], of upstream: UpstreamNumber, now: Moment, into orders: inout [UpstreamOrder]
+    ) {
+        guard stands.indices.contains(upstream.index), !servers.isEmpty else { return }
+        stands[upstream.index].found(servers)
+        pump(upstream.index, now: now, into: &orders)
+    }
+
+    /// A server no longer answers OPTIONS, which it answered before.
+    package mutating func serverWentDown(at endpoint: Endpoint) {
+        forEachBreaker(at: endpoint) { stand, place in _ = stand.change(place) { $0.wentDown() } }
+    }
+
+    /// A server answers OPTIONS. If it was down, it may have lost its registrations.
+    package mutating func serverCameBack(at endpoint: Endpoint, now: Moment, into orders: inout [UpstreamOrder]) {
+        var returned: [Int] = []
+        for upstream in stands.indices {
+            for place in stands[upstream].servers.indices
+            where stands[upstream].servers[place].server.endpoint == endpoint {
+                let wasDown = stands[upstream].change(UInt8(place)) { $0.cameBack() }
+                if wasDown == true, !returned.contains(upstream) { returned.append(upstream) }
+            }
+        }
+        for upstream in returned {
+            registerAll(upstream, .answersAgain, now: now, into: &orders)
+            pump(upstream, now: now, into: &orders)
+        }
+    }
+
+    private mutating func forEachBreaker(at endpoint: Endpoint, _ body: (inout UpstreamStand, UInt8) -> Void) {
+        for upstream in stands.indices {
+            for place in stands[upstream].servers.indices
+            where stands[upstream].servers[place].server.endpoint == endpoint {
+                body(&stands[upstream], UInt8(place))
+            }
+        }
+    }
+}

@@ -1,0 +1,283 @@
+package import Bytes
+package import Timekeeping
+
+// Changes of users on our side.
+
+extension UpstreamAgent {
+    /// A user has a device that can be woken: at the start, and each time a phone has registered.
+    package mutating func userIsWakeable(_ user: WakeableUser, now: Moment, into orders: inout [UpstreamOrder]) {
+        guard stands.indices.contains(user.upstream.index) else { return }
+        guard let slot = slot(of: UpstreamUser(user.upstream, user.name)) else {
+            guard let slot = makeRecord(user, now: now) else { return }
+            begin(slot, now: now, into: &orders)
+            return pump(user.upstream.index, now: now, into: &orders)
+        }
+        let place = Int(slot)
+        records[place].lastSign = max(records[place].lastSign, Self.seconds(user.lastSign))
+        let isNews = records[place].fingerprint != user.fingerprint || records[place].algorithms != user.algorithms
+        let wasWakeable = records[place].marks.contains(.isWakeable)
+        guard isNews || !wasWakeable || isWorthAnotherTry(slot, now: now) else { return }
+        records[place].fingerprint = user.fingerprint
+        records[place].algorithms = user.algorithms
+        records[place].marks.insert(.isWakeable)
+        if isNews {
+            forgetChallenge(slot)
+            records[place].marks.remove(.isProven)
+        }
+        // New credentials matter for a registered user at the next refresh only.
+        guard !wasWakeable || records[place].state != .registered else { return }
+        begin(slot, now: now, into: &orders)
+        pump(user.upstream.index, now: now, into: &orders)
+    }
+
+    /// A user whom the PBX does not know is tried again when a phone registers, once an hour. The PBX may have got the
+    /// user meanwhile, and an unknown user cannot be locked out. A refused user is not tried again.
+    private func isWorthAnotherTry(_ slot: UInt32, now: Moment) -> Bool {
+        let record = records[Int(slot)]
+        return record.state == .absent && Self.seconds(now.date) >= record.since &+ 3600
+    }
+
+    /// The user has no device any more that can be woken, or was removed. The binding ends at once.
+    package mutating func userEnded(
+        _ user: UpstreamUser, _ reason: UpstreamEnd, now: Moment, into orders: inout [UpstreamOrder]
+    ) {
+        guard let slot = slot(of: user) else { return }
+        end(slot, reason, now: now, into: &orders)
+        pump(user.upstream.index, now: now, into: &orders)
+    }
+
+    /// The user was called. Users with recent calls are registered first.
+    package mutating func userCalled(_ user: UpstreamUser, now: Moment) {
+        guard let slot = slot(of: user) else { return }
+        records[Int(slot)].lastCall = Self.seconds(now.date)
+    }
+
+    /// An operator orders another try, also for refused users.
+    package mutating func retryOrdered(
+        _ upstream: UpstreamNumber, user name: ByteString?, now: Moment, into orders: inout [UpstreamOrder]
+    ) {
+        guard stands.indices.contains(upstream.index) else { return }
+        stands[upstream.index].watch.accepted()
+        if let name {
+            guard let slot = slot(of: UpstreamUser(upstream, name)) else { return }
+            begin(slot, now: now, into: &orders)
+        } else {
+            registerAll(upstream.index, .order, now: now, into: &orders)
+        }
+        pump(upstream.index, now: now, into: &orders)
+    }
+
+    // MARK: Beginning and ending
+
+    /// A round begins: the user waits for a turn, and then a REGISTER is sent.
+    mutating func begin(_ slot: UInt32, now: Moment, into orders: inout [UpstreamOrder]) {
+        let place = Int(slot)
+        guard records[place].pending == .nothing else {
+            records[place].marks.insert(.again)
+            return
+        }
+        records[place].failures = 0
+        startRound(slot)
+        guard records[place].marks.contains(.isWakeable) else {
+            return end(slot, records[place].end, now: now, into: &orders)
+        }
+        guard !records[place].algorithms.isEmpty else {
+            return refuse(slot, .noPassword, now: now, into: &orders)
+        }
+        records[place].planned = now.instant
+        turnToWork(slot, now: now)
+        enqueue(slot, now: now)
+    }
+
+    mutating func startRound(_ slot: UInt32) {
+        records[Int(slot)].tried = 0
+        records[Int(slot)].answers = 0
+        records[Int(slot)].marks.remove(.raised)
+    }
+
+    mutating func end(_ slot: UInt32, _ reason: UpstreamEnd, now: Moment, into orders: inout [UpstreamOrder]) {
+        let place = Int(slot)
+        records[place].marks.remove(.isWakeable)
+        records[place].end = reason
+        // The answer to the pending request tells what is to be ended.
+        guard records[place].pending == .nothing else { return }
+        let isBound = records[place].boundUntil > now.instant
+        guard isBound || records[place].marks.contains(.mayBeBound), records[place].state != .absent else {
+            // The PBX does not know the user, so there is nothing to end.
+            return removeRecord(slot)
+        }
+        guard records[place].state != .refused else {
+            // Another try with a refused password could lock the account.
+            return finish(slot, .notEnded(user(at: slot), reason), into: &orders)
+        }
+        if !isBound { records[place].boundUntil = now.instant + .seconds(stands[Int(records[place].upstream)].expires) }
+        records[place].failures = 0
+        startRound(slot)
+        turn(slot, to: .ending, now: now)
+        enqueue(slot, now: now)
+    }
+
+    mutating func finish(_ slot: UInt32, _ event: UpstreamEvent, into orders: inout [UpstreamOrder]) {
+        orders.append(.tell(event))
+        removeRecord(slot)
+    }
+
+    // MARK: Turns
+
+    /// Puts the user into the queue. A user who waits already changes the queue if another one is more urgent.
+    mutating func enqueue(_ slot: UInt32, now: Moment) {
+        let place = Int(slot)
+        let line = line(of: slot, now: now)
+        guard records[place].line != line else { return }
+        let upstream = Int(records[place].upstream)
+        records[place].line = line
+        stands[upstream].append(slot, to: line)
+        if records[place].state == .refreshing || records[place].state == .ending {
+            schedule(slot, at: records[place].boundUntil)
+        } else {
+            schedule(slot, at: now.instant + Self.longWait)
+        }
+        guard stands[upstream].waitingCount > 2 * records.count + 1024 else { return }
+        stands[upstream].sweep { slot, line in records[Int(slot)].line == line }
+    }
+
+    /// A user who waits for a turn for so long shows that the limit is too low.
+    private static let longWait: Duration = .seconds(300)
+
+    private func line(of slot: UInt32, now: Moment) -> UserRecord.Line {
+        let record = records[Int(slot)]
+        guard record.state != .ending else { return .ending }
+        if record.lastCall > 0, Self.seconds(now.date) < record.lastCall &+ Self.recent { return .recentlyCalled }
+        return record.boundUntil > now.instant ? .refreshing : .others
+    }
+
+    /// Calls within the last week are recent.
+    private static let recent: UInt32 = 7 * 86_400
+
+    /// Sends the REGISTERs of the users whose turn it is.
+    mutating func pump(_ upstream: Int, now: Moment, into orders: inout [UpstreamOrder]) {
+        stands[upstream].wakeAt = nil
+        while stands[upstream].hasWaiting {
+            let earliest = max(stands[upstream].nextTurn, stands[upstream].watch.pausedUntil ?? .distantPast)
+            guard earliest <= now.instant else {
+                stands[upstream].wakeAt = earliest
+                return
+            }
+            guard stands[upstream].server(now: now.instant, after: 0) != nil else {
+                stands[upstream].wakeAt = stands[upstream].nextTrial
+                return
+            }
+            if let ceiling = cseqs.ceilingToStore(now: now) { orders.append(.storeCeiling(ceiling)) }
+            guard cseqs.number(after: 0, at: now.date) != nil else {
+                stands[upstream].wakeAt = now.instant + .seconds(10)
+                return
+            }
+            guard let (slot, line) = stands[upstream].popFirst() else { return }
+            guard records[Int(slot)].line == line else { continue }
+            records[Int(slot)].line = .none
+            guard let server = stands[upstream].server(now: now.instant, after: records[Int(slot)].tried) else {
+                continue
+            }
+            stands[upstream].watch.began(now: now.instant)
+            let purpose: UserRecord.Pending = records[Int(slot)].state == .ending ? .end : .bind
+            send(slot, purpose, to: server, now: now, into: &orders)
+        }
+    }
+
+    /// Sends a REGISTER. It answers the kept challenge, if there is one.
+    mutating func send(
+        _ slot: UInt32, _ pending: UserRecord.Pending, to server: UInt8, now: Moment,
+        into orders: inout [UpstreamOrder]
+    ) {
+        let place = Int(slot)
+        let upstream = Int(records[place].upstream)
+        let (setup, expires) = (stands[upstream].setup, stands[upstream].expires)
+        guard
+            let target = stands[upstream].change(
+                server,
+                { breaker in
+                    breaker.used()
+                    return breaker.server
+                })
+        else { return }
+        guard let cseq = cseqs.number(after: records[place].cseq, at: now.date) else {
+            // A user has sent more requests than seconds have passed.
+            _ = stands[upstream].change(server) { $0.leftOpen() }
+            return postpone(slot, pending, by: .seconds(60), now: now)
+        }
+        records[place].cseq = cseq
+        records[place].pending = pending
+        records[place].server = server
+        if pending == .bind { records[place].marks.insert(.mayBeBound) }
+        schedule(slot, at: now.instant + Self.patience)
+        stands[upstream].tookTurn(now: now.instant)
+        counts.sent &+= 1
+        let user = user(at: slot)
+        orders.append(
+            .send(
+                RegisterOrder(
+                    number: RegisterNumber(slot: slot, cseq: cseq), user: user, server: target,
+                    token: records[place].token,
+                    callID: functions.callID(
+                        of: user.name, at: setup.domain, upstream: setup.name),
+                    hasPath: setup.hasPath, cseq: cseq, purpose: pending.purpose(expires),
+                    answer: answer(slot, realm: setup.realm, now: now))))
+    }
+
+    /// How long an answer may take.
+    private static let patience: Duration = .seconds(10)
+
+    private mutating func answer(_ slot: UInt32, realm: ByteString, now: Moment) -> ChallengeAnswer? {
+        let record = records[Int(slot)]
+        records[Int(slot)].marks.remove(.sharesNonce)
+        guard record.kept.count > 0 else { return sharedAnswer(slot, now: now) }
+        guard
+            let challenge = slabs.withBytes(
+                record.kept, { KeptChallenge.challenge($0, record.keptForm, realm: realm) })
+        else { return nil }
+        records[Int(slot)].nonceCount = record.nonceCount &+ 1
+        return ChallengeAnswer(
+            challenge: challenge, algorithm: record.keptForm.algorithm,
+            isForProxy: record.keptForm.contains(.isForProxy), count: record.nonceCount &+ 1,
+            cnonce: functions.random())
+    }
+
+    private mutating func sharedAnswer(_ slot: UInt32, now: Moment) -> ChallengeAnswer? {
+        let record = records[Int(slot)]
+        // A wrong password with a shared nonce would count twice at the PBX.
+        guard record.pending == .bind, record.marks.contains(.isProven),
+            let (challenge, form, count) = stands[Int(record.upstream)].shared.use(
+                record.algorithms, at: record.server, now: now.instant)
+        else { return nil }
+        records[Int(slot)].marks.insert(.sharesNonce)
+        return ChallengeAnswer(
+            challenge: challenge, algorithm: form.algorithm, isForProxy: form.contains(.isForProxy), count: count,
+            cnonce: functions.random())
+    }
+
+    /// The next try comes after a pause.
+    mutating func postpone(_ slot: UInt32, _ pending: UserRecord.Pending, by pause: Duration, now: Moment) {
+        let place = Int(slot)
+        guard pending != .query else { return scheduleNext(slot) }
+        records[place].due = now.instant + pause
+        if records[place].state != .ending { turnToWork(slot, now: now) }
+        scheduleNext(slot)
+    }
+
+    /// Schedules the next request, or the end of the binding if that is earlier.
+    mutating func scheduleNext(_ slot: UInt32) {
+        let record = records[Int(slot)]
+        let ends = record.state == .refreshing || record.state == .ending
+        schedule(slot, at: ends ? min(record.due, record.boundUntil) : record.due)
+    }
+}
+
+extension UserRecord.Pending {
+    fileprivate func purpose(_ expires: UInt32) -> RegisterOrder.Purpose {
+        switch self {
+        case .nothing, .query: .query
+        case .bind: .bind(expires)
+        case .end: .end
+        }
+    }
+}

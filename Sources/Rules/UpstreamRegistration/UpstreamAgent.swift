@@ -1,0 +1,327 @@
+package import Bytes
+import Collections
+import SIPGrammar
+package import Telemetry
+package import Timekeeping
+
+/// Keeps users registered at the PBX that owns them, whatever their phones do (RFC 3261 section 10.2).
+///
+/// Each user who has a device that can be woken has one binding at the PBX, whose contact is a token and this daemon.
+/// The agent refreshes the binding after 50 to 80 percent of the granted time. It gives orders, and gets the results.
+/// It knows no password: the orders name the challenge that must be answered.
+package struct UpstreamAgent {
+    var stands: [UpstreamStand]
+    var records: [UserRecord] = []
+    var slabs = ByteSlabs()
+    var timers = DeadlineQueue<UInt32>()
+    var cseqs: CSeqSupply
+    let functions: AgentFunctions
+    package internal(set) var counts = UpstreamCounts()
+    private var vacant: [UInt32] = []
+    private var byName = SlotIndex()
+    private var byToken = SlotIndex()
+
+    /// - Parameters:
+    ///   - domains: the domains with an upstream. Their places are the ``UpstreamNumber``s.
+    ///   - ceiling: the stored ceiling of CSeq; 0 in the first run.
+    ///   - functions: see there.
+    package init(_ domains: [UpstreamDomain], ceiling: UInt32, functions: AgentFunctions) {
+        stands = domains.map { UpstreamStand(setup: $0) }
+        cseqs = CSeqSupply(ceiling: ceiling)
+        self.functions = functions
+    }
+
+    // MARK: What is known
+
+    /// The upstream of a domain, which must be in lower case.
+    package func upstream(of domain: ByteString) -> UpstreamNumber? {
+        stands.firstIndex { $0.setup.domain == domain && !$0.isRetired }.map { UpstreamNumber(UInt16($0)) }
+    }
+
+    package func domain(_ upstream: UpstreamNumber) -> UpstreamDomain? {
+        stands.indices.contains(upstream.index) ? stands[upstream.index].setup : nil
+    }
+
+    /// The user whom a PBX calls by this user part. It takes equally long for texts that are no token of ours.
+    package func user(called text: ByteString) -> UpstreamUser? {
+        let token = UpstreamToken(text)
+        let sought = token ?? Self.nobody
+        let slot = byToken.find(hash: sought.tableHash) { slot in
+            let record = records[Int(slot)]
+            return record.token.isSame(as: sought) && !stands[Int(record.upstream)].isRetired
+        }
+        guard token != nil, let slot else { return nil }
+        return user(at: slot)
+    }
+
+    private static let nobody = UpstreamToken(code: [UInt8](repeating: 0, count: 13))
+
+    package func status(of user: UpstreamUser) -> UpstreamStatus? {
+        slot(of: user).map { status(at: $0) }
+    }
+
+    /// The users of an upstream, or of all, a page at a time.
+    package func users(of upstream: UpstreamNumber?, from start: Int, limit: Int) -> (
+        page: [UpstreamStatus], next: Int?
+    ) {
+        var page: [UpstreamStatus] = []
+        var place = max(0, start)
+        while place < records.count, page.count < limit {
+            let record = records[place]
+            if upstream.map({ record.upstream == $0.rawValue }) ?? true, !record.marks.contains(.isVacant) {
+                page.append(status(at: UInt32(place)))
+            }
+            place += 1
+        }
+        return (page, place < records.count ? place : nil)
+    }
+
+    private func status(at slot: UInt32) -> UpstreamStatus {
+        let record = records[Int(slot)]
+        return UpstreamStatus(
+            user: user(at: slot), state: record.state, since: UnixTime(seconds: Int64(record.since)),
+            status: record.status, refusal: record.state == .refused ? refusal(of: record) : nil,
+            boundUntil: record.boundUntil,
+            token: record.token)
+    }
+
+    private func refusal(of record: UserRecord) -> UpstreamRefusal? {
+        switch record.refusal {
+        case .none: return nil
+        case .status: return .status(record.status)
+        case .realm: return .realm(stands[Int(record.upstream)].askedRealm ?? .empty)
+        case .algorithm: return .algorithm
+        case .noPassword: return .noPassword
+        }
+    }
+
+    /// The realm in which the PBX last asked for a password; `nil` if it has not asked yet.
+    package func askedRealm(of upstream: UpstreamNumber) -> ByteString? {
+        stands.indices.contains(upstream.index) ? stands[upstream.index].askedRealm : nil
+    }
+
+    /// For each state, the number of the upstream's users.
+    package func states(of upstream: UpstreamNumber) -> [RegistrationState: Int] {
+        var states: [RegistrationState: Int] = [:]
+        for record in records where record.upstream == upstream.rawValue && !record.marks.contains(.isVacant) {
+            states[record.state, default: 0] += 1
+        }
+        return states
+    }
+
+    /// The first users of an upstream whom the PBX refuses.
+    package func refused(of upstream: UpstreamNumber, limit: Int) -> [UpstreamStatus] {
+        var found: [UpstreamStatus] = []
+        for place in records.indices where found.count < limit {
+            let record = records[place]
+            guard record.upstream == upstream.rawValue, record.state == .refused || record.state == .absent,
+                !record.marks.contains(.isVacant)
+            else { continue }
+            found.append(status(at: UInt32(place)))
+        }
+        return found
+    }
+
+    /// When ``due(now:into:)`` must be called next.
+    package var nextDeadline: Instant? {
+        var next = timers.nextDeadline
+        for stand in stands {
+            for instant in [stand.wakeAt, stand.watch.nextQuery] {
+                guard let instant else { continue }
+                next = next.map { min($0, instant) } ?? instant
+            }
+        }
+        return next
+    }
+
+    // MARK: Records
+
+    func user(at slot: UInt32) -> UpstreamUser {
+        let record = records[Int(slot)]
+        return UpstreamUser(
+            UpstreamNumber(record.upstream), slabs.withBytes(record.name) { ByteString(copying: $0) })
+    }
+
+    func slot(of user: UpstreamUser) -> UInt32? {
+        slot(of: user, hash: Self.hash(user))
+    }
+
+    private func slot(of user: UpstreamUser, hash: UInt32) -> UInt32? {
+        byName.find(hash: hash) { slot in
+            let record = records[Int(slot)]
+            guard record.upstream == user.upstream.rawValue else { return false }
+            return slabs.withBytes(record.name) { stored in user.name.withSpan { stored.hasSameBytes(as: $0) } }
+        }
+    }
+
+    /// Names come from the network, so the hash has a random seed.
+    private static func hash(_ user: UpstreamUser) -> UInt32 {
+        var hasher = Hasher()
+        hasher.combine(user.upstream.rawValue)
+        hasher.combine(user.name)
+        return UInt32(truncatingIfNeeded: hasher.finalize())
+    }
+
+    /// - Returns: `nil` for a name that is too long.
+    mutating func makeRecord(_ user: WakeableUser, now: Moment) -> UInt32? {
+        let setup = stands[user.upstream.index].setup
+        guard !user.name.isEmpty, user.name.count <= Self.longestName,
+            let name = user.name.withSpan({ slabs.add($0) })
+        else { return nil }
+        let token = functions.token(of: user.name, at: setup.domain, upstream: setup.name)
+        var record = UserRecord(
+            name: name, token: token, cseq: 0, fingerprint: user.fingerprint, since: Self.seconds(now.date),
+            lastSign: Self.seconds(user.lastSign), lastCall: user.lastCall.map(Self.seconds) ?? 0,
+            upstream: user.upstream.rawValue, algorithms: user.algorithms)
+        record.marks = user.isFromEarlierRun ? [.isWakeable, .mayBeBound] : .isWakeable
+        let slot: UInt32
+        if let free = vacant.popLast() {
+            slot = free
+            // A late answer to the former user's request must not be taken for an answer to this user's.
+            record.cseq = records[Int(free)].cseq
+            records[Int(free)] = record
+        } else {
+            slot = UInt32(truncatingIfNeeded: records.count)
+            records.append(record)
+        }
+        byName.insert(hash: Self.hash(UpstreamUser(user.upstream, user.name)), slot: slot)
+        byToken.insert(hash: token.tableHash, slot: slot)
+        counts.states[Int(record.state.rawValue)] += 1
+        return slot
+    }
+
+    private static let longestName = 255
+
+    mutating func removeRecord(_ slot: UInt32) {
+        let record = records[Int(slot)]
+        guard !record.marks.contains(.isVacant) else { return }
+        timers.cancel(record.deadline)
+        byName.remove(hash: Self.hash(user(at: slot)), slot: slot)
+        byToken.remove(hash: record.token.tableHash, slot: slot)
+        slabs.remove(record.name)
+        slabs.remove(record.kept)
+        counts.states[Int(record.state.rawValue)] -= 1
+        records[Int(slot)].marks = .isVacant
+        records[Int(slot)].pending = .nothing
+        records[Int(slot)].line = .none
+        records[Int(slot)].name = .none
+        records[Int(slot)].kept = .none
+        records[Int(slot)].deadline = .none
+        vacant.append(slot)
+    }
+
+    static func seconds(_ date: UnixTime) -> UInt32 { UInt32(clamping: date.seconds) }
+
+    // MARK: State
+
+    mutating func turn(_ slot: UInt32, to state: RegistrationState, now: Moment) {
+        let old = records[Int(slot)].state
+        guard old != state else { return }
+        counts.states[Int(old.rawValue)] -= 1
+        counts.states[Int(state.rawValue)] += 1
+        records[Int(slot)].state = state
+        // A refresh changes nothing for the user: the PBX knows the user all the time.
+        if old != .refreshing || state != .registered, old != .registered || state != .refreshing {
+            records[Int(slot)].since = Self.seconds(now.date)
+        }
+    }
+
+    /// The state of a user for whom a request is due: renewed if the PBX still knows the user.
+    mutating func turnToWork(_ slot: UInt32, now: Moment) {
+        turn(slot, to: records[Int(slot)].boundUntil > now.instant ? .refreshing : .registering, now: now)
+    }
+
+    mutating func schedule(_ slot: UInt32, at instant: Instant) {
+        timers.cancel(records[Int(slot)].deadline)
+        records[Int(slot)].deadline = timers.schedule(slot, at: instant)
+    }
+
+    mutating func unschedule(_ slot: UInt32) {
+        timers.cancel(records[Int(slot)].deadline)
+        records[Int(slot)].deadline = .none
+    }
+
+    mutating func keep(_ challenge: DigestChallenge, _ form: KeptForm, for slot: UInt32) {
+        forgetChallenge(slot)
+        guard let bytes = KeptChallenge.bytes(of: challenge), let place = slabs.add(bytes.span) else { return }
+        records[Int(slot)].kept = place
+        records[Int(slot)].keptForm = form
+    }
+
+    mutating func forgetChallenge(_ slot: UInt32) {
+        slabs.remove(records[Int(slot)].kept)
+        records[Int(slot)].kept = .none
+        records[Int(slot)].nonceCount = 0
+    }
+}
+
+/// The state of a user, for operators.
+package struct UpstreamStatus: Sendable {
+    package let user: UpstreamUser
+    package let state: RegistrationState
+    package let since: UnixTime
+    /// The last final status; 0 if no answer came.
+    package let status: UInt16
+    /// Why the user is ``RegistrationState/refused``.
+    package let refusal: UpstreamRefusal?
+    /// Until when the PBX knows the user, as far as this run knows.
+    package let boundUntil: Instant
+    /// The token, which is never shown.
+    package let token: UpstreamToken
+
+    /// Why the PBX does not know the user, as a part of a sentence whose subject is the PBX; `nil` if it does.
+    package var words: String? {
+        switch state {
+        case .registered, .refreshing: nil
+        case .refused: refusal?.words ?? "it refused the user"
+        case .absent: "it has no such user (\(status))"
+        case .ending: "no phone of the user can be woken, so the daemon ends the registration"
+        case .registering where status == 0: "it has not answered"
+        case .registering where status < 300: "it accepted the REGISTER, but does not list the contact"
+        case .registering: "its last answer was \(status)"
+        }
+    }
+
+    /// The cure for ``words``.
+    package var advice: String? {
+        switch state {
+        case .registered, .refreshing, .ending: nil
+        case .refused: refusal?.advice
+        case .absent: "add the user there, then run sippushd upstream retry"
+        case .registering: "the daemon tries again by itself; the log and sippushd doctor tell whether the PBX answers"
+        }
+    }
+}
+
+/// The figures of the agent.
+package struct UpstreamCounts: Sendable {
+    package enum Result: Int, Hashable, Sendable, CaseIterable {
+        case registered, refreshed, ended, challenged, refused, unknownUser, tooBrief, serverFailed, noAnswer, other
+
+        /// The value of the label in the metrics.
+        package var name: String {
+            switch self {
+            case .unknownUser: "unknown-user"
+            case .tooBrief: "too-brief"
+            case .serverFailed: "server-failed"
+            case .noAnswer: "no-answer"
+            case .registered, .refreshed, .ended, .challenged, .refused, .other: "\(self)"
+            }
+        }
+    }
+
+    /// The number of users in each state, by the state's number.
+    package internal(set) var states = [Int](repeating: 0, count: RegistrationState.allCases.count)
+    package internal(set) var results = [UInt64](repeating: 0, count: Result.allCases.count)
+    /// The number of REGISTERs that were sent.
+    package internal(set) var sent: UInt64 = 0
+    /// How long after they were due refreshes were accepted.
+    package internal(set) var refreshLag = Histogram()
+
+    package init() {}
+
+    package subscript(state: RegistrationState) -> Int { states[Int(state.rawValue)] }
+    package subscript(result: Result) -> UInt64 { results[result.rawValue] }
+
+    mutating func count(_ result: Result) { results[result.rawValue] &+= 1 }
+}

@@ -1,0 +1,114 @@
+package import Bytes
+
+/// The user part of the contact by which a PBX calls one of our users: 20 characters of base 32, which are 100 bits.
+///
+/// It has no meaning for anybody, because it is made with a secret of the store. The same user always has the
+/// same token. A PBX would take another token for a second binding.
+package struct UpstreamToken: Hashable, Sendable {
+    /// The first twelve and the last eight characters, with five bits each.
+    private let high, low: UInt64
+
+    package static let length = 20
+    private static let highCount = 12
+
+    /// Makes a token of the first 100 bits of a code.
+    ///
+    /// - Precondition: the code has at least 13 bytes.
+    init(code: [UInt8]) {
+        precondition(code.count >= 13, "a token needs 100 bits")
+        var (high, low) = (UInt64(0), UInt64(0))
+        for place in 0..<Self.length {
+            let (byte, shift) = (place * 5 / 8, place * 5 % 8)
+            let next = byte + 1 < code.count ? UInt16(code[byte + 1]) : 0
+            let digit = UInt64((UInt16(code[byte]) << 8 | next) >> UInt16(11 - shift) & 31)
+            if place < Self.highCount { high = high << 5 | digit } else { low = low << 5 | digit }
+        }
+        self.high = high
+        self.low = low
+    }
+
+    /// Reads the user part of a Request-URI, in either case. `nil` for a text that is no token.
+    package init?(_ text: ByteString) {
+        guard text.count == Self.length else { return nil }
+        var (high, low) = (UInt64(0), UInt64(0))
+        for place in 0..<Self.length {
+            guard let digit = Self.digit(text[place]) else { return nil }
+            if place < Self.highCount { high = high << 5 | digit } else { low = low << 5 | digit }
+        }
+        self.high = high
+        self.low = low
+    }
+
+    package var text: ByteString {
+        ByteString(capacity: Self.length) { out in
+            for place in 0..<Self.highCount { out.append(Self.character(high >> UInt64(55 - 5 * place))) }
+            for place in 0..<Self.length - Self.highCount { out.append(Self.character(low >> UInt64(35 - 5 * place))) }
+        }
+    }
+
+    /// Whether both are the same. All bits are always compared, so that a guess learns nothing from the time.
+    func isSame(as other: UpstreamToken) -> Bool { (high ^ other.high) | (low ^ other.low) == 0 }
+
+    /// A hash with the random seed of this process, because tokens come from the network.
+    var tableHash: UInt32 {
+        var hasher = Hasher()
+        hasher.combine(high)
+        hasher.combine(low)
+        return UInt32(truncatingIfNeeded: hasher.finalize())
+    }
+
+    private static func character(_ digit: UInt64) -> UInt8 {
+        let digit = UInt8(truncatingIfNeeded: digit & 31)
+        return digit < 26 ? UInt8(ascii: "A") + digit : UInt8(ascii: "2") + digit - 26
+    }
+
+    private static func digit(_ character: UInt8) -> UInt64? {
+        switch character.asciiLowercased {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"): UInt64(character.asciiLowercased - UInt8(ascii: "a"))
+        case UInt8(ascii: "2")...UInt8(ascii: "7"): UInt64(character - UInt8(ascii: "2") + 26)
+        default: nil
+        }
+    }
+}
+
+/// Functions that the agent needs, but must not contain.
+package struct AgentFunctions {
+    /// A code of at least 16 bytes that depends on a secret of the store: HMAC with SHA-256. It is the same in every run.
+    package let code: ([UInt8]) -> [UInt8]
+    /// A random number.
+    package let random: () -> UInt64
+
+    package init(code: @escaping ([UInt8]) -> [UInt8], random: @escaping () -> UInt64) {
+        self.code = code
+        self.random = random
+    }
+
+    func token(of user: ByteString, at domain: ByteString, upstream: ByteString) -> UpstreamToken {
+        UpstreamToken(code: code(Self.text("token", user, domain, upstream)))
+    }
+
+    /// The Call-ID of a user's REGISTERs. It is always the same, because some PBXs make one binding for each Call-ID.
+    /// It does not tell the token, because traces show it.
+    func callID(of user: ByteString, at domain: ByteString, upstream: ByteString) -> ByteString {
+        UpstreamToken(code: code(Self.text("call-id", user, domain, upstream))).text
+    }
+
+    /// A number between 0 and 1.
+    func fraction() -> Double { Double(random() >> 11) * 0x1p-53 }
+
+    private static func text(
+        _ purpose: StaticString, _ user: ByteString, _ domain: ByteString, _ upstream: ByteString
+    ) -> [UInt8] {
+        var text: [UInt8] = []
+        text.reserveCapacity(128)
+        text.append(purpose)
+        // No part can contain this byte, so two different lists of parts never give the same text.
+        for part in [user, domain, upstream] {
+            text.append(0)
+            text.append(decimal: part.count)
+            text.append(0)
+            text.append(part)
+        }
+        return text
+    }
+}

@@ -1,0 +1,191 @@
+import Bytes
+import HTTPServer
+package import HTTPServices
+import ProxyCore
+import ProxyPolicy
+import ProxyRuntime
+import Registration
+import Routing
+import Settings
+import Timekeeping
+import UpstreamRegistration
+
+/// Users who are kept registered at a PBX: lists, one user, and the order to try again.
+extension ControlRoutes {
+    func registerUpstreamUsers(in router: inout ServiceRouter) {
+        router.add("GET", "/v1/upstream-domains", scope: .admin, described: .upstreamDomains) { call in
+            call.answer(
+                await door.ask(.everything) { engine, now in
+                    UpstreamDomainReport.all(of: engine.upstreamUsers, now: now)
+                }
+            )
+        }
+        router.add("GET", "/v1/upstream", scope: .admin, described: .upstreamUsers) { call throws(ServiceProblem) in
+            let start = call.request.query("after").flatMap { Int($0) } ?? 0
+            let limit = try call.pageLimit()
+            let domain = call.request.query("domain").map { ByteString($0.lowercased()) }
+            let page = await door.ask(.everything) { engine, now in
+                Self.page(of: engine.upstreamUsers, domain, from: max(0, start), limit: limit, now: now)
+            }
+            call.answer(page)
+        }
+        router.add("GET", "/v1/upstream/{}", scope: .admin, described: .upstreamUser) { call throws(ServiceProblem) in
+            let name = call.parameter()
+            let report = await door.ask(.everything) { engine, now in
+                Self.upstreamAOR(name).flatMap { engine.upstreamUsers.user($0) }
+                    .flatMap { engine.upstreamUsers.agent.status(of: $0) }
+                    .map { UpstreamUserReport($0, engine.upstreamUsers, now: now) }
+            }
+            guard let report else { throw ServiceProblem(404, "no user \(name) is kept registered at a PBX") }
+            call.answer(report)
+        }
+        router.add("POST", "/v1/upstream/{}/retry", scope: .admin, described: .upstreamRetry) {
+            call throws(ServiceProblem) in
+            let name = call.parameter()
+            call.changes(name)
+            let isDone = await door.ask(.everything) { engine, now in
+                guard let aor = Self.upstreamAOR(name) else {
+                    return engine.upstreamRetryOrdered(ByteString(name.lowercased()), user: nil, now: now)
+                }
+                guard engine.upstreamUsers.user(aor).flatMap({ engine.upstreamUsers.agent.status(of: $0) }) != nil
+                else {
+                    return false
+                }
+                return engine.upstreamRetryOrdered(aor.host, user: aor.user, now: now)
+            }
+            guard isDone else { throw ServiceProblem(404, "no user or domain \(name) is kept registered at a PBX") }
+            call.answerDone()
+        }
+    }
+
+    private static func upstreamAOR(_ text: String) -> AddressOfRecord? {
+        guard let at = text.lastIndex(of: "@"), at > text.startIndex else { return nil }
+        return AddressOfRecord(
+            user: ByteString(String(text[..<at])), host: ByteString(text[text.index(after: at)...].lowercased()))
+    }
+
+    private static func page(
+        of users: UpstreamUsers, _ domain: ByteString?, from start: Int, limit: Int, now: Moment
+    ) -> UpstreamUserPage {
+        let upstream = domain.flatMap { users.agent.upstream(of: $0) }
+        guard domain == nil || upstream != nil else { return UpstreamUserPage(users: [], next: nil) }
+        // The users of all domains share one list, so that a page has one cursor.
+        let (page, next) = users.agent.users(of: upstream, from: start, limit: limit)
+        return UpstreamUserPage(users: page.map { UpstreamUserReport($0, users, now: now) }, next: next)
+    }
+}
+
+/// One user at a PBX, without the token.
+package struct UpstreamUserReport: Codable, Sendable, DescribedBody {
+    package static let schemaName: String? = "UpstreamUser"
+    package static let notes: [String: JSONSchema] = [
+        "since": .words("When the state began, in Unix seconds."),
+        "status": .words("The last final status of the PBX; 0 if no answer came."),
+        "remaining": .words("For how many more seconds the PBX knows the user; 0 if it does not."),
+        "reason": .words("Why the PBX does not know the user. Missing if it does."),
+        "advice": .words("The cure for `reason`."),
+    ]
+
+    package let aor: String
+    package let state: String
+    /// When the state began, in Unix seconds.
+    package let since: Int64
+    /// The last final status of the PBX; 0 if no answer came.
+    package let status: Int
+    /// For how many more seconds the PBX knows the user; 0 if it does not.
+    package let remaining: Int64
+    /// Why the PBX does not know the user; `nil` if it does.
+    package let reason: String?
+    package let advice: String?
+
+    package init(
+        aor: String, state: String, since: Int64, status: Int, remaining: Int64, reason: String?, advice: String?
+    ) {
+        self.aor = aor
+        self.state = state
+        self.since = since
+        self.status = status
+        self.remaining = remaining
+        self.reason = reason
+        self.advice = advice
+    }
+
+    init(_ status: UpstreamStatus, _ users: UpstreamUsers, now: Moment) {
+        aor = users.aor(of: status.user)?.description ?? status.user.description
+        state = status.state.name
+        since = status.since.seconds
+        self.status = Int(status.status)
+        reason = status.words
+        advice = status.advice
+        remaining = status.boundUntil > now.instant ? (status.boundUntil - now.instant).components.seconds : 0
+    }
+}
+
+package struct UpstreamUserPage: Codable, Sendable, DescribedBody {
+    package static let schemaName: String? = "UpstreamUserPage"
+    package static let notes: [String: JSONSchema] = [
+        "next": .words("The `after` of the next page. Missing on the last page.")
+    ]
+
+    package let users: [UpstreamUserReport]
+    package let next: Int?
+}
+
+/// A domain whose users are kept registered at a PBX.
+package struct UpstreamDomainReport: Codable, Sendable, DescribedBody {
+    package static let schemaName: String? = "UpstreamDomain"
+    package static let notes: [String: JSONSchema] = [
+        "isUp": .words("Whether a server of the PBX answers OPTIONS. Missing before the first answer."),
+        "realm": .words("The realm of the users' passwords here."),
+        "askedRealm": .words("The realm in which the PBX asks for passwords. Missing before the first challenge."),
+        "credence": .words(
+            "Whether the PBX asks phones for passwords: `unknown`, `asks`, or `takes-our-word`. In the last case the daemon asks phones itself."
+        ),
+        "refused": .words("The number of users whom the PBX refuses or does not have."),
+        "examples": .words("The first ten of these users."),
+    ]
+
+    package let domain: String
+    package let pbx: String
+    package let isUp: Bool?
+    package let realm: String
+    package let askedRealm: String?
+    package let credence: String
+    package let registered: Int
+    package let waiting: Int
+    package let refused: Int
+    package let examples: [UpstreamUserReport]
+
+    package init(
+        domain: String, pbx: String, isUp: Bool?, realm: String, askedRealm: String?, credence: String,
+        registered: Int, waiting: Int, refused: Int, examples: [UpstreamUserReport]
+    ) {
+        self.domain = domain
+        self.pbx = pbx
+        self.isUp = isUp
+        self.realm = realm
+        self.askedRealm = askedRealm
+        self.credence = credence
+        self.registered = registered
+        self.waiting = waiting
+        self.refused = refused
+        self.examples = examples
+    }
+
+    static func all(of users: UpstreamUsers, now: Moment) -> [UpstreamDomainReport] {
+        users.numbers.map { number in
+            let (pbx, upstream) = (users.pbxs[number], UpstreamNumber(UInt16(clamping: number)))
+            let states = users.agent.states(of: upstream)
+            func count(_ counted: RegistrationState...) -> Int { counted.reduce(0) { $0 + states[$1, default: 0] } }
+            let heard = pbx.health.servers.filter { $0.state != .unknown }
+            return UpstreamDomainReport(
+                domain: pbx.domain.string, pbx: NextHop.settingType.print(pbx.upstream),
+                isUp: heard.isEmpty ? nil : heard.contains { $0.state == .up },
+                realm: users.agent.domain(upstream)?.realm.string ?? "",
+                askedRealm: users.agent.askedRealm(of: upstream)?.string, credence: pbx.credence.rawValue,
+                registered: count(.registered, .refreshing), waiting: count(.registering),
+                refused: count(.refused, .absent),
+                examples: users.agent.refused(of: upstream, limit: 10).map { UpstreamUserReport($0, users, now: now) })
+        }
+    }
+}

@@ -1,0 +1,171 @@
+import Bytes
+package import Registration
+package import Settings
+
+/// Settings of bearer tokens, which prove users instead of passwords (RFC 8898).
+package struct BearerSettings: SettingsGroup, Equatable {
+    package var issuers: [String: BearerIssuerSettings] = [:]
+    package var remembered = 100_000
+
+    package init() {}
+
+    package static let schema: [Setting<BearerSettings>] = [
+        .named(
+            "issuers", \.issuers, exampleName: "login",
+            "The login servers whose tokens prove users, by name. A domain has at most one issuer. Passwords stay valid beside tokens. Tokens are accepted over TLS only. docs/Bearer.md."
+        ),
+        .integer(
+            "remember", in: 100...10_000_000, \.remembered,
+            "How many tokens the daemon remembers as proved, at about 300 bytes each. A remembered token needs no signature check. Set it to the number of your phones or more."
+        ),
+    ]
+
+    package func complaints() -> [SettingComplaint] {
+        var owners: [String: String] = [:]
+        for (name, issuer) in issuers.sorted(by: { $0.key < $1.key }) {
+            for domain in issuer.domains.isEmpty ? ["*"] : issuer.domains.map({ $0.lowercased() }) {
+                if let other = owners.updateValue(name, forKey: domain) {
+                    let place = domain == "*" ? "all domains" : domain
+                    return [
+                        SettingComplaint("\(other) and \(name) both serve \(place): a domain has one", key: "issuers")
+                    ]
+                }
+            }
+        }
+        if issuers.count > 1, let all = owners["*"] {
+            return [
+                SettingComplaint("\(all) serves all domains, so no other can serve one: set domains", key: "issuers")
+            ]
+        }
+        return []
+    }
+
+    /// The rules for the engine. The issuers are in the order of their names.
+    package var rules: BearerRules {
+        var rules = BearerRules()
+        rules.remembered = remembered
+        rules.issuers = inOrder.map { name, settings in
+            var issuer = BearerRules.Issuer(
+                name: name, issuer: settings.issuer ?? "", audiences: settings.audience,
+                server: ByteString(settings.authzServer ?? ""))
+            issuer.domains = Set(settings.domains.map { ByteString($0.lowercased()) })
+            issuer.claim = settings.claim
+            issuer.algorithms = Set(settings.algorithms)
+            issuer.leeway = settings.leeway
+            issuer.scope = settings.scope.map { ByteString($0) }
+            issuer.refresh = settings.refresh
+            return issuer
+        }
+        return rules
+    }
+
+    package var inOrder: [(name: String, issuer: BearerIssuerSettings)] {
+        issuers.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
+    }
+}
+
+/// Settings of one issuer of bearer tokens.
+package struct BearerIssuerSettings: SettingsGroup, Equatable {
+    package var domains: [String] = []
+    package var issuer: String?
+    package var audience: [String] = []
+    package var keyFile: String?
+    package var jwksURL: String?
+    package var caFile: String?
+    package var authzServer: String?
+    package var scope: String?
+    package var claim = "sub"
+    package var algorithms: [BearerKey.Algorithm] = [.rs256, .es256]
+    package var leeway: Duration = .seconds(30)
+    package var refresh: Duration = .seconds(600)
+
+    package init() {}
+
+    package static let schema: [Setting<BearerIssuerSettings>] = [
+        .list(
+            "domains", \.domains, example: "[example.net]",
+            "The domains whose users the tokens prove. Empty: all domains."),
+        .string(
+            "issuer", \.issuer, example: "\"https://login.example.net/\"",
+            "The claim iss of each token, compared byte by byte. Copy it from the login server's /.well-known/openid-configuration."
+        ),
+        .list(
+            "audience", \.audience, example: "[sip.example.net]",
+            "A token must name one of these in its claim aud. Give the daemon an audience of its own, so that tokens for other services do not register phones."
+        ),
+        .path(
+            "key-file", \.keyFile, example: "/etc/sippushd/login.pem",
+            "The file with the issuer's public keys: PEM, or a JSON Web Key Set. Set either key-file or jwks-url."),
+        .value(
+            "jwks-url", \.jwksURL, keysURLType, example: "\"https://login.example.net/.well-known/jwks.json\"",
+            "The URL of the issuer's JSON Web Key Set. The daemon reads it at the start, every refresh, and when a token names an unknown key, at most every 30 s. While it cannot be read, the last keys count."
+        ),
+        .path(
+            "ca-file", \.caFile, example: "/etc/sippushd/ca.pem",
+            "Certificate authorities for jwks-url, PEM. Default: the authorities of the system."),
+        .value(
+            "authz-server", \.authzServer, serverType, example: "\"https://login.example.net/\"",
+            "The https URL of the server where phones get tokens. The daemon names it in its challenges (authz_server)."
+        ),
+        .string(
+            "scope", \.scope, example: "sip",
+            "The scope that phones ask for, named in challenges. The daemon does not check scopes; check them by audience."
+        ),
+        .string(
+            "claim", \.claim,
+            "The claim with the user's name: bob, or bob@example.net in that domain. A user registers only the own address."
+        ),
+        .list(
+            "algorithms", of: .choice, \.algorithms,
+            "The signatures that are accepted: RS256, ES256. No others are supported."),
+        .duration(
+            "leeway", in: .seconds(0)...(.seconds(300)), \.leeway,
+            "How far the issuer's clock may differ from the clock of this machine."),
+        .duration(
+            "refresh", in: .seconds(30)...(.seconds(86_400)), \.refresh,
+            "How often the keys are read again. A key that the issuer withdraws is accepted this long at most, if the keys can be read."
+        ),
+    ]
+
+    package func complaints() -> [SettingComplaint] {
+        guard let issuer, !issuer.isEmpty else { return [SettingComplaint("expected the claim iss", key: "issuer")] }
+        guard !audience.isEmpty, !audience.contains("") else {
+            return [SettingComplaint("needs at least one, and none may be empty", key: "audience")]
+        }
+        guard (keyFile == nil) != (jwksURL == nil) else {
+            return [SettingComplaint("expected either key-file or jwks-url")]
+        }
+        guard authzServer != nil else { return [SettingComplaint("expected the URL for phones", key: "authz-server")] }
+        guard !algorithms.isEmpty else { return [SettingComplaint("needs at least one", key: "algorithms")] }
+        guard !claim.isEmpty else { return [SettingComplaint("expected the name of a claim", key: "claim")] }
+        if let scope, !scope.utf8.allSatisfy({ $0 >= 0x20 && $0 < 0x7f && $0 != 0x22 && $0 != 0x5c }) {
+            return [SettingComplaint("expected words of ASCII without quotes", key: "scope")]
+        }
+        return []
+    }
+
+    /// An attacker on the network could replace keys that come over plain HTTP, and be any user.
+    private static let keysURLType = SettingType<String>.parsed("URL") { text throws(SettingComplaint) in
+        let isLocal = ["http://127.0.0.1", "http://localhost", "http://[::1]"].contains { place in
+            text.hasPrefix(place) && [":", "/", nil].contains(text.dropFirst(place.count).first)
+        }
+        guard isLocal || isHTTPS(text) else {
+            throw SettingComplaint("expected https://HOST/PATH, or http:// on this machine")
+        }
+        return text
+    } print: {
+        $0
+    }
+
+    private static let serverType = SettingType<String>.parsed("https URL") { text throws(SettingComplaint) in
+        guard isHTTPS(text) else { throw SettingComplaint("expected https://HOST/PATH") }
+        return text
+    } print: {
+        $0
+    }
+
+    private static func isHTTPS(_ text: String) -> Bool {
+        text.hasPrefix("https://") && text.count > 8
+            && text.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7f && !"\"\\#<>".utf8.contains($0) }
+    }
+}

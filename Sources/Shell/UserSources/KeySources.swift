@@ -1,0 +1,130 @@
+import Bytes
+import Crypto
+import HTTP1Connections
+import HTTPClient
+import HTTPSemantics
+package import Reactor
+package import Registration
+import Settings
+
+/// Reads the public keys of issuers of bearer tokens, from files and over HTTP.
+///
+/// - `@unchecked Sendable` because it is used only on its loop.
+package final class KeySources: @unchecked Sendable {
+    private let issuers: [BearerIssuerSettings]
+    private let http: HTTPSession
+
+    /// The time limit of a question. No request waits for it.
+    private static let timeout: Duration = .seconds(8)
+
+    package init(_ settings: BearerSettings, on loop: EventLoop) {
+        issuers = settings.inOrder.map(\.issuer)
+        http = HTTPSession(on: loop, over: [HTTP1Transport.self])
+    }
+
+    /// Reads the keys of an issuer. `done` is called once, on the loop, perhaps before this returns.
+    package func read(_ issuer: Int, _ done: @escaping (Result<[BearerKey], UserFault>) -> Void) {
+        guard issuers.indices.contains(issuer) else { return }
+        let settings = issuers[issuer]
+        if let file = settings.keyFile { return done(Self.keys(at: file)) }
+        guard let url = settings.jwksURL else { return }
+        var request = HTTPClientRequest(
+            url: url, headers: [HTTPField("Accept", "application/jwk-set+json, application/json")])
+        request.timeout = Self.timeout
+        request.responseLimit = KeySet.longest
+        request.route.version = .http1
+        request.route.authority = settings.caFile.map { .file($0) }
+        http.send(request) { result in
+            switch result {
+            case .success(let response) where response.status == 200: done(Self.keys(in: response.body))
+            // A redirect is not followed: the settings alone say whose keys count.
+            case .success(let response):
+                done(.failure(UserFault("the server answers \(response.status)", cure: Self.cure)))
+            case .failure(let error): done(.failure(UserFault(error.sentence, cure: Self.cure)))
+            }
+        }
+    }
+
+    package func close() { http.close() }
+
+    private static func keys(at file: String) -> Result<[BearerKey], UserFault> {
+        do throws(SettingsError) {
+            return keys(in: try SettingsFile.bytes(at: file, limit: KeySet.longest))
+        } catch {
+            return .failure(UserFault(error.description, cure: "Correct key-file, or the rights of the file."))
+        }
+    }
+
+    private static func keys(in bytes: [UInt8]) -> Result<[BearerKey], UserFault> {
+        do throws(UserFault) {
+            return .success(try KeySet.keys(in: bytes))
+        } catch {
+            return .failure(error)
+        }
+    }
+
+    private static let cure = "Check jwks-url, whether the server runs, and its certificate."
+}
+
+/// The keys of an issuer, as `sippushd doctor` reads them.
+package struct KeyFact: Hashable, Sendable {
+    /// The name of the issuer in the settings.
+    package let name: String
+    /// The keys in words, or the fault; `nil` if systemd has not passed the file yet.
+    package let keys: Result<[String], UserFault>?
+
+    package init(name: String, keys: Result<[String], UserFault>?) {
+        self.name = name
+        self.keys = keys
+    }
+}
+
+extension KeySources {
+    /// Reads the keys of all issuers. `done` is called once, on the loop.
+    package func check(_ settings: BearerSettings, _ done: @escaping ([KeyFact]) -> Void) {
+        let names = settings.inOrder.map(\.name)
+        let facts = Facts(missing: names.count, done)
+        for (place, (name, issuer)) in settings.inOrder.enumerated() {
+            let files = [issuer.keyFile, issuer.caFile].compactMap(\.self)
+            if files.contains(where: { Credential.isMissing($0) && !Credential.isPassed }) {
+                facts.add(KeyFact(name: name, keys: nil), at: place)
+                continue
+            }
+            read(place) { keys in facts.add(KeyFact(name: name, keys: keys.map { $0.map(\.words) }), at: place) }
+        }
+        if names.isEmpty { done([]) }
+    }
+
+    /// The facts that have come so far. Only the loop uses them.
+    private final class Facts {
+        private var found: [Int: KeyFact] = [:]
+        private let missing: Int
+        private let done: ([KeyFact]) -> Void
+
+        init(missing: Int, _ done: @escaping ([KeyFact]) -> Void) {
+            self.missing = missing
+            self.done = done
+        }
+
+        func add(_ fact: KeyFact, at place: Int) {
+            found[place] = fact
+            if found.count == missing { done(found.sorted { $0.key < $1.key }.map(\.value)) }
+        }
+    }
+
+    /// Reads the keys of these settings on a loop of its own, and waits for them.
+    package static func facts(of settings: BearerSettings) throws(SystemError) -> [KeyFact] {
+        guard !settings.issuers.isEmpty else { return [] }
+        let loop = try EventLoop()
+        let sources = KeySources(settings, on: loop)
+        var found: [KeyFact]?
+        sources.check(settings) { facts in
+            found = facts
+            loop.stop()
+        }
+        // Files are read at once, and the loop has nothing to wait for.
+        if found == nil { loop.run() }
+        sources.close()
+        return found ?? []
+    }
+}

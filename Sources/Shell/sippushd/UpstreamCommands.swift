@@ -1,0 +1,59 @@
+import Control
+
+let upstreamListCommand = Command(
+    name: "upstream list", summary: "Show the users who are kept registered at a PBX, and their state there.",
+    arguments: "[DOMAIN]", options: Command.listOptions, examples: ["upstream list", "upstream list example.net"]
+) { invocation throws(Command.Failure) in
+    let domain = invocation.arguments.first.map { "&domain=\(pathSegment($0))" } ?? ""
+    let control = try ControlConnection(invocation)
+    var users: [UpstreamUserReport] = []
+    var next: Int? = 0
+    while let after = next {
+        let page: UpstreamUserPage = try await control.get("/v1/upstream?limit=1000&after=\(after)\(domain)")
+        users += page.users
+        next = page.next
+    }
+    if try invocation.printJSON(users) { return }
+    let table = Table(("AOR", 40), ("STATE", 12), ("SINCE", 22), ("STATUS", 8), ("REMAINING", 0))
+    for user in users { table.row(user) }
+}
+
+let upstreamShowCommand = Command(
+    name: "upstream show", summary: "Show whether the PBX knows a user, and why not.", arguments: "USER@DOMAIN",
+    options: Command.listOptions, examples: ["upstream show bob@example.net"]
+) { invocation throws(Command.Failure) in
+    let name = try invocation.onlyArgument("USER@DOMAIN")
+    let user: UpstreamUserReport = try await ControlConnection(invocation).get("/v1/upstream/\(pathSegment(name))")
+    if try invocation.printJSON(user) { return }
+    let table = Table(("AOR", 40), ("STATE", 12), ("SINCE", 22), ("STATUS", 8), ("REMAINING", 0))
+    table.row(user)
+    say(user.meaning)
+}
+
+let upstreamRetryCommand = Command(
+    name: "upstream retry",
+    summary: "Register a user, or all users of a domain, at the PBX again, also where the PBX refused the password.",
+    arguments: "USER@DOMAIN|DOMAIN", options: [Command.configOption],
+    examples: ["upstream retry bob@example.net", "upstream retry example.net"]
+) { invocation throws(Command.Failure) in
+    let name = try invocation.onlyArgument("USER@DOMAIN or DOMAIN")
+    try await ControlConnection(invocation).post("/v1/upstream/\(pathSegment(name))/retry")
+    say("tried again")
+}
+
+extension Table {
+    fileprivate func row(_ user: UpstreamUserReport) {
+        row(
+            user.aor, user.state, timeText(user.since), user.status == 0 ? "-" : "\(user.status)",
+            user.remaining == 0 ? "-" : "\(user.remaining) s")
+    }
+}
+
+extension UpstreamUserReport {
+    /// The state as a sentence.
+    var meaning: String {
+        let time = timeText(since)
+        guard let reason else { return "known at the PBX since \(time)" }
+        return "not known at the PBX since \(time): \(reason)" + (advice.map { "\n  => \($0)" } ?? "")
+    }
+}

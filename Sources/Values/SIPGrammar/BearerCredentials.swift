@@ -1,0 +1,37 @@
+package import Bytes
+
+// Credentials with the scheme Bearer (RFC 8898): a token, which is as secret as a password while it is valid.
+
+extension ByteString {
+    /// Whether the value of an Authorization or Proxy-Authorization field has the scheme Bearer.
+    package var isBearer: Bool {
+        hasPrefix(ignoringCase: "bearer") && (count == 6 || self[6] <= UInt8(ascii: " "))
+    }
+
+    /// The token in the value of an Authorization or Proxy-Authorization field; `nil` for other schemes.
+    package var bearerToken: ByteString? {
+        guard isBearer else { return nil }
+        var start = 6
+        while start < count, self[start] <= UInt8(ascii: " ") { start += 1 }
+        return self[start..<count]
+    }
+}
+
+extension MessageFrame {
+    /// The bytes of the message without credentials of the scheme Bearer; `nil` if the message has none.
+    package func withoutBearer() -> ByteString? {
+        guard contains(.authorization) || contains(.proxyAuthorization) else { return nil }
+        var kept: [UInt8] = []
+        var from = 0
+        for field in fields where !field.row.isEmpty {
+            guard field.name == .authorization || field.name == .proxyAuthorization, bytes[field.value].isBearer else {
+                continue
+            }
+            kept.append(bytes, from..<field.row.lowerBound)
+            from = field.row.upperBound
+        }
+        guard from > 0 else { return nil }
+        kept.append(bytes, from..<bytes.count)
+        return ByteString(kept)
+    }
+}

@@ -1,0 +1,132 @@
+package import Bytes
+
+/// One digest challenge of a WWW-Authenticate or Proxy-Authenticate field (RFC 7616 section 3.3). Values have no quotes.
+package struct DigestChallenge: Hashable, Sendable {
+    package let realm, nonce: ByteString
+    package let opaque: ByteString?
+    /// The algorithm; `nil` if the server named none, which means MD5.
+    package let algorithm: ByteString?
+    /// The list of offered protections, such as `auth,auth-int`; `nil` if the server offers none (RFC 2617 section
+    /// 3.2.1).
+    package let qop: ByteString?
+    /// Whether only the nonce of the refused request was too old.
+    package let isStale: Bool
+
+    package init(
+        realm: ByteString, nonce: ByteString, opaque: ByteString? = nil, algorithm: ByteString? = nil,
+        qop: ByteString? = nil, isStale: Bool = false
+    ) {
+        self.realm = realm
+        self.nonce = nonce
+        self.opaque = opaque
+        self.algorithm = algorithm
+        self.qop = qop
+        self.isStale = isStale
+    }
+
+    /// Whether the list of protections contains `auth`.
+    package var offersAuth: Bool {
+        qop?.parts(separatedBy: UInt8(ascii: ",")).contains { $0.trimmed.equalsIgnoringCase("auth") } ?? false
+    }
+
+    /// The values from the network that are stored are shorter than this. A challenge with a longer value is ignored.
+    private static let longestValue = 1024
+    private static let mostInRow = 8
+
+    /// The digest challenges of one row, which may contain several of them, separated by commas (RFC 7235 section 4.1).
+    /// Other schemes are left out, and so are challenges without realm or nonce.
+    package static func all(in row: ByteString) -> [DigestChallenge] {
+        var challenges: [DigestChallenge] = []
+        var parts: Parts?
+        var reader = ChallengeReader(row: row)
+        while challenges.count < mostInRow, let item = reader.next() {
+            switch item {
+            case .scheme(let name):
+                if let challenge = parts?.challenge { challenges.append(challenge) }
+                parts = name.equalsIgnoringCase("digest") ? Parts() : nil
+            case .parameter(let name, let value): parts?.take(name, value)
+            }
+        }
+        if challenges.count < mostInRow, let challenge = parts?.challenge { challenges.append(challenge) }
+        return challenges
+    }
+
+    private struct Parts {
+        var realm, nonce, opaque, algorithm, qop, stale: ByteString?
+        var isTooLong = false
+
+        mutating func take(_ name: ByteString, _ value: ByteString) {
+            if value.count >= DigestChallenge.longestValue { isTooLong = true }
+            if name.equalsIgnoringCase("realm") {
+                realm = realm ?? value
+            } else if name.equalsIgnoringCase("nonce") {
+                nonce = nonce ?? value
+            } else if name.equalsIgnoringCase("opaque") {
+                opaque = opaque ?? value
+            } else if name.equalsIgnoringCase("algorithm") {
+                algorithm = algorithm ?? value
+            } else if name.equalsIgnoringCase("qop") {
+                qop = qop ?? value
+            } else if name.equalsIgnoringCase("stale") {
+                stale = stale ?? value
+            }
+        }
+
+        var challenge: DigestChallenge? {
+            guard !isTooLong, let realm, let nonce, !nonce.isEmpty else { return nil }
+            return DigestChallenge(
+                realm: realm, nonce: nonce, opaque: opaque, algorithm: algorithm, qop: qop,
+                isStale: stale?.equalsIgnoringCase("true") ?? false)
+        }
+    }
+}
+
+extension ByteString {
+    fileprivate var trimmed: ByteString { self[withSpan { $0.trimmed(0..<$0.count) }] }
+}
+
+/// Separates a row of challenges into names of schemes and parameters.
+private struct ChallengeReader {
+    enum Item {
+        case scheme(ByteString)
+        case parameter(ByteString, ByteString)
+    }
+
+    let row: ByteString
+    private var index = 0
+
+    init(row: ByteString) { self.row = row }
+
+    mutating func next() -> Item? {
+        skip { $0.isLinearSpace || $0 == UInt8(ascii: ",") }
+        let name = token()
+        guard !name.isEmpty else { return nil }
+        skip(\.isLinearSpace)
+        guard index < row.count, row[index] == UInt8(ascii: "=") else { return .scheme(name) }
+        index += 1
+        skip(\.isLinearSpace)
+        return .parameter(name, value())
+    }
+
+    private mutating func value() -> ByteString {
+        guard index < row.count, row[index] == UInt8(ascii: "\"") else {
+            let value = token()
+            // A text that is no token, such as the base 64 of another scheme, ends at the next comma or blank.
+            skip { !$0.isLinearSpace && $0 != UInt8(ascii: ",") }
+            return value
+        }
+        let start = index
+        index = row.withSpan { $0.quoteEnd(from: start + 1, to: $0.count) } ?? row.count
+        return row[start..<index].unquoted()
+    }
+
+    private mutating func token() -> ByteString {
+        let start = index
+        skip(\.isToken)
+        return row[start..<index]
+    }
+
+    private mutating func skip(_ isSkipped: (UInt8) -> Bool) {
+        while index < row.count, isSkipped(row[index]) { index += 1 }
+    }
+}

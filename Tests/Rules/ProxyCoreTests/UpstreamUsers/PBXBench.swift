@@ -1,0 +1,120 @@
+import Addressing
+import Bytes
+import LocationService
+import ProxyCore
+import ProxyPolicy
+import PushDelivery
+import Registration
+import Routing
+import SIPGrammar
+import SIPMessage
+import Telemetry
+import TestSupport
+import Testing
+import Timekeeping
+import UpstreamRegistration
+
+/// A bench whose users are kept registered at the PBX `10.0.0.2`. The tests play the PBX.
+struct PBXBench {
+    let bench: EngineBench
+    /// The REGISTERs and OPTIONS that the PBX has got.
+    var received: [SIPRequest] = []
+    var contacts: [String: String] = [:]
+    var grants = 3600
+    var answersOptions = true
+    var refuses: UInt16?
+    var asksPassword = true
+    private var nonces = 0
+
+    init(
+        users: UserDirectory = TestDigest.users("bob", "eve"), log: Log = .silent,
+        _ change: (inout ProxySettings) -> Void = { _ in }
+    ) {
+        bench = EngineBench(users: users, log: log) { settings in
+            var group = UpstreamRegistrationSettings()
+            group.upstream = NextHop("sip:10.0.0.2:5060")
+            settings.upstreamRegistrations = [ByteString("example.net"): group]
+            change(&settings)
+        }
+    }
+
+    var engine: ProxyEngine { bench.engine }
+
+    /// Lets time pass, and answers what reaches the PBX.
+    ///
+    /// - Returns: all actions.
+    @discardableResult
+    mutating func pass(_ duration: Duration) -> [ProxyAction] {
+        var all: [ProxyAction] = []
+        let end = bench.now.instant + duration
+        repeat {
+            all += react(to: bench.pass(min(.milliseconds(100), end - bench.now.instant)))
+        } while bench.now.instant < end
+        return all
+    }
+
+    /// Answers the requests to the PBX among the actions, and the actions that follow.
+    @discardableResult
+    mutating func react(to actions: [ProxyAction]) -> [ProxyAction] {
+        var (all, waiting) = (actions, actions)
+        while !waiting.isEmpty {
+            let current = waiting
+            waiting = []
+            for action in current {
+                switch action {
+                case .storeRegisterCeiling(let ceiling):
+                    engine.registerCeilingStored(ceiling, now: bench.now)
+                    waiting += bench.take()
+                case .send(let bytes, let flow) where flow.remote == EngineBench.pbx:
+                    guard let request = readRequest(bytes), let answer = answer(request) else { continue }
+                    waiting += bench.receive(answer, from: EngineBench.pbx)
+                default: break
+                }
+            }
+            all += waiting
+        }
+        return all
+    }
+
+    private mutating func answer(_ request: SIPRequest) -> [UInt8]? {
+        switch request.method {
+        case .options:
+            return answersOptions ? SIPText.response(200, to: request, tag: "p") : nil
+        case .register:
+            received.append(request)
+            if let refuses { return SIPText.response(Status(code: refuses), to: request, tag: "p") }
+            guard !asksPassword || request.authorization.first != nil else {
+                nonces += 1
+                return SIPText.response(
+                    401, to: request, tag: "p",
+                    extra: ["WWW-Authenticate: Digest realm=\"example.net\", nonce=\"n\(nonces)\", qop=\"auth\""])
+            }
+            let user = request.to.uri.user?.string ?? ""
+            if let contact = request.contacts.first {
+                contacts[user] = request.expires == 0 ? nil : contact.uri.text.string
+            }
+            let rows = contacts[user].map { ["Contact: <\($0)>;expires=\(grants)"] } ?? []
+            return SIPText.response(200, to: request, tag: "p", extra: rows)
+        default: return nil
+        }
+    }
+
+    /// The user part of the contact that the PBX has for the user.
+    func token(of user: String = "bob") -> String {
+        contacts[user].map { String($0.dropFirst(4).prefix { $0 != "@" }) } ?? ""
+    }
+
+    func invite(to user: String, from source: Endpoint = EngineBench.pbx, callID: String = "call1") -> [ProxyAction] {
+        bench.receive(
+            SIPText.invite(
+                to: user, domain: "10.0.0.1:5060", from: "103", at: source, callID: callID, branch: "b\(callID)"),
+            from: source)
+    }
+
+    func options(to user: String, from source: Endpoint = EngineBench.pbx) -> [ProxyAction] {
+        let text = SIPText.invite(
+            to: user, domain: "10.0.0.1:5060", from: "103", at: source, callID: "o\(user)", branch: "o\(user)")
+        return bench.receive(
+            text.replacing("INVITE sip", with: "OPTIONS sip").replacing("1 INVITE", with: "1 OPTIONS"), from: source)
+    }
+}
