@@ -11,16 +11,18 @@ import TestSupport
 import Timekeeping
 import UpstreamRegistration
 
-/// Keeps many users registered at a PBX, within this process: REGISTERs a second, and the memory and CPU time of each user.
+/// Measures how an engine keeps many users registered at a PBX: the REGISTERs a second, the memory of each user, and
+/// the CPU time of each REGISTER.
 ///
-/// The PBX is simulated: it asks for passwords, and grants the hour that the daemon asks for. Time is simulated too.
+/// The PBX and the time are simulated in this process. The PBX asks for passwords, and grants the hour that the engine
+/// asks for.
 enum UpstreamBenchmark {
     static func run(_ options: BenchmarkOptions, into report: inout Report) throws(BenchmarkError) {
         let users = options.users
         let trial = UpstreamTrial(users: users)
         let before = try ProcessFigures(of: getpid())
         trial.begin()
-        // Two REGISTERs for each user, at the rate of the setting.
+        // Each user needs two REGISTERs, and the default rate is 50 REGISTERs a second.
         trial.advance(by: .seconds(Int64(users) * 2 / 50 + 60))
         let registered = try ProcessFigures(of: getpid())
         guard trial.registered == users else {
@@ -43,7 +45,7 @@ enum UpstreamBenchmark {
     }
 }
 
-/// An engine whose users have phones, and a PBX that owns the users.
+/// An engine whose users have registered phones with push tokens, and a simulated PBX with these users.
 private final class UpstreamTrial {
     private let engine: ProxyEngine
     private let reader = MessageReader()
@@ -77,11 +79,11 @@ private final class UpstreamTrial {
                     "Call-ID: r\(number)", "CSeq: 1 REGISTER", "Contact: \(contact)", "Expires: 604800",
                 ]), from: Self.phone)
         }
-        // The transactions of the phones end.
+        // After this time, the transactions of the phones' REGISTERs have ended.
         advance(by: .seconds(60))
     }
 
-    /// The settings name the PBX from now on.
+    /// Adds the PBX to the settings, so that the engine begins to register the users there.
     func begin() {
         var settings = engine.settings
         var group = UpstreamRegistrationSettings()

@@ -1,9 +1,10 @@
 import Bytes
 import COpenSSL
 
-/// A public key of a server that signs JSON web tokens.
+/// The public key of a server that signs JSON web tokens.
 ///
-/// A key has one algorithm, so a token cannot choose another one for it (RFC 8725 section 3.1).
+/// Each key has exactly one algorithm, so that the sender of a token cannot choose another algorithm for the key (RFC
+/// 8725 section 3.1).
 ///
 /// - The type is `@unchecked Sendable`, because nothing changes the `EVP_PKEY` after `init`, and OpenSSL locks its
 ///   internal caches.
@@ -16,11 +17,11 @@ package final class SigningKey: @unchecked Sendable {
     package let digest: [UInt8]
     private let raw: OpaquePointer
 
-    /// The sizes of RSA keys in bits. Larger keys would make each check slow.
+    /// The allowed sizes of RSA keys in bits. Larger keys would make each check of a signature slow.
     private static let sizes = 2048...8192
     private static let longestExponent = 4
 
-    /// Makes a key on P-256 from its point.
+    /// Makes a key for ES256 from the coordinates of its point on the curve P-256.
     ///
     /// - Throws: ``CryptoError/Code/unsuitableKey`` if the coordinates do not have 32 bytes, or are no point on the
     ///   curve.
@@ -38,7 +39,7 @@ package final class SigningKey: @unchecked Sendable {
 
     /// Makes an RSA key from its modulus and exponent, with the most significant byte first.
     ///
-    /// - Throws: ``CryptoError/Code/unsuitableKey`` for a key that is too small, too large or has an unusual exponent.
+    /// - Throws: ``CryptoError/Code/unsuitableKey`` if the key is too small or too large, or has an unusual exponent.
     package convenience init(modulus: [UInt8], exponent: [UInt8]) throws(CryptoError) {
         let modulus = Array(modulus.drop { $0 == 0 })
         let exponent = Array(exponent.drop { $0 == 0 })
@@ -55,7 +56,7 @@ package final class SigningKey: @unchecked Sendable {
         try unsafe self.init(owning: raw)
     }
 
-    /// Takes the ownership of a key, also if it cannot be used.
+    /// Takes the ownership of an OpenSSL key, even if this initializer throws.
     private init(owning raw: OpaquePointer) throws(CryptoError) {
         unsafe self.raw = raw
         bits = Int(unsafe EVP_PKEY_get_bits(raw))
@@ -91,7 +92,7 @@ package final class SigningKey: @unchecked Sendable {
         return nil
     }
 
-    /// Reads all public keys in a PEM text, in their order.
+    /// Reads up to 64 public keys from a PEM text, in their order.
     ///
     /// - Throws: ``CryptoError/Code/unreadableKey`` for a text without a public key, and
     ///   ``CryptoError/Code/unsuitableKey`` if a key cannot be used.
@@ -111,7 +112,7 @@ package final class SigningKey: @unchecked Sendable {
         return keys
     }
 
-    /// Whether this key made the signature for these bytes.
+    /// Whether this key made the signature of a message.
     package func isValid(_ signature: [UInt8], for message: [UInt8]) -> Bool {
         switch algorithm {
         case .rs256: return unsafe isSHA256Signature(signature, for: message, by: raw)

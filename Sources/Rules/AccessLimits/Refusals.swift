@@ -176,8 +176,8 @@ package struct RefusedCall {
 }
 
 extension RefusedCall {
-    /// Reads the data of an INVITE that could not be parsed as a whole. `known` finds a callee who is known better than
-    /// by the Request-URI.
+    /// Reads the data of an INVITE that could not be parsed as a whole. The callee is what `known` returns for the
+    /// Request-URI or, if `known` returns `nil`, the user of the Request-URI.
     package init(malformed frame: MessageFrame, callee known: (SIPURI) -> AddressOfRecord? = { _ in nil }) {
         let words = frame.bytes[0..<min(frame.headersStart, frame.bytes.count)].split(at: [UInt8(ascii: " ")])
         let uri = words.count > 1 ? SIPURI(words[1]) : nil

@@ -11,12 +11,12 @@ package import Timekeeping
 
 /// A request that is being proxied, with its state: the response context of RFC 3261 section 16.7.
 ///
-/// The type is a class, so that the engine's extensions change a request in place. The daemon keeps many calls, so the
-/// properties are packed, in an order that leaves no gaps.
+/// The type is a class, so that the engine's extensions change a request in place. The order of the properties leaves
+/// no gaps in memory, because the daemon keeps many calls.
 package final class ProxiedRequest {
     /// The kind of the proxied request, with the state that only this kind has.
     package enum Purpose {
-        /// A request without special treatment.
+        /// A request that is proxied without special treatment.
         case plain
         /// An INVITE from a phone to the upstream.
         case outgoing(OutgoingCall)
@@ -29,7 +29,7 @@ package final class ProxiedRequest {
     }
 
     package let id: ForkID
-    /// The index of the call's slot in ``Calls``.
+    /// The index of this request's slot in ``Calls``.
     package let place: UInt32
     /// The timer that ends the call's wait for devices.
     package private(set) var deadline = DeadlineID.none
@@ -176,7 +176,7 @@ package final class UserCall: Sendable {
     package let pushDeadline: UnixTime
     /// The time, by the monotonic clock, at which the call stops waiting for phones.
     package let holdUntil: Instant
-    /// The caller whose limits apply to the call.
+    /// The caller to whose limits the call counts.
     package let caller: Caller
     /// Whether the limits allow this caller to wake phones (T11.2).
     package let mayPush: Bool
@@ -198,7 +198,7 @@ package final class UserCall: Sendable {
     }
 }
 
-/// The state of an INVITE from a phone to the upstream.
+/// The state of an INVITE that a phone sends to the upstream.
 package final class OutgoingCall {
     package let since: Instant
     /// Whether the upstream has sent a response other than 100.
@@ -213,7 +213,7 @@ package final class OutgoingCall {
         return !isHeard
     }
 
-    /// Notes that the result of the call was counted.
+    /// Notes that the metrics have counted the result of the call.
     package func counted() { isCounted = true }
 }
 
@@ -295,13 +295,13 @@ package struct Calls: ~Copyable {
 
     // MARK: Limits (T11.3)
 
-    /// Why a request cannot be held.
+    /// Why an INVITE to a user cannot be held.
     package enum Refusal: Hashable, Sendable {
         /// The same INVITE arrived before, because a proxy forked it (RFC 3261 section 8.2.2.2).
         case offeredBefore
         /// The number of INVITEs to users has reached `limits.calls`.
         case tooManyCalls
-        /// The held requests have no room for this request.
+        /// The held requests leave no room for this request within the limits.
         case noRoom(HeldShares.Refusal)
     }
 
@@ -433,7 +433,7 @@ package struct Calls: ~Copyable {
     /// Removes and returns the calls of a peer that has connected again.
     package mutating func returned(_ peer: IPAddress) -> [ProxiedRequest] { away.take(of: peer) }
 
-    /// Ends the wait for callers of the earlier run.
+    /// Stops waiting for the connections of callers from the earlier run.
     package mutating func callersGivenUp() { away = AwayCallers() }
 
     // MARK: Answered calls, which the journal keeps

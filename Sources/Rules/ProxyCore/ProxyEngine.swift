@@ -108,7 +108,9 @@ package final class ProxyEngine {
     package var nextDeadline: Instant? {
         earlier(
             earlier(earlier(sip.transactions.nextDeadline, output.timers.nextDeadline), network.upstream.nextDeadline),
-            earlier(earlier(registrar.bindings.nextExpiry, ledger.nextDeadline), upstreamUsers.nextDeadline))
+            earlier(
+                earlier(registrar.bindings.nextExpiry, ledger.nextDeadline),
+                upstreamUsers.pbxs.isEmpty ? nil : upstreamUsers.nextDeadline))
     }
 
     // MARK: Inside

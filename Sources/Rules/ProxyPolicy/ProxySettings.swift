@@ -100,8 +100,6 @@ package struct ProxySettings: Sendable {
     package var users = UserRules()
     /// Which bearer tokens prove users.
     package var bearer = BearerRules()
-    /// Whether phones may show bearer tokens.
-    package var takesTokens: Bool { !bearer.issuers.isEmpty }
     package var registrar = RegistrarSettings()
     package var call = CallSettings()
     package var callLogging = CallLogging.failed

@@ -1,6 +1,6 @@
 package import Settings
 
-/// A domain whose users the daemon keeps registered at a PBX.
+/// The settings of `register-upstream` for one domain, whose users the daemon keeps registered at a PBX.
 package struct UpstreamRegistrationSettings: SettingsGroup, Hashable {
     package var upstream: NextHop?
     package var expires: Duration = .seconds(3600)
@@ -37,7 +37,7 @@ package struct UpstreamRegistrationSettings: SettingsGroup, Hashable {
         upstream == nil ? [SettingComplaint("expected the SIP URI of the PBX", key: "upstream")] : []
     }
 
-    /// An example for the sample file.
+    /// The example of this group in the sample settings file.
     package static let example: UpstreamRegistrationSettings = {
         var settings = UpstreamRegistrationSettings()
         settings.upstream = NextHop("sip:pbx.example.net:5060")

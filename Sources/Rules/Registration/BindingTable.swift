@@ -23,8 +23,8 @@ package struct BindingTable: ~Copyable, Sendable {
     /// of a connection when the connection closes.
     private var byConnection = SlotIndex()
     private var departed = DepartedAddresses()
-    /// The deadlines of bindings without push token, by slot. A refresh does not move the deadline of its binding. When
-    /// the deadline is due, the next one is set.
+    /// The deadlines of bindings without push token, by slot. A refresh does not move the deadline of its binding: when
+    /// a deadline is reached and the binding was refreshed, the binding gets a new deadline.
     @usableFromInline var expiry = DeadlineQueue<UInt32>()
     /// The entry in ``expiry`` for the binding in each slot. Bindings of push contacts have no entry, because they do
     /// not expire.

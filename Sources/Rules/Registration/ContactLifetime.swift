@@ -1,11 +1,12 @@
 import Timekeeping
 
-/// How long a contact stays: the lifetime that a REGISTER asks for (Expires), the shortest that is accepted
-/// (Min-Expires), and the lifetime that is granted. All values are whole seconds, the unit of SIP.
+/// Computes the lifetime of a contact: the lifetime that a REGISTER asks for (Expires), the shortest one that is
+/// accepted (Min-Expires), and the one that is granted. All values are whole seconds, the unit of SIP.
 struct ContactLifetime: Sendable {
     private let standard, least, most: UInt32
-    /// The minimum lifetime of a contact with push parameters, which must not end before its refresh push (RFC 8599
-    /// section 5.6.1.1). A lifetime of an hour or more is never refused as too brief (RFC 3261 section 10.3 step 7).
+    /// The minimum lifetime of a contact with push parameters, which must not expire before the push that asks for a
+    /// refresh (RFC 8599 section 5.6.1.1). A lifetime of an hour or more is never refused as too brief (RFC 3261
+    /// section 10.3 step 7).
     private let leastForPush: UInt32
 
     init(_ settings: RegistrarSettings) {
@@ -15,16 +16,17 @@ struct ContactLifetime: Sendable {
         leastForPush = max(least, min(Self.seconds(settings.refreshPushLead), 3600))
     }
 
-    /// The lifetime that a REGISTER asks for: by the parameter of its contact, or else by its header field Expires.
+    /// The lifetime that a REGISTER asks for: in the contact's parameter `expires`, or else in the header field
+    /// Expires, or else the default.
     func asked(byContact expires: UInt32?, byRequest header: UInt32?) -> UInt32 { expires ?? header ?? standard }
 
-    /// The shortest lifetime that is accepted. The response 423 has it in Min-Expires.
+    /// The shortest lifetime that is accepted, which a 423 response has in Min-Expires.
     func minimum(isPush: Bool) -> UInt32 { isPush ? leastForPush : least }
 
     /// Whether the minimum of a push contact is greater than the minimum of other contacts.
     var isLongerForPush: Bool { leastForPush > least }
 
-    /// The lifetime that a contact gets.
+    /// The lifetime that a contact gets: the one that was asked for, up to the maximum in the settings.
     func granted(_ asked: UInt32) -> UInt32 { min(asked, most) }
 
     static func seconds(_ duration: Duration) -> UInt32 { UInt32(clamping: duration.components.seconds) }

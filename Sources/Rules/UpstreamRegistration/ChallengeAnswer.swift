@@ -2,7 +2,7 @@ package import Bytes
 package import Registration
 package import SIPGrammar
 
-/// The algorithms for which a user's HA1 is known.
+/// The digest algorithms for which the daemon knows a user's HA1, one bit each.
 package struct DigestAlgorithms: OptionSet, Hashable, Sendable {
     package let rawValue: UInt8
     package init(rawValue: UInt8) { self.rawValue = rawValue }
@@ -18,21 +18,22 @@ package struct DigestAlgorithms: OptionSet, Hashable, Sendable {
     package init(of user: DigestUser) { self = user.ha1.keys.reduce([]) { $0.union(DigestAlgorithms(of: $1)) } }
 }
 
-/// The answer to a challenge, before a password is known (RFC 7616 section 3.4; RFC 2617 for servers without qop).
+/// All parts of the answer to a digest challenge except the password (RFC 7616 section 3.4; RFC 2617 for servers
+/// without qop).
 package struct ChallengeAnswer: Hashable, Sendable {
     package let challenge: DigestChallenge
     package let algorithm: DigestAlgorithm
-    /// Whether the challenge came with 407.
+    /// Whether the challenge came in a 407, and not in a 401.
     package let isForProxy: Bool
-    /// How often the nonce has been used, with this answer.
+    /// The nonce count (nc) of this answer.
     let count: UInt32
     let cnonce: UInt64
 
-    /// The strongest challenge that a password for these algorithms can answer; `nil` if there is none.
+    /// Chooses the challenge with the strongest algorithm for which the user has an HA1; `nil` if there is none.
     static func strongest(
         of challenges: [DigestChallenge], realm: ByteString, _ algorithms: DigestAlgorithms
     ) -> (challenge: DigestChallenge, algorithm: DigestAlgorithm)? {
-        // The cases are in the order of their strength.
+        // The strongest algorithm is the first case of DigestAlgorithm.
         for algorithm in DigestAlgorithm.allCases where algorithms.contains(DigestAlgorithms(of: algorithm)) {
             let found = challenges.first {
                 $0.realm == realm && algorithm.isNamed(by: $0) && ($0.qop == nil || $0.offersAuth)
@@ -42,7 +43,7 @@ package struct ChallengeAnswer: Hashable, Sendable {
         return nil
     }
 
-    /// The header field with the credentials.
+    /// Makes the header field Authorization or Proxy-Authorization with the credentials of a user.
     ///
     /// - Parameters:
     ///   - user: the name and the HA1 of the user.
@@ -76,7 +77,7 @@ extension DigestAlgorithm {
     }
 }
 
-/// The parts of a kept challenge that are no bytes.
+/// The properties of a kept challenge besides its nonce and opaque value, one bit each.
 struct KeptForm: OptionSet, Sendable {
     let rawValue: UInt8
 
@@ -107,9 +108,9 @@ struct KeptForm: OptionSet, Sendable {
     var algorithm: DigestAlgorithm { contains(.md5) ? .md5 : contains(.sha256) ? .sha256 : .sha512_256 }
 }
 
-/// A challenge in the bytes of a stored block: the length of the nonce, the nonce, and the opaque value.
+/// Packs a challenge into bytes and unpacks it: a byte with the length of the nonce, the nonce, and the opaque value.
 enum KeptChallenge {
-    /// Longer challenges are not kept. The next REGISTER then gets a new one.
+    /// The limit in bytes for the nonce and the opaque value of a challenge that is kept.
     private static let longest = 192
 
     static func bytes(of challenge: DigestChallenge) -> [UInt8]? {

@@ -2,10 +2,11 @@ import Bytes
 import SIPGrammar
 import Timekeeping
 
-/// The last challenge of a PBX, which users without a nonce of their own may answer too.
+/// The last challenge of a PBX to any user, which users without a kept challenge may answer too.
 ///
-/// A nonce belongs to a realm, and not to a user (RFC 7616 section 3.3). Users who register again after a restart of the
-/// PBX then need one REGISTER each, instead of two. A PBX that accepts no nonce of another user shows that once an hour.
+/// A nonce belongs to a realm, and not to a user (RFC 7616 section 3.3). With a shared nonce, a user who registers
+/// again after a restart of the PBX needs one REGISTER instead of two. If a PBX refuses a shared nonce, the agent
+/// shares none with this PBX for an hour.
 struct SharedNonce: Sendable {
     private var challenge: DigestChallenge?
     private var form = KeptForm(rawValue: 0)
@@ -14,7 +15,7 @@ struct SharedNonce: Sendable {
     private var givenAt = Instant.distantPast
     private var avoidedUntil = Instant.distantPast
 
-    /// Asterisk takes a nonce for half a minute.
+    /// How long a nonce is shared after the PBX sent it, because Asterisk accepts a nonce for 30 seconds only.
     private static let life: Duration = .seconds(20)
     private static let avoidance: Duration = .seconds(3600)
 
@@ -22,12 +23,13 @@ struct SharedNonce: Sendable {
         self.challenge = challenge.lasting
         self.form = form
         self.server = server
-        // The user who got the challenge answers it first.
+        // The user who got the challenge uses the nonce count 1.
         count = 1
         givenAt = now
     }
 
-    /// The challenge with the number of this use; `nil` if there is none that can be answered with these algorithms.
+    /// The shared challenge and the nonce count for this use; `nil` if no challenge may be shared or the user has no
+    /// HA1 for its algorithm.
     mutating func use(
         _ algorithms: DigestAlgorithms, at server: UInt8, now: Instant
     ) -> (DigestChallenge, KeptForm, UInt32)? {
@@ -39,18 +41,18 @@ struct SharedNonce: Sendable {
         return (challenge, form, count)
     }
 
-    /// The PBX did not accept the nonce of another user.
+    /// Notes that the PBX refused the nonce of another user, and shares no nonces for an hour.
     mutating func refused(now: Instant) {
         challenge = nil
         avoidedUntil = now + Self.avoidance
     }
 
-    /// The PBX has lost its nonces.
+    /// Drops the challenge, because the PBX has restarted and no longer knows its nonces.
     mutating func forget() { challenge = nil }
 }
 
 extension DigestChallenge {
-    /// A copy that does not keep the bytes of the response alive.
+    /// A copy of the challenge that does not keep the bytes of the whole response in memory.
     fileprivate var lasting: DigestChallenge {
         DigestChallenge(
             realm: realm.compacted(), nonce: nonce.compacted(), opaque: opaque?.compacted(),

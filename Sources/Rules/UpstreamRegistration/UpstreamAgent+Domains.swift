@@ -1,9 +1,10 @@
 package import Timekeeping
 
-// Domains that come, change or go while the daemon runs.
+// Domains that the settings add, change or remove while the daemon runs.
 
 extension UpstreamAgent {
-    /// Adds a domain. Numbers are not used again, because a late answer may name a former one.
+    /// Adds a domain with a new number. No number is used twice, because a late answer may still name the number of a
+    /// removed domain.
     package mutating func domainAdded(_ domain: UpstreamDomain) -> UpstreamNumber {
         stands.append(UpstreamStand(setup: domain))
         return UpstreamNumber(UInt16(clamping: stands.count - 1))
@@ -15,7 +16,7 @@ extension UpstreamAgent {
         stands[upstream.index].change(domain)
     }
 
-    /// The settings no longer name the domain, or name another PBX for it. Its users are signed out.
+    /// Ends the registrations of all users of a domain that the settings no longer name, or name with another PBX.
     package mutating func domainRemoved(_ upstream: UpstreamNumber, now: Moment, into orders: inout [UpstreamOrder]) {
         guard stands.indices.contains(upstream.index) else { return }
         stands[upstream.index].isRetired = true

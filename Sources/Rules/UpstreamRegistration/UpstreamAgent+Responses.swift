@@ -3,10 +3,10 @@ package import SIPGrammar
 import Telemetry
 package import Timekeeping
 
-// Responses of the PBX.
+// The responses of PBXs to the REGISTERs, and REGISTERs without a response.
 
 extension UpstreamAgent {
-    /// A final response came to a REGISTER.
+    /// Handles a final response to a REGISTER.
     package mutating func responded(
         to number: RegisterNumber, _ response: RegisterResponse, now: Moment, into orders: inout [UpstreamOrder]
     ) {
@@ -35,7 +35,7 @@ extension UpstreamAgent {
         pump(upstream, now: now, into: &orders)
     }
 
-    /// A REGISTER got no response.
+    /// Handles a REGISTER that got no response or could not be sent.
     package mutating func failed(
         _ number: RegisterNumber, _ failure: RegisterFailure, now: Moment, into orders: inout [UpstreamOrder]
     ) {
@@ -72,7 +72,7 @@ extension UpstreamAgent {
         return (number.slot, records[place].pending)
     }
 
-    /// Carries out the changes that came while the request was pending.
+    /// Carries out the changes to a user that came while a request for the user was pending.
     mutating func settle(_ slot: UInt32, now: Moment, into orders: inout [UpstreamOrder]) {
         let record = records[Int(slot)]
         guard record.pending == .nothing, !record.marks.contains(.isVacant) else { return }
@@ -128,11 +128,11 @@ extension UpstreamAgent {
         if !wasBound { orders.append(.tell(.registered(user(at: slot), after: max(.zero, after)))) }
     }
 
-    /// The time that the PBX grants to our contact; `nil` if it lists contacts without ours. Others' contacts are
-    /// ignored, and so is our contact's host, which some PBXs rewrite.
+    /// The time in seconds that the PBX grants to the daemon's contact; `nil` if the response lists contacts, but not
+    /// this one. The contact is found by its token alone, because some PBXs rewrite its host.
     private func granted(_ slot: UInt32, _ response: RegisterResponse, asked: UInt32) -> UInt32? {
         guard !response.contacts.isEmpty else {
-            // Some registrars list nothing (against RFC 3261 section 10.3 step 8).
+            // Some registrars list no contacts in the 200, against RFC 3261 section 10.3 step 8.
             return response.expires == 0 ? nil : response.expires ?? asked
         }
         let ours = ours(slot, response).map { $0 ?? response.expires ?? asked }
@@ -148,7 +148,8 @@ extension UpstreamAgent {
 
     private mutating func notListed(_ slot: UInt32, now: Moment, into orders: inout [UpstreamOrder]) {
         counts.count(.other)
-        // A PBX that never lists one user has not lost the others.
+        // Only a contact that the PBX listed before shows a loss; a PBX may never list one user and still have all
+        // others.
         let wasBound = records[Int(slot)].state == .refreshing
         records[Int(slot)].boundUntil = .distantPast
         if records[Int(slot)].failures == 0 { orders.append(.tell(.notListed(user(at: slot)))) }
@@ -188,8 +189,8 @@ extension UpstreamAgent {
             return refuse(slot, other.map { .realm($0.realm.compacted()) } ?? .algorithm, now: now, into: &orders)
         }
         if stands[upstream].askedRealm != realm { stands[upstream].askedRealm = realm }
-        // The first answer of a round may have used an old nonce. After an answer to a new nonce, only a PBX that says
-        // "stale" gets another one, up to a limit.
+        // The first REGISTER may have answered an old nonce, so a 401 to it says nothing about the password. A 401 to
+        // an answer with a new nonce refuses the password, unless the PBX says "stale".
         if records[place].answers > 0 {
             guard challenge.isStale else {
                 return refuse(slot, .status(response.status.code), now: now, into: &orders)
@@ -205,7 +206,7 @@ extension UpstreamAgent {
         keep(challenge, form, for: slot)
         stands[upstream].shared.given(challenge, form, by: records[place].server, now: now.instant)
         guard records[place].kept.count > 0 else {
-            // A nonce that cannot be stored cannot be answered.
+            // A challenge that is too long to be kept cannot be answered.
             return refusedForNow(slot, pending, response.status.code, now: now, into: &orders)
         }
         send(slot, pending, to: records[place].server, now: now, into: &orders)
@@ -213,7 +214,7 @@ extension UpstreamAgent {
 
     private static let mostAnswers: UInt8 = 3
 
-    /// Nothing more is sent for the user until other credentials come.
+    /// Stops the REGISTERs of a user whom the PBX refuses, until other credentials come.
     mutating func refuse(
         _ slot: UInt32, _ reason: UpstreamRefusal, now: Moment, into orders: inout [UpstreamOrder]
     ) {
@@ -263,7 +264,7 @@ extension UpstreamAgent {
         send(slot, .bind, to: records[place].server, now: now, into: &orders)
     }
 
-    /// The PBX refuses the request with a status that may pass.
+    /// Schedules another try after the PBX has refused a REGISTER with a status that may pass.
     private mutating func refusedForNow(
         _ slot: UInt32, _ pending: UserRecord.Pending, _ code: UInt16, now: Moment,
         into orders: inout [UpstreamOrder]

@@ -1,9 +1,11 @@
 package import Addressing
 package import Timekeeping
 
-// Time, servers, and losses of registrations.
+// Timers, servers that fail and return, and new REGISTERs for all users after a PBX has lost its registrations.
 
 extension UpstreamAgent {
+    /// Handles all timers and queries that are due, and sends the REGISTERs of users whose turn it is.
+    ///
     /// - Precondition: `now` does not run backwards.
     package mutating func due(now: Moment, into orders: inout [UpstreamOrder]) {
         while let slot = timers.popExpired(now: now.instant) {
@@ -19,7 +21,7 @@ extension UpstreamAgent {
         }
     }
 
-    /// The store has the ceiling of CSeq.
+    /// Notes that the store has a new limit of CSeq, and sends the REGISTERs that waited for it.
     package mutating func ceilingStored(_ ceiling: UInt32, now: Moment, into orders: inout [UpstreamOrder]) {
         cseqs.stored(ceiling)
         for upstream in stands.indices { pump(upstream, now: now, into: &orders) }
@@ -56,7 +58,8 @@ extension UpstreamAgent {
         enqueue(slot, now: now)
     }
 
-    /// A user has waited long, or too long, for a turn. If servers are there, only our own limit holds the user up.
+    /// Tells the operator that users wait too long for their REGISTER, if only the rate in the settings makes them
+    /// wait.
     private mutating func noteWait(_ slot: UInt32, now: Moment, into orders: inout [UpstreamOrder]) {
         let upstream = Int(records[Int(slot)].upstream)
         guard stands[upstream].watch.pausedUntil == nil, stands[upstream].server(now: now.instant, after: 0) != nil,
@@ -70,7 +73,7 @@ extension UpstreamAgent {
         orders.append(.tell(.lapsed(user(at: slot))))
     }
 
-    /// Whether no phone of the user has registered for the time of the setting.
+    /// Whether the last REGISTER of the user's phones is longer ago than the setting `keep-for` allows.
     private func isForgotten(_ slot: UInt32, now: Moment) -> Bool {
         let record = records[Int(slot)]
         let keepFor = stands[Int(record.upstream)].setup.keepFor
@@ -79,7 +82,8 @@ extension UpstreamAgent {
 
     // MARK: Queries
 
-    /// Asks for the contacts of one registered user. If ours is missing, the PBX has lost its registrations.
+    /// Asks the PBX for the contacts of one registered user. If the daemon's contact is missing, the PBX has lost its
+    /// registrations.
     private mutating func query(_ upstream: Int, now: Moment, into orders: inout [UpstreamOrder]) {
         guard let slot = nextForQuery(upstream) else {
             stands[upstream].watch.nextQuery = nil
@@ -93,7 +97,8 @@ extension UpstreamAgent {
         send(slot, .query, to: server, now: now, into: &orders)
     }
 
-    /// Looks at a part of the users each time, so that other users are asked for than before.
+    /// Chooses the user for the next query, each time another one: the search goes on where it ended, and looks at 64
+    /// users at most.
     private mutating func nextForQuery(_ upstream: Int) -> UInt32? {
         for _ in 0..<min(64, records.count) {
             stands[upstream].watch.cursor = (stands[upstream].watch.cursor + 1) % records.count
@@ -111,7 +116,7 @@ extension UpstreamAgent {
             && !record.marks.contains(.isVacant)
     }
 
-    /// All users of the upstream register again, one after the other.
+    /// Registers all users of a PBX again, one after the other.
     mutating func registerAll(_ upstream: Int, _ sign: LossSign, now: Moment, into orders: inout [UpstreamOrder]) {
         var count = 0
         stands[upstream].shared.forget()
@@ -125,7 +130,7 @@ extension UpstreamAgent {
                 records[place].boundUntil = .distantPast
             }
             count += 1
-            // A PBX that has restarted no longer knows its nonces.
+            // The kept challenge is dropped, because a PBX that has restarted no longer knows its nonces.
             if records[place].pending == .nothing { forgetChallenge(slot) }
             guard state != .ending else {
                 if records[place].pending == .nothing { enqueue(slot, now: now) }
@@ -140,8 +145,8 @@ extension UpstreamAgent {
 
     // MARK: Servers
 
-    /// The servers of an upstream were looked up, the preferred one first. An empty list means that the look-up failed,
-    /// and changes nothing.
+    /// Takes the servers that a DNS look-up of the PBX found, the preferred one first. An empty list means that the
+    /// look-up failed, and changes nothing.
     package mutating func serversFound(
         _ servers: [UpstreamServer], of upstream: UpstreamNumber, now: Moment, into orders: inout [UpstreamOrder]
     ) {
@@ -150,12 +155,13 @@ extension UpstreamAgent {
         pump(upstream.index, now: now, into: &orders)
     }
 
-    /// A server no longer answers OPTIONS, which it answered before.
+    /// Stops the REGISTERs to a server that no longer answers OPTIONS, although it did before.
     package mutating func serverWentDown(at endpoint: Endpoint) {
         forEachBreaker(at: endpoint) { stand, place in _ = stand.change(place) { $0.wentDown() } }
     }
 
-    /// A server answers OPTIONS. If it was down, it may have lost its registrations.
+    /// Notes that a server answers OPTIONS. If the server was down, all users register again, because the server may
+    /// have lost its registrations.
     package mutating func serverCameBack(at endpoint: Endpoint, now: Moment, into orders: inout [UpstreamOrder]) {
         var returned: [Int] = []
         for upstream in stands.indices {

@@ -1,10 +1,11 @@
 package import Bytes
 package import Timekeeping
 
-// Changes of users on our side.
+// Users who get or lose their last device that a push can wake, and the queue in which users wait for their REGISTER.
 
 extension UpstreamAgent {
-    /// A user has a device that can be woken: at the start, and each time a phone has registered.
+    /// Begins to keep a user registered who has a device that a push can wake. The engine calls this method for each
+    /// such user at the start, and after each REGISTER of a phone.
     package mutating func userIsWakeable(_ user: WakeableUser, now: Moment, into orders: inout [UpstreamOrder]) {
         guard stands.indices.contains(user.upstream.index) else { return }
         guard let slot = slot(of: UpstreamUser(user.upstream, user.name)) else {
@@ -24,20 +25,22 @@ extension UpstreamAgent {
             forgetChallenge(slot)
             records[place].marks.remove(.isProven)
         }
-        // New credentials matter for a registered user at the next refresh only.
+        // A user who is registered uses new credentials only at the next refresh.
         guard !wasWakeable || records[place].state != .registered else { return }
         begin(slot, now: now, into: &orders)
         pump(user.upstream.index, now: now, into: &orders)
     }
 
-    /// A user whom the PBX does not know is tried again when a phone registers, once an hour. The PBX may have got the
-    /// user meanwhile, and an unknown user cannot be locked out. A refused user is not tried again.
+    /// Whether a REGISTER of a phone starts another try for a user whom the PBX did not know, at most once an hour. The
+    /// PBX may know the user by now, and an unknown user cannot be locked out. A user whose password was refused is not
+    /// tried again.
     private func isWorthAnotherTry(_ slot: UInt32, now: Moment) -> Bool {
         let record = records[Int(slot)]
         return record.state == .absent && Self.seconds(now.date) >= record.since &+ 3600
     }
 
-    /// The user has no device any more that can be woken, or was removed. The binding ends at once.
+    /// Ends the binding of a user at once, because no device of the user can be woken any more, or the user was
+    /// removed.
     package mutating func userEnded(
         _ user: UpstreamUser, _ reason: UpstreamEnd, now: Moment, into orders: inout [UpstreamOrder]
     ) {
@@ -46,13 +49,13 @@ extension UpstreamAgent {
         pump(user.upstream.index, now: now, into: &orders)
     }
 
-    /// The user was called. Users with recent calls are registered first.
+    /// Notes that the user was called, because users with recent calls are registered before others.
     package mutating func userCalled(_ user: UpstreamUser, now: Moment) {
         guard let slot = slot(of: user) else { return }
         records[Int(slot)].lastCall = Self.seconds(now.date)
     }
 
-    /// An operator orders another try, also for refused users.
+    /// Registers one user or all users of a PBX again on an operator's order, even users whom the PBX has refused.
     package mutating func retryOrdered(
         _ upstream: UpstreamNumber, user name: ByteString?, now: Moment, into orders: inout [UpstreamOrder]
     ) {
@@ -69,7 +72,7 @@ extension UpstreamAgent {
 
     // MARK: Beginning and ending
 
-    /// A round begins: the user waits for a turn, and then a REGISTER is sent.
+    /// Puts a user into the queue for a new REGISTER; if a request is pending, this happens after its answer.
     mutating func begin(_ slot: UInt32, now: Moment, into orders: inout [UpstreamOrder]) {
         let place = Int(slot)
         guard records[place].pending == .nothing else {
@@ -99,15 +102,16 @@ extension UpstreamAgent {
         let place = Int(slot)
         records[place].marks.remove(.isWakeable)
         records[place].end = reason
-        // The answer to the pending request tells what is to be ended.
+        // While a request is pending, ``settle(_:now:into:)`` ends the binding after the answer, which tells whether
+        // there is a binding.
         guard records[place].pending == .nothing else { return }
         let isBound = records[place].boundUntil > now.instant
         guard isBound || records[place].marks.contains(.mayBeBound), records[place].state != .absent else {
-            // The PBX does not know the user, so there is nothing to end.
+            // The PBX has no binding of the user, so no REGISTER is needed to end one.
             return removeRecord(slot)
         }
         guard records[place].state != .refused else {
-            // Another try with a refused password could lock the account.
+            // Another REGISTER with a password that the PBX has refused could lock the account there.
             return finish(slot, .notEnded(user(at: slot), reason), into: &orders)
         }
         if !isBound { records[place].boundUntil = now.instant + .seconds(stands[Int(records[place].upstream)].expires) }
@@ -124,7 +128,7 @@ extension UpstreamAgent {
 
     // MARK: Turns
 
-    /// Puts the user into the queue. A user who waits already changes the queue if another one is more urgent.
+    /// Puts the user into the queue that fits the user's urgency, even if the user waits in another queue.
     mutating func enqueue(_ slot: UInt32, now: Moment) {
         let place = Int(slot)
         let line = line(of: slot, now: now)
@@ -141,7 +145,8 @@ extension UpstreamAgent {
         stands[upstream].sweep { slot, line in records[Int(slot)].line == line }
     }
 
-    /// A user who waits for a turn for so long shows that the limit is too low.
+    /// How long a user who is not registered may wait for the REGISTER; a longer wait shows that the setting `rate` is
+    /// too low.
     private static let longWait: Duration = .seconds(300)
 
     private func line(of slot: UInt32, now: Moment) -> UserRecord.Line {
@@ -151,10 +156,11 @@ extension UpstreamAgent {
         return record.boundUntil > now.instant ? .refreshing : .others
     }
 
-    /// Calls within the last week are recent.
+    /// The time in seconds for which a call counts as recent: a week.
     private static let recent: UInt32 = 7 * 86_400
 
-    /// Sends the REGISTERs of the users whose turn it is.
+    /// Sends the REGISTERs of waiting users, as far as the rate and the servers of the PBX allow, and sets `wakeAt` for
+    /// the rest.
     mutating func pump(_ upstream: Int, now: Moment, into orders: inout [UpstreamOrder]) {
         stands[upstream].wakeAt = nil
         while stands[upstream].hasWaiting {
@@ -184,7 +190,7 @@ extension UpstreamAgent {
         }
     }
 
-    /// Sends a REGISTER. It answers the kept challenge, if there is one.
+    /// Sends a REGISTER for a user, with an answer to the user's last challenge if one is kept.
     mutating func send(
         _ slot: UInt32, _ pending: UserRecord.Pending, to server: UInt8, now: Moment,
         into orders: inout [UpstreamOrder]
@@ -201,7 +207,8 @@ extension UpstreamAgent {
                 })
         else { return }
         guard let cseq = cseqs.number(after: records[place].cseq, at: now.date) else {
-            // A user has sent more requests than seconds have passed.
+            // The CSeq of this user is above the stored ceiling, because the user has sent more than one request a
+            // second.
             _ = stands[upstream].change(server) { $0.leftOpen() }
             return postpone(slot, pending, by: .seconds(60), now: now)
         }
@@ -224,7 +231,7 @@ extension UpstreamAgent {
                     answer: answer(slot, realm: setup.realm, now: now))))
     }
 
-    /// How long an answer may take.
+    /// How long the daemon waits for the answer to a REGISTER.
     private static let patience: Duration = .seconds(10)
 
     private mutating func answer(_ slot: UInt32, realm: ByteString, now: Moment) -> ChallengeAnswer? {
@@ -244,7 +251,8 @@ extension UpstreamAgent {
 
     private mutating func sharedAnswer(_ slot: UInt32, now: Moment) -> ChallengeAnswer? {
         let record = records[Int(slot)]
-        // A wrong password with a shared nonce would count twice at the PBX.
+        // Only a password that the PBX has accepted in this run answers a nonce of another user, because a wrong one
+        // would count twice at the PBX.
         guard record.pending == .bind, record.marks.contains(.isProven),
             let (challenge, form, count) = stands[Int(record.upstream)].shared.use(
                 record.algorithms, at: record.server, now: now.instant)
@@ -255,7 +263,7 @@ extension UpstreamAgent {
             cnonce: functions.random())
     }
 
-    /// The next try comes after a pause.
+    /// Schedules the next try for a user after a pause.
     mutating func postpone(_ slot: UInt32, _ pending: UserRecord.Pending, by pause: Duration, now: Moment) {
         let place = Int(slot)
         guard pending != .query else { return scheduleNext(slot) }
@@ -264,7 +272,7 @@ extension UpstreamAgent {
         scheduleNext(slot)
     }
 
-    /// Schedules the next request, or the end of the binding if that is earlier.
+    /// Sets the user's timer for the next request, or for the end of the binding if the end is earlier.
     mutating func scheduleNext(_ slot: UInt32) {
         let record = records[Int(slot)]
         let ends = record.state == .refreshing || record.state == .ending

@@ -4,11 +4,12 @@ import SIPGrammar
 package import Telemetry
 package import Timekeeping
 
-/// Keeps users registered at the PBX that owns them, whatever their phones do (RFC 3261 section 10.2).
+/// Keeps each user registered at the user's PBX, even while all phones of the user sleep (RFC 3261 section 10.2).
 ///
-/// Each user who has a device that can be woken has one binding at the PBX, whose contact is a token and this daemon.
-/// The agent refreshes the binding after 50 to 80 percent of the granted time. It gives orders, and gets the results.
-/// It knows no password: the orders name the challenge that must be answered.
+/// Each user with a device that a push can wake has one binding at the PBX. The contact of the binding has an
+/// ``UpstreamToken`` as user and this daemon as host. The agent refreshes each binding after 50 to 80 percent of the
+/// granted time. The agent sends nothing itself: it gives each REGISTER as an ``UpstreamOrder``, and the engine reports
+/// the result. The agent knows no password: an order names the challenge that the engine must answer.
 package struct UpstreamAgent {
     var stands: [UpstreamStand]
     var records: [UserRecord] = []
@@ -21,10 +22,13 @@ package struct UpstreamAgent {
     private var byName = SlotIndex()
     private var byToken = SlotIndex()
 
+    /// Makes an agent for these domains, without users.
+    ///
     /// - Parameters:
-    ///   - domains: the domains with an upstream. Their places are the ``UpstreamNumber``s.
-    ///   - ceiling: the stored ceiling of CSeq; 0 in the first run.
-    ///   - functions: see there.
+    ///   - domains: the domains whose users are registered at a PBX. The index in this list is the domain's
+    ///     ``UpstreamNumber``.
+    ///   - ceiling: the limit of CSeq that the last run stored, see ``CSeqSupply``; 0 in the first run.
+    ///   - functions: the random numbers and the secret code that tokens are made with.
     package init(_ domains: [UpstreamDomain], ceiling: UInt32, functions: AgentFunctions) {
         stands = domains.map { UpstreamStand(setup: $0) }
         cseqs = CSeqSupply(ceiling: ceiling)
@@ -33,7 +37,7 @@ package struct UpstreamAgent {
 
     // MARK: What is known
 
-    /// The upstream of a domain, which must be in lower case.
+    /// The number of the PBX of a domain, whose name must be in lower case; `nil` if the domain has no PBX.
     package func upstream(of domain: ByteString) -> UpstreamNumber? {
         stands.firstIndex { $0.setup.domain == domain && !$0.isRetired }.map { UpstreamNumber(UInt16($0)) }
     }
@@ -42,7 +46,8 @@ package struct UpstreamAgent {
         stands.indices.contains(upstream.index) ? stands[upstream.index].setup : nil
     }
 
-    /// The user whom a PBX calls by this user part. It takes equally long for texts that are no token of ours.
+    /// The user whose token is this user part of a Request-URI from a PBX; `nil` if no user has this token. The search
+    /// takes equally long for texts that are no tokens.
     package func user(called text: ByteString) -> UpstreamUser? {
         let token = UpstreamToken(text)
         let sought = token ?? Self.nobody
@@ -60,7 +65,7 @@ package struct UpstreamAgent {
         slot(of: user).map { status(at: $0) }
     }
 
-    /// The users of an upstream, or of all, a page at a time.
+    /// One page of the users of a PBX, or of all PBXs if `upstream` is `nil`, and where the next page starts.
     package func users(of upstream: UpstreamNumber?, from start: Int, limit: Int) -> (
         page: [UpstreamStatus], next: Int?
     ) {
@@ -95,12 +100,12 @@ package struct UpstreamAgent {
         }
     }
 
-    /// The realm in which the PBX last asked for a password; `nil` if it has not asked yet.
+    /// The realm in which the PBX last asked for a password; `nil` if the PBX has not asked yet.
     package func askedRealm(of upstream: UpstreamNumber) -> ByteString? {
         stands.indices.contains(upstream.index) ? stands[upstream.index].askedRealm : nil
     }
 
-    /// For each state, the number of the upstream's users.
+    /// The number of users of one PBX in each registration state.
     package func states(of upstream: UpstreamNumber) -> [RegistrationState: Int] {
         var states: [RegistrationState: Int] = [:]
         for record in records where record.upstream == upstream.rawValue && !record.marks.contains(.isVacant) {
@@ -109,7 +114,7 @@ package struct UpstreamAgent {
         return states
     }
 
-    /// The first users of an upstream whom the PBX refuses.
+    /// Users whom the PBX refuses or does not know, at most `limit` of them.
     package func refused(of upstream: UpstreamNumber, limit: Int) -> [UpstreamStatus] {
         var found: [UpstreamStatus] = []
         for place in records.indices where found.count < limit {
@@ -154,7 +159,7 @@ package struct UpstreamAgent {
         }
     }
 
-    /// Names come from the network, so the hash has a random seed.
+    /// A hash of a user for the table of names, with a random seed, because names come from the network.
     private static func hash(_ user: UpstreamUser) -> UInt32 {
         var hasher = Hasher()
         hasher.combine(user.upstream.rawValue)
@@ -162,6 +167,8 @@ package struct UpstreamAgent {
         return UInt32(truncatingIfNeeded: hasher.finalize())
     }
 
+    /// Makes the record of a new user, without sending a REGISTER.
+    ///
     /// - Returns: `nil` for a name that is too long.
     mutating func makeRecord(_ user: WakeableUser, now: Moment) -> UInt32? {
         let setup = stands[user.upstream.index].setup
@@ -177,7 +184,8 @@ package struct UpstreamAgent {
         let slot: UInt32
         if let free = vacant.popLast() {
             slot = free
-            // A late answer to the former user's request must not be taken for an answer to this user's.
+            // CSeq goes on from the slot's former user, so that a late answer to the former user's REGISTER is not
+            // mistaken for an answer to the new user's.
             record.cseq = records[Int(free)].cseq
             records[Int(free)] = record
         } else {
@@ -220,13 +228,14 @@ package struct UpstreamAgent {
         counts.states[Int(old.rawValue)] -= 1
         counts.states[Int(state.rawValue)] += 1
         records[Int(slot)].state = state
-        // A refresh changes nothing for the user: the PBX knows the user all the time.
+        // The start and the end of a refresh do not change `since`, because the PBX knows the user all the time.
         if old != .refreshing || state != .registered, old != .registered || state != .refreshing {
             records[Int(slot)].since = Self.seconds(now.date)
         }
     }
 
-    /// The state of a user for whom a request is due: renewed if the PBX still knows the user.
+    /// Sets the state of a user whose next REGISTER is due: `refreshing` if the PBX still knows the user, or else
+    /// `registering`.
     mutating func turnToWork(_ slot: UInt32, now: Moment) {
         turn(slot, to: records[Int(slot)].boundUntil > now.instant ? .refreshing : .registering, now: now)
     }
@@ -255,21 +264,21 @@ package struct UpstreamAgent {
     }
 }
 
-/// The state of a user, for operators.
+/// The state of one user at the PBX, for operators.
 package struct UpstreamStatus: Sendable {
     package let user: UpstreamUser
     package let state: RegistrationState
     package let since: UnixTime
-    /// The last final status; 0 if no answer came.
+    /// The status of the last final response from the PBX; 0 if no response came.
     package let status: UInt16
     /// Why the user is ``RegistrationState/refused``.
     package let refusal: UpstreamRefusal?
-    /// Until when the PBX knows the user, as far as this run knows.
+    /// When the user's binding at the PBX ends, as far as this run of the daemon knows.
     package let boundUntil: Instant
-    /// The token, which is never shown.
+    /// The token by which the PBX calls the user, which is never shown to operators.
     package let token: UpstreamToken
 
-    /// Why the PBX does not know the user, as a part of a sentence whose subject is the PBX; `nil` if it does.
+    /// Why the PBX does not know the user, as a clause for messages; `nil` if the PBX knows the user.
     package var words: String? {
         switch state {
         case .registered, .refreshing: nil
@@ -282,7 +291,7 @@ package struct UpstreamStatus: Sendable {
         }
     }
 
-    /// The cure for ``words``.
+    /// The operator's remedy for the problem in ``words``; `nil` if the operator need not do anything.
     package var advice: String? {
         switch state {
         case .registered, .refreshing, .ending: nil
@@ -293,12 +302,12 @@ package struct UpstreamStatus: Sendable {
     }
 }
 
-/// The figures of the agent.
+/// The agent's counts of users, results and REGISTERs, for the metrics.
 package struct UpstreamCounts: Sendable {
     package enum Result: Int, Hashable, Sendable, CaseIterable {
         case registered, refreshed, ended, challenged, refused, unknownUser, tooBrief, serverFailed, noAnswer, other
 
-        /// The value of the label in the metrics.
+        /// The value that stands for this result in the label of the metrics.
         package var name: String {
             switch self {
             case .unknownUser: "unknown-user"
@@ -310,12 +319,12 @@ package struct UpstreamCounts: Sendable {
         }
     }
 
-    /// The number of users in each state, by the state's number.
+    /// The number of users in each state, indexed by the raw value of ``RegistrationState``.
     package internal(set) var states = [Int](repeating: 0, count: RegistrationState.allCases.count)
     package internal(set) var results = [UInt64](repeating: 0, count: Result.allCases.count)
-    /// The number of REGISTERs that were sent.
+    /// The number of REGISTERs that were sent to all PBXs.
     package internal(set) var sent: UInt64 = 0
-    /// How long after they were due refreshes were accepted.
+    /// The delay from the time at which a refresh was due until the PBX accepted it.
     package internal(set) var refreshLag = Histogram()
 
     package init() {}

@@ -1,7 +1,7 @@
 package import Bytes
 package import Timekeeping
 
-/// The place of a domain with `register-upstream` in the list of such domains.
+/// The index of a domain in the agent's list of all domains with the setting `register-upstream`.
 package struct UpstreamNumber: Hashable, Sendable {
     package let rawValue: UInt16
     package init(_ rawValue: UInt16) { self.rawValue = rawValue }
@@ -12,17 +12,17 @@ package struct UpstreamNumber: Hashable, Sendable {
 package struct UpstreamDomain: Hashable, Sendable {
     /// The domain of the users, in lower case.
     package let domain: ByteString
-    /// The upstream as the settings name it. It is part of the tokens.
+    /// The name that goes into the computation of the tokens and Call-IDs of this domain's users.
     package let name: ByteString
     /// The realm of the users' HA1.
     package let realm: ByteString
-    /// The time that is asked for, in seconds.
+    /// The expiry that each REGISTER asks for, in seconds.
     package let expires: UInt32
-    /// The maximum number of REGISTERs a second.
+    /// The maximum number of REGISTERs a second to the PBX of this domain.
     package let rate: Int
-    /// How long a user is kept registered after the last sign of life of a phone.
+    /// How long a user is kept registered after a phone of the user has last registered.
     package let keepFor: Duration
-    /// Whether REGISTERs have a Path to this daemon (RFC 3327).
+    /// Whether the REGISTERs have a Path header field with the address of this daemon (RFC 3327).
     package let hasPath: Bool
 
     package init(
@@ -38,26 +38,28 @@ package struct UpstreamDomain: Hashable, Sendable {
         self.hasPath = hasPath
     }
 
-    /// A grant below this is treated as this long. Else a PBX that grants a second would get a REGISTER each second.
+    /// The shortest expiry in seconds after which a binding is refreshed. Without this limit, a PBX that grants one
+    /// second would get a REGISTER each second.
     static let shortestGrant: UInt32 = 20
-    /// A Min-Expires above this is refused.
+    /// The longest expiry in seconds that the agent asks for. A PBX whose Min-Expires is longer gets no second REGISTER
+    /// at once.
     static let longestGrant: UInt32 = 604_800
 }
 
-/// A user who has a device that can be woken.
+/// A user with at least one device that a push can wake.
 package struct WakeableUser: Sendable {
     package let upstream: UpstreamNumber
-    /// The user's name, without escapes.
+    /// The user's name, with percent escapes decoded.
     package let name: ByteString
-    /// The algorithms of the user's HA1; empty if there is no HA1 in the realm.
+    /// The algorithms for which the user has an HA1 in the realm of the domain; empty if there is none.
     package let algorithms: DigestAlgorithms
-    /// A number that changes when the HA1 changes. It must not tell the HA1.
+    /// A number that changes when the HA1 changes, and from which the HA1 cannot be computed.
     package let fingerprint: UInt32
     /// When a phone of the user last registered.
     package let lastSign: UnixTime
     /// When the user was last called; `nil` if that is unknown.
     package let lastCall: UnixTime?
-    /// Whether an earlier run may have registered the user.
+    /// Whether an earlier run of the daemon may have registered the user at the PBX.
     package let isFromEarlierRun: Bool
 
     package init(
@@ -74,7 +76,7 @@ package struct WakeableUser: Sendable {
     }
 }
 
-/// One user of one domain.
+/// A user, named by the number of the domain and the user's name.
 package struct UpstreamUser: Hashable, Sendable, CustomStringConvertible {
     package let upstream: UpstreamNumber
     package let name: ByteString

@@ -1,31 +1,31 @@
 package import Bytes
 
-/// One order of the agent.
+/// An order that the agent gives to the engine.
 package enum UpstreamOrder: Sendable {
-    /// Send a REGISTER. Report its result with the order's number.
+    /// Send a REGISTER, and report its result with the number of the order.
     case send(RegisterOrder)
-    /// Forget this REGISTER, which got no answer in time. Its result is no longer wanted.
+    /// Give up this REGISTER, which got no answer in time, and do not report its result.
     case abandon(RegisterNumber)
-    /// Store this ceiling of CSeq, and report ``UpstreamAgent/ceilingStored(_:now:into:)``.
+    /// Store this highest CSeq number, then call ``UpstreamAgent/ceilingStored(_:now:into:)``.
     case storeCeiling(UInt32)
-    /// Tell the operator.
+    /// Tell the operator this event.
     case tell(UpstreamEvent)
 }
 
-/// Identifies one REGISTER that was sent.
+/// Identifies one REGISTER that was sent, by the slot index of the user's record and the CSeq.
 package struct RegisterNumber: Hashable, Sendable {
     let slot: UInt32
     let cseq: UInt32
 }
 
-/// One REGISTER that is to be sent.
+/// A REGISTER that the engine must send.
 package struct RegisterOrder: Sendable {
     package enum Purpose: Hashable, Sendable {
-        /// Register the token for so many seconds.
+        /// Register the daemon's contact for the user at the PBX, for this number of seconds.
         case bind(UInt32)
-        /// End the binding of the token.
+        /// End the binding of the daemon's contact at the PBX.
         case end
-        /// Ask which contacts are stored.
+        /// Ask which contacts of the user the PBX has, by a REGISTER without Contact.
         case query
     }
 
@@ -34,36 +34,36 @@ package struct RegisterOrder: Sendable {
     package let server: UpstreamServer
     package let token: UpstreamToken
     package let callID: ByteString
-    /// Whether the REGISTER has a Path to this daemon.
+    /// Whether the REGISTER has a Path header field with the address of this daemon.
     package let hasPath: Bool
     package let cseq: UInt32
     package let purpose: Purpose
-    /// The challenge that the credentials answer; `nil` if no nonce is known.
+    /// The challenge that the credentials answer; `nil` for a REGISTER without credentials.
     package let answer: ChallengeAnswer?
 }
 
-/// Why no answer came.
+/// Why a REGISTER got no answer from the PBX.
 package enum RegisterFailure: Hashable, Sendable {
-    /// No answer came, or no connection could be made.
+    /// The PBX sent no answer, or could not be connected to.
     case noAnswer
-    /// The daemon has no HA1 of the user any more.
+    /// The daemon has no HA1 of the user any more, so it cannot answer the challenge.
     case noPassword
-    /// The daemon itself cannot send now.
+    /// The daemon has no free transaction for the REGISTER now.
     case busy
 }
 
-/// Why the PBX does not know a user, and will not until something changes.
+/// Why a user cannot be registered at the PBX until an operator changes something.
 package enum UpstreamRefusal: Hashable, Sendable {
-    /// The PBX refused the password, or the user, with this status.
+    /// The PBX refused the REGISTER of the user with this status.
     case status(UInt16)
-    /// The PBX asks for a password in this realm, and the daemon has none.
+    /// The PBX asks for a password in this realm, for which the daemon has none.
     case realm(ByteString)
-    /// The PBX asks for an algorithm or a protection that the daemon has not.
+    /// The PBX offers no digest algorithm and qop for which the daemon has an HA1.
     case algorithm
-    /// The daemon has no HA1 of the user.
+    /// The daemon knows no HA1 of the user.
     case noPassword
 
-    /// The refusal as a part of a sentence whose subject is the PBX.
+    /// The refusal as a clause for messages, after the name of the PBX.
     package var words: String {
         switch self {
         case .status(let status): "it refused the password (\(status))"
@@ -73,7 +73,7 @@ package enum UpstreamRefusal: Hashable, Sendable {
         }
     }
 
-    /// The cure.
+    /// The change by which the operator makes the PBX accept the user.
     package var advice: String {
         switch self {
         case .status: "set the PBX's password with sippushd user passwd; nothing is sent for the user until then"
@@ -86,44 +86,45 @@ package enum UpstreamRefusal: Hashable, Sendable {
 
 /// Why a user is no longer kept registered.
 package enum UpstreamEnd: UInt8, Hashable, Sendable {
-    /// The user has no device any more that can be woken.
+    /// No device of the user can be woken any more.
     case noDevice
-    /// No phone of the user has given a sign of life for the time of the setting.
+    /// No phone of the user has registered for the time of the setting `keep-for`.
     case noSignOfLife
-    /// The user was removed.
+    /// The user was removed from the daemon.
     case userRemoved
-    /// The settings no longer name the domain, or name another PBX for it.
+    /// The settings no longer name the user's domain, or name another PBX for it.
     case domainRemoved
 }
 
-/// News for the log and for operators. None has a token or a nonce.
+/// An event for the log and for operators, which contains neither an ``UpstreamToken`` nor a nonce.
 package enum UpstreamEvent: Hashable, Sendable {
-    /// The PBX knows the user now. `after` is how long it did not.
+    /// The PBX has registered a user whom it did not know for the duration `after`.
     case registered(UpstreamUser, after: Duration)
     case refused(UpstreamUser, UpstreamRefusal)
-    /// The PBX has no such user (404 or 410).
+    /// The PBX answered that it has no such user (404 or 410).
     case unknownUser(UpstreamUser)
-    /// The PBX refuses the REGISTER with this status, and is asked again later.
+    /// The PBX refused the REGISTER with this status, and the agent tries again later.
     case failed(UpstreamUser, UInt16)
-    /// The binding ended before it could be refreshed.
+    /// The binding of the user at the PBX ended before it could be refreshed.
     case lapsed(UpstreamUser)
-    /// The PBX accepted the REGISTER, but does not list our contact.
+    /// The PBX accepted the REGISTER, but does not list the daemon's contact in its response.
     case notListed(UpstreamUser)
-    /// The user is no longer registered at the PBX.
+    /// The user is no longer registered at the PBX, for this reason.
     case ended(UpstreamUser, UpstreamEnd)
-    /// The PBX did not get the end of the binding. Its binding ends by itself.
+    /// The PBX keeps the binding until it expires, because the REGISTER that ends it was refused or not sent.
     case notEnded(UpstreamUser, UpstreamEnd)
-    /// The PBX has lost its registrations, or was away. So many users are registered again.
+    /// This number of users is registered again, because the PBX has lost its registrations, was away, or an operator
+    /// ordered it.
     case registersAgain(UpstreamNumber, users: Int, LossSign)
-    /// The PBX grants fewer seconds than the daemon can refresh.
+    /// The PBX grants so few seconds that the daemon cannot refresh in time.
     case grantTooShort(UpstreamNumber, UInt32)
     /// The PBX has refused so many users in a row that the daemon tries one user after each pause.
     case refusesEverybody(UpstreamNumber, pause: Duration)
     /// The PBX takes a REGISTER without asking for a password.
     case unchallenged(UpstreamNumber)
-    /// The PBX does not answer queries of contacts, so a short restart is not noticed.
+    /// The PBX does not tell which contacts it has, so the daemon does not notice a short restart of the PBX.
     case answersNoQuery(UpstreamNumber)
-    /// The rate of the setting is too low: a user waits for minutes, or a binding ended while its refresh waited.
+    /// The setting `rate` is too low: a user waits for minutes, or a binding ended while its refresh waited.
     case isBehind(UpstreamNumber)
     case serverFails(UpstreamNumber, UpstreamServer)
     case serverAnswers(UpstreamNumber, UpstreamServer)
@@ -132,8 +133,8 @@ package enum UpstreamEvent: Hashable, Sendable {
 package enum LossSign: Hashable, Sendable {
     /// A server answers again after it was down.
     case answersAgain
-    /// A contact that must be there was missing in an answer.
+    /// The PBX did not list the contact of a user who must be registered.
     case contactMissing
-    /// An operator ordered it.
+    /// An operator ordered that all users register again.
     case order
 }

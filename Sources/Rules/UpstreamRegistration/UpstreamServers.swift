@@ -1,7 +1,7 @@
 package import Addressing
 import Timekeeping
 
-/// One server of an upstream, as the look-up found it (RFC 3263).
+/// One server of a PBX, as the DNS look-up found it (RFC 3263).
 package struct UpstreamServer: Hashable, Sendable {
     package let transport: Transport
     package let endpoint: Endpoint
@@ -12,34 +12,35 @@ package struct UpstreamServer: Hashable, Sendable {
     }
 }
 
-/// Whether requests are sent to one server: the breaker opens when the server fails, and then one request tries it
-/// after each pause.
+/// A circuit breaker that decides whether one server gets REGISTERs: after failures the server gets one request after
+/// each pause.
 struct ServerBreaker: Sendable {
     let server: UpstreamServer
     /// Whether the last look-up named the server.
     var isListed = true
-    /// Whether the watch by OPTIONS says that the server is down.
+    /// Whether the server is down, because it no longer answers OPTIONS.
     private(set) var isDown = false
     private var failures: UInt8 = 0
     private var pauses: UInt8 = 0
     private var openUntil: Instant?
     private var isTrying = false
 
-    /// So many failures in a row open the breaker.
+    /// The number of failures in a row after which the server gets no requests until a pause has passed.
     private static let patience: UInt8 = 5
     private static let longestWish: Duration = .seconds(3600)
 
     init(server: UpstreamServer) { self.server = server }
 
-    /// Whether the server has failed, and is tried after a pause.
+    /// Whether the server has failed and has not answered since, so that it gets one request after each pause.
     var isPaused: Bool { openUntil != nil }
 
-    /// Whether a request may be sent now.
+    /// Whether a request may be sent to the server now.
     func isUsable(now: Instant) -> Bool {
         isListed && !isDown && (openUntil.map { $0 <= now && !isTrying } ?? true)
     }
 
-    /// When the server is tried again; `nil` if a trial or the watch will tell.
+    /// When a server that failed is tried again; `nil` if the server has not failed, is not listed, is down, or is
+    /// being tried.
     var opensAt: Instant? { isListed && !isDown && !isTrying ? openUntil : nil }
 
     mutating func used() { if openUntil != nil { isTrying = true } }
@@ -48,9 +49,11 @@ struct ServerBreaker: Sendable {
         (failures, pauses, openUntil, isTrying) = (0, 0, nil, false)
     }
 
-    /// A request ended without saying anything about the server.
+    /// Notes that a request was not sent after all, so that it tells nothing about the server.
     mutating func leftOpen() { isTrying = false }
 
+    /// Notes that the server did not answer a REGISTER, or answered with an error.
+    ///
     /// - Parameters:
     ///   - wish: the pause that the server asked for in Retry-After.
     ///   - jitter: a number between 0 and 1.
@@ -69,12 +72,16 @@ struct ServerBreaker: Sendable {
         return !wasOpen
     }
 
-    /// - Returns: whether that was news.
+    /// Notes that the server no longer answers OPTIONS.
+    ///
+    /// - Returns: whether the server was not known to be down before.
     mutating func wentDown() -> Bool {
         defer { isDown = true }
         return !isDown
     }
 
+    /// Notes that the server answers OPTIONS, and forgets earlier failures.
+    ///
     /// - Returns: whether the server was down.
     mutating func cameBack() -> Bool {
         let wasDown = isDown
@@ -87,7 +94,8 @@ struct ServerBreaker: Sendable {
 enum Backoff {
     static let longest: Duration = .seconds(300)
 
-    /// Pauses of 2, 4, 8 seconds and so on up to five minutes, shortened by up to half.
+    /// The pause after a number of failures: 2, 4, 8 seconds and so on up to `longest`, shortened at random by up to
+    /// half.
     static func pause(_ count: UInt8, _ jitter: Double, longest: Duration = longest) -> Duration {
         let whole = min(Duration.seconds(Int64(2) << Int64(min(count, 20))), longest)
         return .nanoseconds(Int64(Double(whole.nanoseconds) * (1 - jitter / 2)))

@@ -2,29 +2,30 @@ import Bytes
 import Collections
 import Timekeeping
 
-/// The state of one upstream: its servers, and the users who wait for their turn.
+/// The state of one domain's PBX: its servers, and the queues of users who wait for their REGISTER.
 struct UpstreamStand: Sendable {
     private(set) var setup: UpstreamDomain
-    /// Whether the settings no longer name the domain. The users of such a stand are signed out.
+    /// Whether the settings no longer name the domain, so that its users' registrations end.
     var isRetired = false
-    /// The realm of the last challenge.
+    /// The realm of the PBX's last challenge.
     var askedRealm: ByteString?
     var shared = SharedNonce()
-    /// At most eight servers. A place is given to another server only if the look-up no longer names the first.
+    /// The servers of the PBX, at most eight. A server is replaced by another one only if the last DNS look-up does not
+    /// name it.
     private(set) var servers: [ServerBreaker] = []
-    /// The places of the listed servers, in their order.
+    /// The indices in `servers` of the servers that the last look-up named, the preferred one first.
     private var order: [UInt8] = []
     private var lines = [Queue<UInt32>](repeating: Queue(), count: UserRecord.Line.allCases.count)
-    /// When the next user may begin.
+    /// The earliest time at which the rate allows the next REGISTER.
     var nextTurn = Instant.distantPast
-    /// When the queues must be looked at again.
+    /// When ``UpstreamAgent/pump(_:now:into:)`` must run again for the users who wait; `nil` if nobody waits.
     var wakeAt: Instant?
-    /// The time that is asked for, in seconds. 423 raises it.
+    /// The expiry in seconds that each REGISTER asks for. A 423 response raises this expiry.
     var expires: UInt32
     var watch = UpstreamWatchdog()
 
     private static let mostServers = 8
-    /// A late timer may be made up for by this much.
+    /// How much of a timer's delay the next REGISTERs may make up for.
     private static let credit: Duration = .milliseconds(20)
 
     init(setup: UpstreamDomain) {
@@ -61,7 +62,7 @@ struct UpstreamStand: Sendable {
         return UInt8(place)
     }
 
-    /// The first usable server that is not among `tried`, or else the first usable one.
+    /// The index of the first usable server whose bit in `tried` is not set, or else of the first usable server.
     func server(now: Instant, after tried: UInt8) -> UInt8? {
         let usable = order.filter { servers[Int($0)].isUsable(now: now) }
         return usable.first { tried & 1 << $0 == 0 } ?? usable.first
@@ -71,7 +72,7 @@ struct UpstreamStand: Sendable {
         order.contains { servers[Int($0)].isUsable(now: now) && tried & 1 << $0 == 0 }
     }
 
-    /// When a server that failed is tried again.
+    /// The earliest time at which a server that failed is tried again.
     var nextTrial: Instant? { order.compactMap { servers[Int($0)].opensAt }.min() }
 
     mutating func change<Result>(_ place: UInt8, _ body: (inout ServerBreaker) -> Result) -> Result? {
@@ -85,7 +86,7 @@ struct UpstreamStand: Sendable {
 
     mutating func append(_ slot: UInt32, to line: UserRecord.Line) { lines[Int(line.rawValue)].append(slot) }
 
-    /// The next user, and the queue of the user.
+    /// Takes the first user from the most urgent queue that is not empty, and returns the queue too.
     mutating func popFirst() -> (slot: UInt32, line: UserRecord.Line)? {
         for line in UserRecord.Line.allCases {
             if let slot = lines[Int(line.rawValue)].popFirst() { return (slot, line) }
@@ -93,7 +94,7 @@ struct UpstreamStand: Sendable {
         return nil
     }
 
-    /// Removes the entries of users who left their queue.
+    /// Removes the queue entries of users who have moved to another queue.
     mutating func sweep(_ isCurrent: (UInt32, UserRecord.Line) -> Bool) {
         for line in UserRecord.Line.allCases {
             var kept = Queue<UInt32>()
@@ -102,26 +103,26 @@ struct UpstreamStand: Sendable {
         }
     }
 
-    /// A REGISTER is sent. The next user begins when the rate of the setting allows another one.
+    /// Counts a REGISTER that is sent, and sets when the rate allows the next one.
     mutating func tookTurn(now: Instant) {
         nextTurn = max(nextTurn, now + (.zero - Self.credit)) + .seconds(1) / setup.rate
     }
 }
 
-/// Observations that concern a PBX as a whole.
+/// Watches the answers of a PBX to all users, to notice that the PBX refuses everybody or has lost its registrations.
 struct UpstreamWatchdog: Sendable {
-    /// How many users were refused one after the other, without any that was accepted.
+    /// The number of users whom the PBX has refused since it last accepted one.
     private var refusals = 0
     private var pauses: UInt8 = 0
-    /// While the PBX refuses everybody, when the next user is tried.
+    /// When the next user is tried while the PBX refuses everybody; `nil` if it does not refuse everybody.
     private(set) var pausedUntil: Instant?
-    /// When a user is next asked for by a query.
+    /// When the next query asks the PBX for the contacts of a user.
     var nextQuery: Instant?
-    /// The user for whom the scan for the next query begins.
+    /// The index of the record where the last search for a user to query ended.
     var cursor = 0
-    /// A user who was registered not long ago.
+    /// The slot index of the user whom the PBX registered last.
     var lastBound: UInt32?
-    /// How many queries in a row lacked a contact that must be there.
+    /// The number of queries in a row whose answer did not list the daemon's contact.
     private var misses = 0
     private var lastAgain: Instant?
     private var lastBehind: Instant?
@@ -135,7 +136,9 @@ struct UpstreamWatchdog: Sendable {
 
     // MARK: Refusals
 
-    /// - Returns: the pause, if one begins.
+    /// Counts a user whom the PBX refuses, and pauses the REGISTERs if the PBX has refused ten users in a row.
+    ///
+    /// - Returns: the pause if the PBX now counts as refusing everybody; `nil` otherwise.
     mutating func refused(jitter: Double, now: Instant) -> Duration? {
         refusals += 1
         guard refusals >= Self.refusalLimit else { return nil }
@@ -151,7 +154,8 @@ struct UpstreamWatchdog: Sendable {
         pausedUntil = nil
     }
 
-    /// A user begins. While everybody is refused, the next one waits for the result.
+    /// Notes that a user's REGISTER is sent. While the PBX refuses everybody, the next user waits up to 30 seconds for
+    /// the result.
     mutating func began(now: Instant) {
         if refusals >= Self.refusalLimit { pausedUntil = now + .seconds(30) }
     }
@@ -174,7 +178,8 @@ struct UpstreamWatchdog: Sendable {
 
     mutating func queryFound() { misses = 0 }
 
-    /// Whether a missing contact in the answer to a REGISTER may make all users register again.
+    /// Whether a contact that is missing in the answer to a REGISTER may make all users register again: once in five
+    /// minutes.
     mutating func mayRegisterAgain(now: Instant) -> Bool {
         guard lastAgain.map({ now - $0 >= Self.againPause }) ?? true else { return false }
         lastAgain = now

@@ -1,17 +1,18 @@
 package import Bytes
 
-/// The user part of the contact by which a PBX calls one of our users: 20 characters of base 32, which are 100 bits.
+/// The user part of the contact that the daemon registers at a PBX for one user: 100 bits, written as 20 characters of
+/// base 32.
 ///
-/// It has no meaning for anybody, because it is made with a secret of the store. The same user always has the
-/// same token. A PBX would take another token for a second binding.
+/// Nobody can guess a token, because it is made with a secret in the store. A user always has the same token, because a
+/// PBX would make a second binding for another token.
 package struct UpstreamToken: Hashable, Sendable {
-    /// The first twelve and the last eight characters, with five bits each.
+    /// The first twelve characters and the last eight characters, with five bits each.
     private let high, low: UInt64
 
     package static let length = 20
     private static let highCount = 12
 
-    /// Makes a token of the first 100 bits of a code.
+    /// Makes a token from the first 100 bits of a code.
     ///
     /// - Precondition: the code has at least 13 bytes.
     init(code: [UInt8]) {
@@ -27,7 +28,7 @@ package struct UpstreamToken: Hashable, Sendable {
         self.low = low
     }
 
-    /// Reads the user part of a Request-URI, in either case. `nil` for a text that is no token.
+    /// Reads a token in upper or lower case from the user part of a Request-URI; `nil` for any other text.
     package init?(_ text: ByteString) {
         guard text.count == Self.length else { return nil }
         var (high, low) = (UInt64(0), UInt64(0))
@@ -46,10 +47,11 @@ package struct UpstreamToken: Hashable, Sendable {
         }
     }
 
-    /// Whether both are the same. All bits are always compared, so that a guess learns nothing from the time.
+    /// Whether both tokens are equal. The comparison always takes equally long, so that its time reveals no part of a
+    /// token.
     func isSame(as other: UpstreamToken) -> Bool { (high ^ other.high) | (low ^ other.low) == 0 }
 
-    /// A hash with the random seed of this process, because tokens come from the network.
+    /// The hash of the token for a table, with the random seed of this process, because tokens come from the network.
     var tableHash: UInt32 {
         var hasher = Hasher()
         hasher.combine(high)
@@ -71,11 +73,11 @@ package struct UpstreamToken: Hashable, Sendable {
     }
 }
 
-/// Functions that the agent needs, but must not contain.
+/// Functions that the agent gets from outside, because this module contains no cryptography and no randomness.
 package struct AgentFunctions {
-    /// A code of at least 16 bytes that depends on a secret of the store: HMAC with SHA-256. It is the same in every run.
+    /// Computes a code of at least 16 bytes for a text: HMAC-SHA-256 with a secret in the store, the same in every run.
     package let code: ([UInt8]) -> [UInt8]
-    /// A random number.
+    /// Returns a random number.
     package let random: () -> UInt64
 
     package init(code: @escaping ([UInt8]) -> [UInt8], random: @escaping () -> UInt64) {
@@ -87,13 +89,13 @@ package struct AgentFunctions {
         UpstreamToken(code: code(Self.text("token", user, domain, upstream)))
     }
 
-    /// The Call-ID of a user's REGISTERs. It is always the same, because some PBXs make one binding for each Call-ID.
-    /// It does not tell the token, because traces show it.
+    /// The Call-ID of all REGISTERs of a user, always the same, because some PBXs make one binding for each Call-ID.
+    /// The Call-ID does not reveal the token, because traces show Call-IDs.
     func callID(of user: ByteString, at domain: ByteString, upstream: ByteString) -> ByteString {
         UpstreamToken(code: code(Self.text("call-id", user, domain, upstream))).text
     }
 
-    /// A number between 0 and 1.
+    /// A random number from 0 up to 1.
     func fraction() -> Double { Double(random() >> 11) * 0x1p-53 }
 
     private static func text(
@@ -102,7 +104,7 @@ package struct AgentFunctions {
         var text: [UInt8] = []
         text.reserveCapacity(128)
         text.append(purpose)
-        // No part can contain this byte, so two different lists of parts never give the same text.
+        // Each part follows its length, so two different lists of parts never give the same text.
         for part in [user, domain, upstream] {
             text.append(0)
             text.append(decimal: part.count)

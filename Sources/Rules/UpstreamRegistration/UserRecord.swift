@@ -1,87 +1,89 @@
 import Bytes
 import Timekeeping
 
-/// The state of a user at the PBX.
+/// Whether a user is registered at the PBX.
 package enum RegistrationState: UInt8, Hashable, Sendable, CaseIterable {
-    /// The PBX does not know the user yet, or no longer.
+    /// The PBX does not know the user yet or any more, and a REGISTER is due or pending.
     case registering
     case registered
     /// The PBX knows the user, and the binding is being renewed.
     case refreshing
-    /// The PBX refused the password. Nothing is sent until other credentials come.
+    /// The PBX refused the user, and nothing is sent for the user until other credentials come.
     case refused
     /// The PBX has no such user.
     case absent
-    /// The binding is being ended.
+    /// The binding at the PBX is being ended.
     case ending
 
     package var name: String { "\(self)" }
 }
 
-/// One user. The record is compact, because there may be a million. Name and kept challenge are blocks in slabs.
+/// The agent's record of one user, compact because there may be a million users. The name and the kept challenge are
+/// byte blocks in `UpstreamAgent.slabs`.
 struct UserRecord: Sendable {
     var name: ByteSlabs.Place
     var kept = ByteSlabs.Place.none
     var token: UpstreamToken
-    /// Until when the PBX knows the user, as far as this run knows.
+    /// When the user's binding at the PBX ends, as far as this run of the daemon knows.
     var boundUntil = Instant.distantPast
-    /// When the next request is due, if nothing is pending or queued.
+    /// When the next REGISTER is due, unless one is pending or waits in a queue.
     var due = Instant.distantPast
-    /// When the present refresh was due.
+    /// When the refresh that is pending or waits was due.
     var planned = Instant.distantPast
     var deadline = DeadlineID.none
     var cseq: UInt32
     var fingerprint: UInt32
-    /// Unix seconds.
+    /// The Unix times in seconds of the last change of state, the last REGISTER of a phone, and the last call; 0 if the
+    /// user was not called.
     var since, lastSign, lastCall: UInt32
-    /// How often the nonce of the kept challenge was used.
+    /// The last nonce count (nc) that was sent with the nonce of the kept challenge.
     var nonceCount: UInt32 = 0
-    /// The last final status; 0 if no answer came.
+    /// The status of the last final response from the PBX; 0 if no response came.
     var status: UInt16 = 0
     let upstream: UInt16
     var state = RegistrationState.registering
     var marks: Marks = []
     var pending = Pending.nothing
     var line = Line.none
-    /// The place of the server that the last request went to.
+    /// The index of the server to which the last request went, in `UpstreamStand.servers`.
     var server: UInt8 = 0
-    /// The servers that failed in this round, one bit each.
+    /// The servers that failed since this try began, one bit for each index.
     var tried: UInt8 = 0
     var failures: UInt8 = 0
-    /// How many challenges with a new nonce were answered in this round.
+    /// The number of challenges that were answered since this try began.
     var answers: UInt8 = 0
     var algorithms: DigestAlgorithms
     var keptForm = KeptForm(rawValue: 0)
     var end = UpstreamEnd.noDevice
     var refusal = Refusal.none
 
-    /// The kind of the last ``UpstreamRefusal``.
+    /// The kind of the user's last ``UpstreamRefusal``.
     enum Refusal: UInt8 { case none, status, realm, algorithm, noPassword }
 
     struct Marks: OptionSet, Sendable {
         let rawValue: UInt8
-        /// A device of the user can be woken.
+        /// At least one device of the user can be woken by a push.
         static let isWakeable = Marks(rawValue: 1)
-        /// An earlier run may have registered the user.
+        /// The PBX may have a binding of the user that this run of the daemon does not know.
         static let mayBeBound = Marks(rawValue: 2)
-        /// Something changed while a request was pending, so another round follows.
+        /// Something changed while a request was pending, so another REGISTER follows.
         static let again = Marks(rawValue: 4)
-        /// The expiry was raised in this round after 423.
+        /// A 423 response has raised the expiry since this try began.
         static let raised = Marks(rawValue: 8)
-        /// The place of the record is free.
+        /// The record is free for another user.
         static let isVacant = Marks(rawValue: 16)
-        /// The pending request answers the challenge of another user.
+        /// The pending REGISTER answers a challenge that the PBX sent to another user, see ``SharedNonce``.
         static let sharesNonce = Marks(rawValue: 32)
-        /// The PBX has accepted the present password in this run.
+        /// The PBX has accepted the user's present password in this run of the daemon.
         static let isProven = Marks(rawValue: 64)
     }
 
     enum Pending: UInt8 { case nothing, bind, end, query }
 
-    /// The queues of users who wait for their turn, most urgent at the top.
+    /// The queues in which users wait for their REGISTER, the most urgent queue first.
     enum Line: UInt8, CaseIterable {
         case none
-        /// The binding must end at once, so that calls reach the PBX's voicemail.
+        /// Users whose binding must end at once, so that their calls reach the PBX's voicemail.
         case ending
         case recentlyCalled
         case refreshing

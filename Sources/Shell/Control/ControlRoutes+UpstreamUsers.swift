@@ -10,7 +10,8 @@ import Settings
 import Timekeeping
 import UpstreamRegistration
 
-/// Users who are kept registered at a PBX: lists, one user, and the order to try again.
+/// The routes of the control API for users whom the daemon keeps registered at PBXs: the domains, the users, one user,
+/// and the order to try again.
 extension ControlRoutes {
     func registerUpstreamUsers(in router: inout ServiceRouter) {
         router.add("GET", "/v1/upstream-domains", scope: .admin, described: .upstreamDomains) { call in
@@ -69,13 +70,13 @@ extension ControlRoutes {
     ) -> UpstreamUserPage {
         let upstream = domain.flatMap { users.agent.upstream(of: $0) }
         guard domain == nil || upstream != nil else { return UpstreamUserPage(users: [], next: nil) }
-        // The users of all domains share one list, so that a page has one cursor.
+        // The agent has one list for the users of all domains, so that one cursor suffices for the pages.
         let (page, next) = users.agent.users(of: upstream, from: start, limit: limit)
         return UpstreamUserPage(users: page.map { UpstreamUserReport($0, users, now: now) }, next: next)
     }
 }
 
-/// One user at a PBX, without the token.
+/// The registration of one user at a PBX, as the control API reports it, without the ``UpstreamToken``.
 package struct UpstreamUserReport: Codable, Sendable, DescribedBody {
     package static let schemaName: String? = "UpstreamUser"
     package static let notes: [String: JSONSchema] = [
@@ -88,13 +89,13 @@ package struct UpstreamUserReport: Codable, Sendable, DescribedBody {
 
     package let aor: String
     package let state: String
-    /// When the state began, in Unix seconds.
+    /// The Unix time in seconds at which the state began.
     package let since: Int64
-    /// The last final status of the PBX; 0 if no answer came.
+    /// The status of the last final response from the PBX; 0 if no response came.
     package let status: Int
-    /// For how many more seconds the PBX knows the user; 0 if it does not.
+    /// The number of seconds until the binding at the PBX ends; 0 if the PBX does not know the user.
     package let remaining: Int64
-    /// Why the PBX does not know the user; `nil` if it does.
+    /// Why the PBX does not know the user; `nil` if the PBX knows the user.
     package let reason: String?
     package let advice: String?
 
@@ -131,7 +132,7 @@ package struct UpstreamUserPage: Codable, Sendable, DescribedBody {
     package let next: Int?
 }
 
-/// A domain whose users are kept registered at a PBX.
+/// A domain whose users the daemon keeps registered at a PBX, as the control API reports it.
 package struct UpstreamDomainReport: Codable, Sendable, DescribedBody {
     package static let schemaName: String? = "UpstreamDomain"
     package static let notes: [String: JSONSchema] = [

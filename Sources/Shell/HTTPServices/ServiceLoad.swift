@@ -7,8 +7,8 @@ package struct ServiceLoad: Sendable {
     /// Creates a value that refuses no request.
     package init() { seconds = { nil } }
 
-    /// Creates a value that calls `seconds` on the loop for each request. `seconds` returns the time after which the
-    /// client may retry, or `nil` if the request is served.
+    /// Creates a value that decides about each request with the closure `seconds`, which is called on the event loop.
+    /// The closure returns after how many seconds the client may retry, or `nil` if the request is served.
     package init(refusing seconds: @escaping @Sendable () -> Int?) { self.seconds = seconds }
 
     func refusal(of request: HTTPRequest) -> Int? {

@@ -2,19 +2,19 @@ import Crypto
 package import Persistence
 package import Timekeeping
 
-/// The secret of the store from which users get their tokens at a PBX. It is created once. With another secret all
-/// users would get other tokens, and a PBX would keep two contacts of each user.
+/// The secret in the store from which each user's `UpstreamToken` is computed. The secret is created once, because with
+/// another secret every user would get another token, and a PBX would keep two contacts of each user.
 package enum UpstreamCode {
     static let name = "upstream-token"
 
-    /// Reads the secret, or creates it. A new secret is persisted before it is used.
+    /// Reads the secret from the store, or creates and stores it, and returns the function that uses it.
     ///
-    /// - Returns: the code of bytes: HMAC with SHA-256.
+    /// - Returns: a function that computes the HMAC-SHA-256 of its argument with the secret.
     package static func make(
         store: any ProxyStore, now: UnixTime
     ) async throws(StartError) -> @Sendable ([UInt8]) -> [UInt8] {
         let stored = try await StartError.wrapping { () async throws(StoreError) in
-            // The oldest secret counts, so that a second one changes no token.
+            // If the store has several secrets, the oldest one is used, so that the tokens stay the same.
             try await store.secrets(named: name).last?.value
         }
         let keeping: (StoredSecret, @Sendable ([UInt8]) -> [UInt8])
@@ -36,9 +36,9 @@ package enum UpstreamCode {
         return { box.code(for: $0) }
     }
 
-    /// A key that a closure owns. Its internal state changes while it computes a code.
+    /// Holds an HMAC key for a closure, because the key's internal state changes while it computes a code.
     ///
-    /// - `@unchecked Sendable` because it is used only on the engine's thread.
+    /// - The type is `@unchecked Sendable`, because it is used only on the engine's thread.
     private final class KeyBox: @unchecked Sendable {
         private var key: HMACKey
         init(_ key: consuming HMACKey) { self.key = key }
@@ -46,12 +46,14 @@ package enum UpstreamCode {
     }
 }
 
-/// The stored ceiling of the CSeq of our REGISTERs.
+/// Reads and writes the highest CSeq that REGISTERs of the daemon may have, in the store.
 package enum RegisterCeiling {
     private static let key = "register-cseq-ceiling"
 
     static func change(_ ceiling: UInt32) -> ServiceChange { .note(key: key, value: "\(ceiling)") }
 
+    /// Reads the ceiling from the store.
+    ///
     /// - Returns: 0 if none is stored yet.
     package static func stored(in store: any ProxyStore) async throws(StoreError) -> UInt32 {
         try await store.note(key).flatMap { UInt32($0) } ?? 0

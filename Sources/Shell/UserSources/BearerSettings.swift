@@ -2,7 +2,7 @@ import Bytes
 package import Registration
 package import Settings
 
-/// Settings of bearer tokens, which prove users instead of passwords (RFC 8898).
+/// The settings for bearer tokens, with which phones authenticate instead of with passwords (RFC 8898).
 package struct BearerSettings: SettingsGroup, Equatable {
     package var issuers: [String: BearerIssuerSettings] = [:]
     package var remembered = 100_000
@@ -40,7 +40,7 @@ package struct BearerSettings: SettingsGroup, Equatable {
         return []
     }
 
-    /// The rules for the engine. The issuers are in the order of their names.
+    /// The rules for bearer tokens that the engine gets, with the issuers sorted by name.
     package var rules: BearerRules {
         var rules = BearerRules()
         rules.remembered = remembered
@@ -64,7 +64,7 @@ package struct BearerSettings: SettingsGroup, Equatable {
     }
 }
 
-/// Settings of one issuer of bearer tokens.
+/// The settings of one issuer of bearer tokens.
 package struct BearerIssuerSettings: SettingsGroup, Equatable {
     package var domains: [String] = []
     package var issuer: String?
@@ -144,7 +144,8 @@ package struct BearerIssuerSettings: SettingsGroup, Equatable {
         return []
     }
 
-    /// An attacker on the network could replace keys that come over plain HTTP, and be any user.
+    /// The type of the setting `jwks-url`: an https URL, because an attacker on the network could replace keys that
+    /// come over plain HTTP. Plain HTTP is allowed to this machine only.
     private static let keysURLType = SettingType<String>.parsed("URL") { text throws(SettingComplaint) in
         let isLocal = ["http://127.0.0.1", "http://localhost", "http://[::1]"].contains { place in
             text.hasPrefix(place) && [":", "/", nil].contains(text.dropFirst(place.count).first)

@@ -3,7 +3,7 @@ import Crypto
 import JSON
 import Registration
 
-/// The public keys of an issuer: a JSON Web Key Set (RFC 7517), or PEM.
+/// Reads the public keys of an issuer of bearer tokens, from a JSON Web Key Set (RFC 7517) or from PEM.
 enum KeySet {
     /// The maximum size of a key set in bytes.
     static let longest = 256 << 10
@@ -18,9 +18,9 @@ enum KeySet {
         return limits
     }()
 
-    /// Reads the keys that can prove tokens. Keys for other purposes or of other kinds are left out.
+    /// Reads the keys that can check signatures of tokens. Keys for other purposes or other algorithms are left out.
     ///
-    /// - Throws: the fault, if no key can be used.
+    /// - Throws: the fault for operators, if no key can be used.
     static func keys(in bytes: [UInt8]) throws(UserFault) -> [BearerKey] {
         let start = bytes.first { $0 > UInt8(ascii: " ") }
         return start == UInt8(ascii: "{") ? try keys(inSet: bytes) : try keys(inPEM: bytes)
@@ -80,9 +80,10 @@ extension BearerKey {
         }
     }
 
-    /// The key in words for operators, such as `RS256 key 2026-01`.
+    /// The algorithm and the name of the key for operators, such as `RS256 key 2026-01`.
     package var words: String {
-        // Names of keys come from a server, and go to terminals.
+        // Other characters than printable ASCII become `?`, because the names come from a server and are shown on
+        // terminals.
         let name = id.map { String(decoding: $0.array.map { 0x21...0x7e ~= $0 ? $0 : 0x3f }, as: UTF8.self) }
         return name.map { "\(algorithm.rawValue) key \($0)" } ?? "\(algorithm.rawValue) key without a name"
     }

@@ -7,14 +7,14 @@ package import Reactor
 package import Registration
 import Settings
 
-/// Reads the public keys of issuers of bearer tokens, from files and over HTTP.
+/// Reads the public keys of the issuers of bearer tokens, from files or over HTTP.
 ///
-/// - `@unchecked Sendable` because it is used only on its loop.
+/// - The type is `@unchecked Sendable`, because it is used only on its event loop.
 package final class KeySources: @unchecked Sendable {
     private let issuers: [BearerIssuerSettings]
     private let http: HTTPSession
 
-    /// The time limit of a question. No request waits for it.
+    /// The time limit for reading keys over HTTP. No SIP request waits for the keys.
     private static let timeout: Duration = .seconds(8)
 
     package init(_ settings: BearerSettings, on loop: EventLoop) {
@@ -22,7 +22,8 @@ package final class KeySources: @unchecked Sendable {
         http = HTTPSession(on: loop, over: [HTTP1Transport.self])
     }
 
-    /// Reads the keys of an issuer. `done` is called once, on the loop, perhaps before this returns.
+    /// Reads the keys of the issuer with this index. The closure `done` is called once, on the event loop, perhaps
+    /// before this method returns.
     package func read(_ issuer: Int, _ done: @escaping (Result<[BearerKey], UserFault>) -> Void) {
         guard issuers.indices.contains(issuer) else { return }
         let settings = issuers[issuer]
@@ -37,7 +38,7 @@ package final class KeySources: @unchecked Sendable {
         http.send(request) { result in
             switch result {
             case .success(let response) where response.status == 200: done(Self.keys(in: response.body))
-            // A redirect is not followed: the settings alone say whose keys count.
+            // A redirect is not followed, because only the settings may say where the keys come from.
             case .success(let response):
                 done(.failure(UserFault("the server answers \(response.status)", cure: Self.cure)))
             case .failure(let error): done(.failure(UserFault(error.sentence, cure: Self.cure)))
@@ -66,11 +67,12 @@ package final class KeySources: @unchecked Sendable {
     private static let cure = "Check jwks-url, whether the server runs, and its certificate."
 }
 
-/// The keys of an issuer, as `sippushd doctor` reads them.
+/// The keys of one issuer as `sippushd doctor` could read them, or why it could not.
 package struct KeyFact: Hashable, Sendable {
     /// The name of the issuer in the settings.
     package let name: String
-    /// The keys in words, or the fault; `nil` if systemd has not passed the file yet.
+    /// The keys in words, or why they cannot be read; `nil` if systemd has not passed the file with them to this
+    /// process.
     package let keys: Result<[String], UserFault>?
 
     package init(name: String, keys: Result<[String], UserFault>?) {
@@ -80,7 +82,7 @@ package struct KeyFact: Hashable, Sendable {
 }
 
 extension KeySources {
-    /// Reads the keys of all issuers. `done` is called once, on the loop.
+    /// Reads the keys of all issuers, and calls `done` once with the results, on the event loop.
     package func check(_ settings: BearerSettings, _ done: @escaping ([KeyFact]) -> Void) {
         let names = settings.inOrder.map(\.name)
         let facts = Facts(missing: names.count, done)
@@ -95,7 +97,7 @@ extension KeySources {
         if names.isEmpty { done([]) }
     }
 
-    /// The facts that have come so far. Only the loop uses them.
+    /// Collects the results of all issuers, and calls `done` when none is missing. Used only on the event loop.
     private final class Facts {
         private var found: [Int: KeyFact] = [:]
         private let missing: Int
@@ -112,7 +114,7 @@ extension KeySources {
         }
     }
 
-    /// Reads the keys of these settings on a loop of its own, and waits for them.
+    /// Reads the keys of all issuers in the settings on a new event loop, and waits for the results.
     package static func facts(of settings: BearerSettings) throws(SystemError) -> [KeyFact] {
         guard !settings.issuers.isEmpty else { return [] }
         let loop = try EventLoop()
@@ -122,7 +124,7 @@ extension KeySources {
             found = facts
             loop.stop()
         }
-        // Files are read at once, and the loop has nothing to wait for.
+        // If all keys come from files, the results are here already, and nothing would stop the loop.
         if found == nil { loop.run() }
         sources.close()
         return found ?? []

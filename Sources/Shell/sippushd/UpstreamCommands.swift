@@ -50,7 +50,7 @@ extension Table {
 }
 
 extension UpstreamUserReport {
-    /// The state as a sentence.
+    /// The state of the user at the PBX in words, with the reason and the advice if there is a problem.
     var meaning: String {
         let time = timeText(since)
         guard let reason else { return "known at the PBX since \(time)" }

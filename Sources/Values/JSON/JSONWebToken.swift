@@ -1,35 +1,35 @@
 package import Bytes
 
-/// A signed JSON web token in compact form (RFC 7515 section 7.1, RFC 7519). Nothing in it is proved: the signature is
-/// only decoded.
+/// A signed JSON web token in compact form (RFC 7515 section 7.1, RFC 7519), with its signature decoded but not
+/// checked.
 ///
-/// Members of the header that could name a key (`jku`, `x5u`, `jwk`, `x5c`) are never read, because the sender of a
-/// token must not choose the key that proves it.
+/// The header members `jku`, `x5u`, `jwk` and `x5c`, which name or contain a key, are never read, because the sender of
+/// a token must not choose the key that checks the signature.
 package struct JSONWebToken: Sendable {
     package enum Fault: Error, Hashable, Sendable {
         case tooLong
         /// The text is not three parts of base64url with dots between them.
         case form
-        /// The header or the claims are not a JSON object, or have a member twice.
+        /// The header or the claims are not a JSON object, or contain a member twice.
         case json
-        /// A member has a value of another kind than RFC 7515 or RFC 7519 wants.
+        /// A member has a value of the wrong type, or a value that is too long or too large (RFC 7515, RFC 7519).
         case value
-        /// The header has `crit`, or says that the token is not a JWT.
+        /// The header has the member `crit`, or its `typ` says that the token is not a JWT.
         case extensions
     }
 
-    /// The name of the signature's algorithm, as the header writes it.
+    /// The name of the signature's algorithm: the member `alg` of the header.
     package let algorithm: String
-    /// The name of the key, as the header writes it.
+    /// The name of the key: the member `kid` of the header; `nil` if there is none.
     package let keyID: String?
     package let issuer: String?
     package let audiences: [String]
-    /// The Unix time at which the token ends.
+    /// The Unix time in seconds at which the token expires: the claim `exp`; `nil` if there is none.
     package let expiry: Int64?
-    /// The Unix time at which the token begins.
+    /// The Unix time in seconds before which the token is not valid: the claim `nbf`; `nil` if there is none.
     package let start: Int64?
     package let signature: [UInt8]
-    /// The bytes that are signed: the first two parts and the dot between them.
+    /// The bytes that the signature covers: the first two parts of the token and the dot between them.
     package let signed: [UInt8]
     private let claims: JSONValue
 
@@ -78,7 +78,7 @@ package struct JSONWebToken: Sendable {
         signed = text[0..<parts[0].count + 1 + parts[1].count].array
     }
 
-    /// The text of a claim; `nil` if the token does not have it, or it is no text.
+    /// The text of the claim with this name; `nil` if the token has no such claim, or the claim is no text.
     package func claim(_ name: String) -> String? { claims[name]?.string }
 
     private static func bytes(_ part: ByteString) -> [UInt8]? { part.withSpan { Base64.url.decode($0) } }
@@ -95,7 +95,7 @@ package struct JSONWebToken: Sendable {
         return text
     }
 
-    /// Reads a date, which may have a fraction (RFC 7519 section 2).
+    /// Reads a date in Unix seconds, and drops a fraction of a second (RFC 7519 section 2).
     private static func date(_ name: String, of object: JSONValue) throws(Fault) -> Int64? {
         guard let value = object[name] else { return nil }
         guard case .number(let text) = value, let number = Double(text), abs(number) < 1e15 else { throw .value }

@@ -1,6 +1,7 @@
 package import Bytes
 
-// Credentials with the scheme Bearer (RFC 8898): a token, which is as secret as a password while it is valid.
+// Finds and removes credentials with the scheme Bearer (RFC 8898). A bearer token is as secret as a password while it
+// is valid.
 
 extension ByteString {
     /// Whether the value of an Authorization or Proxy-Authorization field has the scheme Bearer.
@@ -8,7 +9,7 @@ extension ByteString {
         hasPrefix(ignoringCase: "bearer") && (count == 6 || self[6] <= UInt8(ascii: " "))
     }
 
-    /// The token in the value of an Authorization or Proxy-Authorization field; `nil` for other schemes.
+    /// The bearer token in the value of an Authorization or Proxy-Authorization field; `nil` for other schemes.
     package var bearerToken: ByteString? {
         guard isBearer else { return nil }
         var start = 6

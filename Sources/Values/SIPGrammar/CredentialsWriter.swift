@@ -3,7 +3,7 @@ package import Bytes
 extension ByteSink {
     /// Appends digest credentials as the value of an Authorization or Proxy-Authorization field (RFC 7616 section 3.4).
     ///
-    /// The algorithm, the protection and the nonce count are no quoted strings. Old servers insist on this.
+    /// The values of `algorithm`, `qop` and `nc` are written without quotes, because old servers refuse quotes there.
     package mutating func append(_ credentials: DigestCredentials, opaque: ByteString?) {
         append("Digest username=")
         append(quoted: credentials.username)
@@ -34,7 +34,8 @@ extension ByteSink {
         append(quoted: cnonce)
     }
 
-    /// Appends a quoted string (RFC 3261 section 25.1). Control characters, which could end the row, become spaces.
+    /// Appends a text as a quoted string (RFC 3261 section 25.1). Control characters, which could end the header field,
+    /// become spaces.
     package mutating func append(quoted text: ByteString) {
         append("\"")
         for index in 0..<text.count {
@@ -45,7 +46,7 @@ extension ByteSink {
         append("\"")
     }
 
-    /// Appends a user part of a URI with escapes (RFC 3261 section 25.1).
+    /// Appends a user name as the user part of a URI, with percent escapes (RFC 3261 section 25.1).
     package mutating func append(user: ByteString) {
         for index in 0..<user.count {
             let byte = user[index]

@@ -1,15 +1,16 @@
 package import Bytes
 
-/// One digest challenge of a WWW-Authenticate or Proxy-Authenticate field (RFC 7616 section 3.3). Values have no quotes.
+/// A digest challenge in a WWW-Authenticate or Proxy-Authenticate field, with the values unquoted (RFC 7616 section
+/// 3.3).
 package struct DigestChallenge: Hashable, Sendable {
     package let realm, nonce: ByteString
     package let opaque: ByteString?
-    /// The algorithm; `nil` if the server named none, which means MD5.
+    /// The digest algorithm; `nil` if the server named none, which means MD5.
     package let algorithm: ByteString?
-    /// The list of offered protections, such as `auth,auth-int`; `nil` if the server offers none (RFC 2617 section
-    /// 3.2.1).
+    /// The parameter `qop`, such as `auth,auth-int`; `nil` if the server sent none (RFC 2617 section 3.2.1).
     package let qop: ByteString?
-    /// Whether only the nonce of the refused request was too old.
+    /// Whether the server says that the nonce of the refused request was too old, and the password not wrong
+    /// (`stale=true`).
     package let isStale: Bool
 
     package init(
@@ -24,17 +25,17 @@ package struct DigestChallenge: Hashable, Sendable {
         self.isStale = isStale
     }
 
-    /// Whether the list of protections contains `auth`.
+    /// Whether the server offers the qop value `auth`.
     package var offersAuth: Bool {
         qop?.parts(separatedBy: UInt8(ascii: ",")).contains { $0.trimmed.equalsIgnoringCase("auth") } ?? false
     }
 
-    /// The values from the network that are stored are shorter than this. A challenge with a longer value is ignored.
+    /// A challenge with a value of this number of bytes or more is ignored, because the values may be stored.
     private static let longestValue = 1024
     private static let mostInRow = 8
 
-    /// The digest challenges of one row, which may contain several of them, separated by commas (RFC 7235 section 4.1).
-    /// Other schemes are left out, and so are challenges without realm or nonce.
+    /// Reads the digest challenges in one header field, which may contain several challenges, separated by commas (RFC
+    /// 7235 section 4.1). Challenges of other schemes, and those without realm or nonce, are left out.
     package static func all(in row: ByteString) -> [DigestChallenge] {
         var challenges: [DigestChallenge] = []
         var parts: Parts?
@@ -85,7 +86,7 @@ extension ByteString {
     fileprivate var trimmed: ByteString { self[withSpan { $0.trimmed(0..<$0.count) }] }
 }
 
-/// Separates a row of challenges into names of schemes and parameters.
+/// Separates the value of a header field with challenges into names of schemes and parameters.
 private struct ChallengeReader {
     enum Item {
         case scheme(ByteString)
@@ -111,7 +112,8 @@ private struct ChallengeReader {
     private mutating func value() -> ByteString {
         guard index < row.count, row[index] == UInt8(ascii: "\"") else {
             let value = token()
-            // A text that is no token, such as the base 64 of another scheme, ends at the next comma or blank.
+            // A value with other characters than those of a token, such as base64 of another scheme, ends at the next
+            // comma or blank.
             skip { !$0.isLinearSpace && $0 != UInt8(ascii: ",") }
             return value
         }

@@ -4,21 +4,21 @@ package import Bytes
 package struct OwnRegister: Sendable {
     /// The domain of the user, which is also the Request-URI.
     package var domain: ByteString
-    /// The user's name, without escapes.
+    /// The user's name, with percent escapes decoded.
     package var user: ByteString
     /// The value of the topmost Via.
     package var via: ByteString
     package var callID: ByteString
     package var cseq: UInt32
-    /// The tag of From.
+    /// The tag of the header field From.
     package var tag: ByteString
-    /// The URI of the contact. `nil` for a query of the stored contacts (RFC 3261 section 10.2.3).
+    /// The URI of the contact; `nil` for a REGISTER that only asks for the stored contacts (RFC 3261 section 10.2.3).
     package var contact: ByteString?
-    /// The requested time in seconds. 0 ends the binding.
+    /// The expiry in seconds that the REGISTER asks for; 0 ends the binding.
     package var expires: UInt32
-    /// The Path to this daemon (RFC 3327); `nil` for none.
+    /// The URI of the header field Path, with the address of this daemon (RFC 3327); `nil` for a REGISTER without Path.
     package var path: ByteString?
-    /// The row with the credentials.
+    /// The header field with the credentials; `nil` for a REGISTER without credentials.
     package var credentials: AddedField?
 
     package init(
@@ -37,7 +37,7 @@ package struct OwnRegister: Sendable {
         self.credentials = credentials
     }
 
-    /// The Request-URI, which is also the `uri` of the credentials.
+    /// The Request-URI of a REGISTER for a domain, which is also the parameter `uri` of the credentials.
     package static func requestURI(of domain: ByteString) -> ByteString {
         ByteString(capacity: domain.count + 4) { out in
             out.append("sip:")
@@ -80,7 +80,8 @@ package struct OwnRegister: Sendable {
         out.append(domain)
     }
 
-    /// Registrars differ in which time they read, so both the parameter and the field have it.
+    /// Appends the header fields Contact, Expires and Path. The expiry is in the contact's parameter and in Expires,
+    /// because some registrars read only one of them.
     private func appendBinding(_ contact: ByteString, to out: inout ByteSink) {
         out.append("Contact: <")
         out.append(contact)
@@ -90,7 +91,8 @@ package struct OwnRegister: Sendable {
         out.append(decimal: expires)
         out.append("\r\n")
         guard let path else { return }
-        // A registrar answers 420 to a Path without this option (RFC 3327 section 5.1).
+        // A registrar refuses a Path with 420 if the request does not have the option `path` in Supported (RFC 3327
+        // section 5.1).
         out.append("Supported: path\r\nPath: <")
         out.append(path)
         out.append(">\r\n")

@@ -1,11 +1,11 @@
 package import Bytes
 
-/// The parts of a response to a REGISTER of this daemon that decide what follows (RFC 3261 section 10.2.4).
+/// The parts of a response to a REGISTER of this daemon on which its next REGISTER depends (RFC 3261 section 10.2.4).
 package struct RegisterResponse: Sendable {
-    /// One of the contacts that the registrar has for the user. Others' contacts are among them.
+    /// A contact of the user that the registrar lists, which may also be a contact of another device.
     package struct ListedContact: Hashable, Sendable {
         package let user: ByteString
-        /// The remaining seconds; `nil` if the registrar does not say.
+        /// The number of seconds until the contact expires; `nil` if the registrar does not say.
         package let expires: UInt32?
 
         package init(user: ByteString, expires: UInt32?) {
@@ -17,12 +17,12 @@ package struct RegisterResponse: Sendable {
     package let status: Status
     package var contacts: [ListedContact] = []
     package var expires, minExpires, retryAfter: UInt32?
-    /// The challenges of all rows, in their order.
+    /// The digest challenges of all WWW-Authenticate or Proxy-Authenticate fields, in their order.
     package var challenges: [DigestChallenge] = []
 
     package init(status: Status) { self.status = status }
 
-    /// A registrar cannot make us read more contacts or challenges than this.
+    /// The limits for the contacts and challenges that the daemon reads, so that a registrar cannot exhaust its memory.
     private static let mostContacts = 256
     private static let mostChallenges = 8
 
@@ -45,8 +45,8 @@ package struct RegisterResponse: Sendable {
         }
     }
 
-    /// Reads a number of seconds. Text after the digits, such as a comment of Retry-After, is ignored. A number beyond
-    /// 32 bits reads as the largest one.
+    /// Reads a number of seconds, and ignores text after the digits, such as a comment in Retry-After. A number of more
+    /// than 32 bits becomes the largest 32-bit number.
     private static func seconds(_ text: ByteString) -> UInt32? {
         let text = text.unquoted()
         var end = 0

@@ -15,8 +15,8 @@ typealias SettingReload<Group> = @Sendable (_ wished: Group, _ present: inout Gr
 extension SettingsGroup {
     /// Copies each change from `wished` that can take effect without a restart.
     ///
-    /// - Returns: the changed keys that need a restart, such as `log.format`. All named groups of one setting count as
-    ///   one key.
+    /// - Returns: the changed keys that need a restart, such as `log.format`. If a named group was added or removed,
+    ///   the key of the setting that contains the groups is returned.
     package mutating func reload(from wished: Self) -> [String] { reload(from: wished, .atRestart) }
 
     mutating func reload(from wished: Self, _ moment: ChangeMoment) -> [String] {

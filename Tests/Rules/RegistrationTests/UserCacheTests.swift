@@ -6,7 +6,7 @@ import Testing
 import TestSupport
 import Timekeeping
 
-/// A `UserCache` with a clock of the test, and the questions that the sources must still answer.
+/// A test bench with a `UserCache`, a clock, and the questions that the sources have not answered yet.
 final class UserScene {
     var cache: UserCache
     private(set) var now = Instant(nanoseconds: 1_000_000_000)
@@ -197,7 +197,7 @@ final class UserScene {
         scene.answer(answer)
         #expect(scene.find("bob") == found)
         #expect(scene.questions.isEmpty)
-        // An unusable answer about one user does not make the source away.
+        // A source that gives an unusable answer about one user does not count as away.
         #expect(scene.cache.awayCount == 0)
         #expect(scene.find("alice") == "asking")
     }
@@ -318,7 +318,8 @@ final class UserScene {
         #expect(scene.find("eve", .last) == "away")
         #expect(scene.find("eve") == "away")
         #expect(scene.find("bob") == "bob of old")
-        // A wrong password must not be refused by the old answer, so the result is away.
+        // The remembered answer is too old to refuse a password, and the source cannot be asked, so the result is
+        // "away".
         #expect(scene.find("bob", .newer) == "away")
         #expect(scene.questions.isEmpty)
     }
@@ -486,7 +487,8 @@ final class UserScene {
         #expect(scene.find("u100") == "away")
         let other = UserCache.Asker.source(IPAddress(v4: 7))
         #expect(scene.find("bob", by: other) == "asking")
-        // A second request for a user joins the open question, so it needs no share.
+        // A second request for the same user waits for the open question, and so does not count as a question of its
+        // address.
         #expect(scene.find("bob") == "asking")
         for number in 0..<3000 {
             scene.find("w\(number)", by: .source(IPAddress(v4: UInt32(1000 + number))))

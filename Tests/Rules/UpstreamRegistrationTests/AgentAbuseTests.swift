@@ -8,7 +8,7 @@ import Testing
 import Timekeeping
 import UpstreamRegistration
 
-/// PBXs that lie or hurt, and strangers.
+/// Tests the agent with PBXs that answer wrongly or refuse everything, and with late and forged answers.
 @Suite("Upstream agent: abuse")
 struct AgentAbuseTests {
     private func days(_ count: Int64) -> Duration { .seconds(count * 86_400) }
@@ -19,7 +19,7 @@ struct AgentAbuseTests {
         world.add("bob", password: "wrong")
         for _ in 0..<200 {
             world.advance(by: .seconds(3600))
-            // The phone itself registers here all the time.
+            // The user's phone registers at the daemon again and again.
             world.register("bob")
         }
         #expect(world.state("bob") == .refused)
@@ -61,7 +61,7 @@ struct AgentAbuseTests {
         let registered = (0..<500).count { world.state("u\($0)") == .registered }
         #expect(registered > 400)
         #expect(registered + (0..<500).count { world.state("u\($0)") == .refused } == 500)
-        // Refused users wait for an operator.
+        // Users whom the PBX has refused are registered again when an operator orders it.
         world.perform { $0.retryOrdered(AgentWorld.upstream, user: nil, now: $1, into: &$2) }
         world.advance(by: .seconds(60))
         #expect((0..<500).allSatisfy { world.state("u\($0)") == .registered })
@@ -125,7 +125,8 @@ struct AgentAbuseTests {
         world.pbx.behaviour.listedToo = ["<sip:desk@10.0.0.9>;expires=100"]
         world.pbx.behaviour.listsOurs = false
         world.advance(by: days(1))
-        // Each user may be asked for every five minutes, with two requests, and all of them every five minutes once.
+        // The limit: in each five minutes of the day, each user needs at most two REGISTERs alone, and two when all
+        // register again.
         #expect(world.pbx.received - before < 20 * 288 * 2 * 2)
         #expect(world.events.contains(.notListed(world.user("u0"))))
         world.pbx.behaviour.listsOurs = true
@@ -177,7 +178,7 @@ struct AgentAbuseTests {
         let first = world.sent.map(\.number)
         #expect(first.count == 2)
         world.advance(by: .seconds(30))
-        // The first requests were given up. Late answers to them are nobody's.
+        // The agent has given up the first REGISTERs, so late answers to them must change nothing.
         for number in first {
             world.perform { $0.responded(to: number, RegisterResponse(status: 403), now: $1, into: &$2) }
             world.perform { $0.failed(number, .noPassword, now: $1, into: &$2) }
@@ -186,7 +187,7 @@ struct AgentAbuseTests {
         world.pbx.behaviour.isSilent = false
         world.advance(by: .seconds(320))
         #expect(world.state("u0") == .registered)
-        // The answer for the former user of a record is not taken for the next user's.
+        // An answer for a record's former user must not change the record's next user.
         let last = world.sent.map(\.number)
         world.end("u0")
         world.end("u1")
@@ -259,7 +260,7 @@ struct AgentAbuseTests {
         #expect(times.count >= 400)
         for (index, time) in times.enumerated() {
             let within = times[index...].prefix { $0 - time < .seconds(1) }.count
-            // Up to thirty milliseconds of the simulated network may put one second's requests together.
+            // The simulated network delays requests by up to 30 ms, so a few more than 20 may arrive within a second.
             #expect(within <= 22)
         }
     }

@@ -7,7 +7,8 @@ import Testing
 import Timekeeping
 import UpstreamRegistration
 
-/// Whole days with a PBX that restarts, loses messages and changes passwords, and with crashes of the daemon.
+/// Tests the agent over whole simulated days, in which the PBX restarts, messages are lost, passwords change, and the
+/// daemon crashes.
 @Suite("Upstream agent: days")
 struct AgentDayTests {
     @Test(arguments: 0..<6)
@@ -31,7 +32,7 @@ struct AgentDayTests {
                 stir(&world, &random)
                 world.advance(by: .seconds(3600) + random.milliseconds(-300_000...300_000))
             }
-            // The day ends calmly: everybody is back, and nothing is lost for two hours.
+            // For the last two hours of the day, the PBX answers normally and no messages are lost.
             world.lossRate = 0
             world.pbx.behaviour.isSilent = false
             world.pbx.behaviour.status = nil
@@ -46,7 +47,7 @@ struct AgentDayTests {
                 #expect(
                     world.state(name) == (person.isWakeable ? .registered : nil) || world.state(name) == .refreshing)
             }
-            // A wrong password was never shown twice for one change.
+            // No password that the PBX refused was sent again before it changed.
             #expect(world.pbx.wrongPasswords.values.allSatisfy { $0 <= 2 })
         }
     }
@@ -91,7 +92,7 @@ struct AgentDayTests {
 }
 
 extension SeededGenerator {
-    /// A seed for one of several worlds of this run.
+    /// Makes the seed for the world with this number, different in each run of the tests.
     func seeded(_ number: UInt64) -> UInt64 {
         var copy = self
         return copy.next() &+ number

@@ -9,8 +9,8 @@ import Timekeeping
 
 @Suite("Upstream agent: memory")
 struct AgentMemoryTests {
-    /// The parts: the record, its deadline, two entries of an index that grows by half, a name of 16 bytes, and a nonce
-    /// with an opaque value of 64 bytes. The resident memory of 100,000 registered users was 284 bytes for each,
+    /// A user takes a record, a deadline, an entry in each of two indices, a name of 16 bytes, and 64 bytes for a nonce
+    /// and its opaque value. When 100,000 users were registered, the measured resident memory was 284 bytes for each,
     /// with the spare room of the arrays.
     @Test func `the parts of a user add up to at most 260 bytes`() {
         let deadline = 32 + MemoryLayout<UInt32?>.stride

@@ -56,7 +56,7 @@ struct AgentTests {
         let first = try #require(refreshes.first)
         #expect(first >= Instant(nanoseconds: 500_000_000_000))
         #expect(refreshes.count >= 195)
-        // The middle tenth of the time has about its share.
+        // The refreshes are spread evenly, so the middle tenth of the time has about a tenth of them.
         let middle = refreshes.count {
             $0 > Instant(nanoseconds: 635_000_000_000) && $0 < Instant(nanoseconds: 665_000_000_000)
         }
@@ -183,7 +183,7 @@ struct AgentTests {
         world.pbxs[.pbx(1)]?.behaviour.status = 503
         world.pbxs[.pbx(1)]?.behaviour.rows = ["Retry-After: 120 (maintenance)"]
         world.advance(by: .seconds(100))
-        // A few were pending when the first answer came.
+        // A few REGISTERs were pending at the server when its first 503 came.
         #expect(world.pbxs[.pbx(1)]?.received ?? 0 <= 4)
         for number in 0..<10 { #expect(world.pbxs[.pbx(2)]?.live("u\(number)", now: world.now.instant).count == 1) }
     }
@@ -205,14 +205,14 @@ struct AgentTests {
         var world = AgentWorld(users: 1000)
         world.advance(by: .seconds(60))
         #expect((0..<1000).allSatisfy { world.live("u\($0)") == 1 })
-        // It was away for a time that the OPTIONS notice.
+        // The PBX is silent for a minute, so that it does not answer OPTIONS.
         world.pbx.behaviour.isSilent = true
         world.pbx.restartEmpty()
         world.advance(by: .seconds(60))
         world.pbx.behaviour.isSilent = false
         world.advance(by: .seconds(30 + 30))
         #expect((0..<1000).allSatisfy { world.live("u\($0)") == 1 })
-        // It was away for so short a time that only the list of contacts shows it.
+        // The PBX loses its contacts without any silence, so that only a query of contacts shows the loss.
         world.pbx.restartEmpty()
         world.advance(by: .seconds(30 + 2))
         #expect((0..<1000).count { world.live("u\($0)") == 1 } >= 999)
@@ -271,7 +271,7 @@ struct AgentTests {
         var world = AgentWorld(users: 50)
         world.pbx.behaviour.listsOurs = false
         world.advance(by: .seconds(3600))
-        // Three times all users, and no more.
+        // All users register again a few times only: at most five times two REGISTERs each, and some queries.
         #expect(world.pbx.received < 50 * 2 * 5 + 20)
         #expect(world.events.contains(.answersNoQuery(AgentWorld.upstream)))
         #expect((0..<50).allSatisfy { world.live("u\($0)") == 1 })
@@ -357,7 +357,7 @@ struct AgentTests {
         #expect(text.contains("opaque=\"o\\\"p\""))
         #expect(text.contains("nc=00000001") == offersQop)
         #expect(text.contains("algorithm=SHA-256") == (algorithm == .sha256))
-        // A user whose hash went away in the meantime cannot answer.
+        // No credentials can be made for a user whose HA1 was removed in the meantime.
         let without = DigestUser(name: user.name, realm: user.realm, ha1: [:])
         #expect(answer.field(for: without, uri: ByteString("sip:pbx.test"), .forTests) == nil)
     }
@@ -373,7 +373,7 @@ struct AgentTests {
             WakeableUser(
                 upstream: AgentWorld.upstream, name: ByteString("bob"), algorithms: DigestAlgorithms(of: .md5),
                 fingerprint: 1, lastSign: now.date), now: now, into: &orders)
-        // The clock says 1970, so only the ceiling of the last run makes the number rise.
+        // The clock says 1970, so only the stored ceiling of the last run makes the CSeq rise.
         guard case .storeCeiling(let ceiling) = orders.first, orders.count == 1 else {
             Issue.record("expected one order to store, got \(orders)")
             return

@@ -14,7 +14,7 @@ extension Endpoint {
     static func pbx(_ number: UInt8) -> Endpoint { Endpoint(IPAddress(v4: 0x0a00_0000 | UInt32(number)), 5060) }
 }
 
-/// The agent, PBXs, and the network between them, in simulated time.
+/// An ``UpstreamAgent``, simulated PBXs, and a simulated network between them, in simulated time.
 struct AgentWorld {
     struct Person {
         var password: String
@@ -39,7 +39,7 @@ struct AgentWorld {
     var now = Moment(instant: Instant(nanoseconds: 0), date: UnixTime(seconds: start))
     var events: [UpstreamEvent] = []
     var lossRate = 0.0
-    /// The orders of the last step that were not events.
+    /// The REGISTERs that the agent has ordered, if `keepsOrders` is set.
     var sent: [RegisterOrder] = []
     var keepsOrders = false
     var watchesByOptions = true
@@ -100,7 +100,7 @@ struct AgentWorld {
         register(name)
     }
 
-    /// A phone of the user registers here.
+    /// Tells the agent that a phone of the user has registered at the daemon.
     mutating func register(_ name: String, isFromEarlierRun: Bool = false) {
         guard var person = people[name] else { return }
         if !isFromEarlierRun { person.lastSign = now.date }
@@ -129,7 +129,7 @@ struct AgentWorld {
         }
     }
 
-    /// The daemon dies, and starts again after a while.
+    /// Simulates a crash of the daemon, which starts again after `pause`.
     mutating func crash(for pause: Duration) {
         run += 1
         pending = []
@@ -246,7 +246,7 @@ struct AgentWorld {
     func user(_ name: String) -> UpstreamUser { UpstreamUser(Self.upstream, ByteString(name)) }
 }
 
-/// A source of random numbers that a closure can share.
+/// A source of random numbers, as a class so that closures can share it.
 final class RandomSource: Sendable {
     private let state: Mutex<SeededGenerator>
     init(seed: UInt64) { state = Mutex(SeededGenerator(seed: seed)) }

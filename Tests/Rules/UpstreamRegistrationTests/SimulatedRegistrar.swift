@@ -7,7 +7,8 @@ import SIPMessage
 import TestSupport
 import Timekeeping
 
-/// A PBX that owns users and passwords, and answers REGISTERs. It checks digests by itself, from the bytes.
+/// A simulated PBX with users and passwords, which answers REGISTERs. It parses the bytes of each REGISTER and checks
+/// the digest.
 struct SimulatedRegistrar {
     struct StoredContact {
         let user: String
@@ -24,21 +25,22 @@ struct SimulatedRegistrar {
         var asksPassword = true
         var longestGrant: UInt32 = 3600
         var shortestGrant: UInt32 = 60
-        /// Whether a time below the shortest is refused with 423, instead of raised.
+        /// Whether the PBX refuses an expiry below `shortestGrant` with 423, instead of granting `shortestGrant`.
         var refusesShort = false
-        /// A time that is granted whatever is asked.
+        /// An expiry that the PBX grants whatever the REGISTER asks for; `nil` for none.
         var fixedGrant: UInt32?
         var alwaysStale = false
         var marksStale = true
-        /// Contacts that are listed before the real ones, for every user.
+        /// Contacts that every 200 lists before the user's stored contacts.
         var listedToo: [String] = []
         var listsOurs = true
         var answersQueries = true
-        /// A status that every REGISTER gets, with further rows.
+        /// A status with which the PBX answers every REGISTER, with the header fields in `rows`; `nil` for normal
+        /// answers.
         var status: UInt16?
         var rows: [String] = []
         var isSilent = false
-        /// Whether a nonce is good for the user only who got it.
+        /// Whether the PBX accepts a nonce only from the user who got it.
         var bindsNonces = false
     }
 
@@ -46,7 +48,8 @@ struct SimulatedRegistrar {
     var passwords: [String: String] = [:]
     var contacts: [String: [StoredContact]] = [:]
     private(set) var received = 0
-    /// The requests with a wrong response to a good nonce, by user. A PBX would lock accounts by this number.
+    /// The number of REGISTERs of each user with a wrong password and a valid nonce, since the last right password. A
+    /// real PBX would lock an account at some number.
     private(set) var wrongPasswords: [String: Int] = [:]
     private(set) var sendTimes: [Instant] = []
     private(set) var lastExpires: UInt32?
@@ -63,7 +66,9 @@ struct SimulatedRegistrar {
 
     func live(_ user: String, now: Instant) -> [StoredContact] { (contacts[user] ?? []).filter { $0.until > now } }
 
-    /// - Returns: the bytes of the response; `nil` for none.
+    /// Answers a REGISTER as the PBX.
+    ///
+    /// - Returns: the bytes of the response; `nil` if the PBX sends none.
     mutating func answer(_ bytes: [UInt8], now: Instant) -> [UInt8]? {
         guard case .request(let request) = MessageReader().read(bytes.span, isStream: false),
             request.method == .register
@@ -117,7 +122,9 @@ struct SimulatedRegistrar {
         return rows
     }
 
-    /// - Returns: the 401; `nil` if the password is right.
+    /// Checks the credentials of a REGISTER.
+    ///
+    /// - Returns: the bytes of the response that refuses the REGISTER; `nil` if the password is right.
     private mutating func authenticate(_ request: SIPRequest, _ user: String, now: Instant) -> [UInt8]? {
         guard let credentials = request.authorization.first(where: { $0.realm.string == behaviour.realm }) else {
             return challenge(request, stale: false, now: now)

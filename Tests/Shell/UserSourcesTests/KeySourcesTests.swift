@@ -10,7 +10,7 @@ import TestSupport
 
 @testable import UserSources
 
-/// The keys of issuers of bearer tokens: files, and servers that hang or lie.
+/// Tests reading the keys for bearer tokens, from files and from servers that hang or send wrong answers.
 @Suite(.timeLimit(.minutes(2))) struct `Keys for bearer tokens` {
     private static func settings(_ more: String) throws -> BearerSettings {
         let yaml = """
@@ -25,7 +25,7 @@ import TestSupport
         return try BearerSettings(yaml: Array((yaml + lines).utf8), file: "test")
     }
 
-    /// The keys in words, or the fault.
+    /// Returns the keys in words, or the fault, as text.
     private static func words(_ keys: Result<[BearerKey], UserFault>) -> String {
         switch keys {
         case .success(let keys): keys.map(\.words).joined(separator: ", ")

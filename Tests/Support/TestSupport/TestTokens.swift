@@ -2,14 +2,15 @@ import Bytes
 package import Crypto
 package import Registration
 
-/// Bearer tokens that OpenSSL signs with keys for tests.
+/// Makes bearer tokens for tests, signed with test keys.
 package enum TestTokens {
     package static let issuer = "https://login.example.net/"
     package static let audience = "sip.example.net"
     /// The time at which the tests begin; ``claims(_:)`` makes tokens for the next hour.
     package static let start: Int64 = 1_790_000_000
 
-    /// The claims of a token in JSON. A claim in `changes` replaces the usual one; an empty text leaves the claim out.
+    /// Returns the claims of a token as JSON. A claim in `changes` replaces the usual claim of this name, and an empty
+    /// text removes it.
     package static func claims(_ subject: String = "bob", _ changes: [String: String] = [:]) -> String {
         var claims = [
             "iss": "\"\(issuer)\"", "aud": "\"\(audience)\"", "sub": "\"\(subject)\"", "iat": "\(start)",
@@ -19,7 +20,7 @@ package enum TestTokens {
         return "{" + claims.sorted { $0.key < $1.key }.map { "\"\($0.key)\":\($0.value)" }.joined(separator: ",") + "}"
     }
 
-    /// A token in compact form.
+    /// Returns a token in compact form, signed with the key.
     package static func token(
         _ claims: String = claims(), header: String? = nil, by key: ProviderKey
     ) throws(CryptoError) -> String {
@@ -28,7 +29,7 @@ package enum TestTokens {
         return String(decoding: token, as: UTF8.self)
     }
 
-    /// Joins parts that are not signed.
+    /// Encodes and joins the three parts of a token with any signature.
     package static func unsigned(header: String, claims: String, signature: [UInt8]) -> String {
         [Array(header.utf8), Array(claims.utf8), signature]
             .map { String(decoding: Base64.url.encode($0), as: UTF8.self) }.joined(separator: ".")
@@ -42,7 +43,8 @@ package enum TestTokens {
         try ProviderKey(.bytes(Array(TestKeys.rfc7515P256.utf8)), for: .es256)
     }
 
-    /// The key as an issuer publishes it. `checks` counts the signatures that are checked.
+    /// The public part of a key, as an issuer publishes it. The closure `checks` is called for each signature that is
+    /// checked.
     package static func published(
         _ key: ProviderKey, id: String? = nil, checks: @escaping @Sendable () -> Void = {}
     ) -> BearerKey {
@@ -57,7 +59,7 @@ package enum TestTokens {
 }
 
 extension TestKeys {
-    /// The public key of ``rsa2048``.
+    /// The public key of ``rsa2048`` as PEM.
     package static let rsa2048Public = """
         -----BEGIN PUBLIC KEY-----
         MIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8AMIIBCgKCAQEA5F7coOcNdiMlaO0Q85mS

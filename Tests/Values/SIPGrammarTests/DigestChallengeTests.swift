@@ -53,7 +53,7 @@ struct DigestChallengeTests {
             text
                 == "Digest username=\"b\\\"o\\\\b  X: y\", realm=\"r\", nonce=\"n\\\"1\", uri=\"sip:a\", response=\"0a\", algorithm=SHA-256, opaque=\"q\", qop=auth, nc=00000001, cnonce=\"c\""
         )
-        // The reader of challenges reads the same form.
+        // Credentials have the same syntax as challenges, so the reader of challenges must read the values back.
         let challenge = try #require(DigestChallenge.all(in: ByteString(text)).first)
         #expect(challenge.nonce == credentials.nonce)
         #expect(challenge.opaque?.string == "q")

@@ -4,15 +4,15 @@ package import SIPGrammar
 package import SIPTransactions
 package import Timekeeping
 
-/// The SIP transactions, with their owners, their results that the engine has not handled yet, and the tags of
-/// responses.
+/// The SIP transactions, the owners of client transactions, the results that the engine has not handled yet, and the
+/// generator of To tags.
 package struct TransactionLayer: ~Copyable {
     package private(set) var transactions: TransactionTable
     /// The owners of client transactions.
     package var legs = ClientLegs()
     /// The results of transactions that the engine has not handled yet.
     package var unsettled = Unsettled()
-    /// The tags of responses that this proxy creates.
+    /// Makes the To tags of the responses that this proxy creates.
     package var tags: Tags
 
     package init(branchKey: BranchKey, ringLimit: Duration, tagKey: UInt64) {
@@ -25,7 +25,7 @@ package struct TransactionLayer: ~Copyable {
 
     // MARK: Server transactions
 
-    /// Finds the transaction of a request.
+    /// Finds the server transaction of a received request.
     ///
     /// - Parameters:
     ///   - request: the request.
@@ -41,7 +41,7 @@ package struct TransactionLayer: ~Copyable {
         return (match, transactions.begin(key, for: request, respondOn: flow, now: now))
     }
 
-    /// Gives a new request its server transaction; `nil` if no transaction is free.
+    /// Creates the server transaction for a new request; `nil` if no transaction is free.
     package mutating func begin(
         _ key: TransactionKey, for request: SIPRequest, cancelling invite: ServerTransactionID?, respondOn flow: Flow,
         now: Instant
@@ -49,7 +49,8 @@ package struct TransactionLayer: ~Copyable {
         transactions.begin(key, for: request, cancelling: invite, respondOn: flow, now: now)
     }
 
-    /// Continues the server transaction of an INVITE of an earlier run; `nil` if no transaction is free.
+    /// Continues the server transaction of an INVITE from an earlier run of the daemon; `nil` if no transaction is
+    /// free.
     package mutating func resume(_ request: SIPRequest, respondOn flow: Flow, now: Instant) -> ServerTransactionID? {
         transactions.resume(request, respondOn: flow, now: now)
     }
@@ -62,10 +63,10 @@ package struct TransactionLayer: ~Copyable {
     /// Gives back a client transaction that sends nothing.
     package mutating func discard(_ client: ClientTransactionID) { transactions.discard(client) }
 
-    /// Notes that the connection of the transaction has ended.
+    /// Notes that the connection of this client transaction has ended.
     package mutating func connectionEnded(of client: ClientTransactionID) { transactions.connectionEnded(of: client) }
 
-    /// Notes that the phone gets another request on another flow, and may answer the earlier request there.
+    /// Notes that the phone gets a second request on another flow, on which it may answer the first request too.
     package mutating func calledAnew(_ client: ClientTransactionID, by flow: Flow) {
         transactions.calledAnew(client, by: flow)
     }
@@ -89,8 +90,8 @@ package struct TransactionLayer: ~Copyable {
         passOn(sending: send)
     }
 
-    /// Changes the transactions with `body`, and passes the messages to send to `send`, in order. All other results of
-    /// the transactions wait until the engine handles them.
+    /// Changes the transactions with `body`, and passes the resulting messages to `send`, in order. All other results
+    /// wait in ``unsettled`` until the engine handles them.
     package mutating func change(
         _ body: (inout TransactionTable, inout [TransactionOutput]) -> Void, sending send: ([UInt8], Flow) -> Void
     ) {

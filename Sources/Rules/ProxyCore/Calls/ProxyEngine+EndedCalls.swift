@@ -164,7 +164,8 @@ extension ProxyEngine {
             if CallerIdentity.wantsIDPrivacy(request.frame) { edits.removed = [.pAssertedIdentity] }
             edits.topViaAddition = incoming.viaAddition
             edits.strip(
-                incoming, settings.stripped, realms: identity.realms, takesTokens: settings.takesTokens)
+                incoming, settings.stripped, realms: identity.realms,
+                takesTokens: !settings.bearer.issuers.isEmpty)
             log.info(
                 "the daemon sends the INVITE and CANCEL of an ended call to a phone that registered too late",
                 [

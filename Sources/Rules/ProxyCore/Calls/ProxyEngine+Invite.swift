@@ -36,7 +36,7 @@ extension ProxyEngine {
         }
         if let refusal { return refuse(incoming, by: refusal, now: now) }
         guard let incoming = startTransaction(incoming, now: now), let server = incoming.server else { return }
-        upstreamUsers.called(aor, now: now)
+        if !upstreamUsers.pbxs.isEmpty { upstreamUsers.called(aor, now: now) }
         sendTrying(incoming, now: now)
         let targets = !network.flows.watchesActivity ? targets : targets.map { liveWay(to: $0, now: now) }
         let woken = targets.compactMap { treatment(of: $0, now: now) == .ring ? nil : $0.id }

@@ -10,10 +10,10 @@ import SIPGrammar
 import SIPTransactions
 import Timekeeping
 
-/// Makes the Record-Route of a request that begins a dialog, with our token.
+/// Makes the Record-Route of a request that begins a dialog, with the daemon's dialog token.
 extension ProxyEngine {
-    /// The Record-Route values to add: one, or two if the sides of the dialog use different listeners, so that each
-    /// side reaches this daemon over its own transport.
+    /// The Record-Route values that the daemon adds to a request: two values if the sides of the dialog use different
+    /// listeners, so that each side reaches the daemon over its own transport, or else one.
     func recordRoutes(
         _ incoming: IncomingRequest, _ edits: RequestEdits, to flow: Flow, device: DeviceID?, now: Moment
     ) -> [ByteString] {
@@ -65,8 +65,8 @@ extension ProxyEngine {
         return DialogSide(.caller(incoming.sender.map { hash(of: $0) } ?? 0), on: incoming.flow)
     }
 
-    /// A 48-bit hash of an AOR; the hash stands for the user in a dialog token. Nobody can choose a user name with
-    /// another user's hash, because the hash is cryptographic and the token is sealed.
+    /// A 48-bit hash of an AOR that stands for the user in a dialog token. Nobody can choose a user name with another
+    /// user's hash, because the hash is cryptographic and the token is sealed.
     func hash(of aor: AddressOfRecord) -> UInt64 {
         var text = aor.user.array
         text.append("@")
@@ -76,7 +76,7 @@ extension ProxyEngine {
     }
 }
 
-/// Reads our token in the Route of a request inside a dialog.
+/// Reads the daemon's dialog token from the Route of a request inside a dialog.
 extension ProxyEngine {
     /// Whether the Route of a request has this proxy's dialog token, a forged token or none, and where the request goes
     /// next.
@@ -84,9 +84,11 @@ extension ProxyEngine {
         RouteSet.preprocess(request, identity: identity) { pass($0, of: request) }
     }
 
-    /// Opens the token for the request that brings it; `nil` if the token is not ours, or was made for another call.
+    /// Opens the dialog token in a request; `nil` if another program made the token, or the token was made for another
+    /// call.
     func pass(_ text: ByteString, of request: SIPRequest) -> DialogPass? {
-        // Outside a dialog, the token has no effect, no matter who sends the token (T20.3).
+        // A dialog token in a request outside a dialog has no effect, even if the sender is the phone that got the
+        // token (T20.3).
         guard let toTag = request.to.tag, !toTag.isEmpty else { return nil }
         let fromTag = request.from.tag ?? .empty
         if let opened = functions.seal.open(text, request.callID, fromTag) {

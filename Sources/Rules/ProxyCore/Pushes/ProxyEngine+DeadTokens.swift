@@ -9,13 +9,13 @@ import Timekeeping
 
 /// The result of one step of the search for dead tokens.
 package struct DeadTokenFindings: Hashable, Sendable {
-    /// The number of contacts that were dropped.
+    /// The number of contacts that were removed in this step.
     package var dropped = 0
-    /// The number of contacts that stay because they registered after their token died.
+    /// The number of contacts that were not removed, because they registered after their push token died.
     package var newer = 0
-    /// The dead tokens that at least one contact has.
+    /// The dead push tokens that were found in contacts.
     package var matched: [ByteString] = []
-    /// Where the next step begins; `nil` when all bindings were searched.
+    /// Where the next step of the search begins; `nil` if all bindings have been searched.
     package var next: BindingCursor?
 
     package init() {}
@@ -23,8 +23,8 @@ package struct DeadTokenFindings: Hashable, Sendable {
 
 /// Removes contacts whose push tokens are dead, as a provider's answer or Apple's feedback service reports.
 extension ProxyEngine {
-    /// Removes the contact of a device whose token is dead, and ends the branches that wait for this device. The missed
-    /// calls of the removed device are kept for the user's other devices.
+    /// Removes the contact of a device whose push token is dead, and ends the branches that wait for this device. The
+    /// unread missed calls of the device are passed on to the user's other devices.
     func dropDevice(
         _ device: DeviceID, of aor: AddressOfRecord, _ token: PushToken?, since: UnixTime?,
         source: DeadToken.Source, now: Moment
@@ -59,9 +59,9 @@ extension ProxyEngine {
         }
     }
 
-    /// Removes contacts whose tokens Apple's feedback service reports as dead: one step of a search through all
-    /// bindings. The steps let the engine serve calls in between. Tokens have no index, because only this search would
-    /// use it.
+    /// Removes contacts whose push tokens Apple's feedback service reports as dead, in one step of a search through all
+    /// bindings. Between the steps the engine serves calls. Push tokens have no index, because only this search would
+    /// use one.
     ///
     /// - Parameters:
     ///   - dead: the dead tokens in lower-case hexadecimal, each with the Unix time in seconds of its death.

@@ -2,22 +2,26 @@ import AccessLimits
 import Addressing
 import Bytes
 import LocationService
+import ProxyPolicy
 import Registration
 import Routing
 import SIPGrammar
 import Telemetry
 import Timekeeping
 
-/// Bearer tokens of phones (RFC 8898), and the keys that prove the tokens (T40).
+/// Checks the bearer tokens of phones (RFC 8898), and keeps the keys for this check up to date (T40).
 extension ProxyEngine {
-    /// Judges the bearer token of a request.
+    /// Whether phones may show bearer tokens. A function of another module would copy all settings for each request.
+    private var takesTokens: Bool { !settings.bearer.issuers.isEmpty }
+
+    /// Checks the bearer token of a request.
     ///
-    /// - Returns: the verdict; `nil` if the request shows no token, or its domain takes none.
+    /// - Returns: the verdict; `nil` if the request has no bearer token, or its domain accepts none.
     func checkToken(
         of incoming: IncomingRequest, as role: DigestAuthenticator.Role, home: ByteString, owner: ByteString?,
         now: Moment
     ) -> DigestAuthenticator.Verdict? {
-        guard access.bearer.isOn else { return nil }
+        guard takesTokens else { return nil }
         let name = role == .registrar ? HeaderName.authorization : .proxyAuthorization
         var tokens: [ByteString] = []
         incoming.request.frame.forEachValue(of: name) { value in
@@ -25,7 +29,7 @@ extension ProxyEngine {
         }
         guard let token = tokens.first, access.bearer.issuer(for: home) != nil else { return nil }
         guard incoming.flow.transport.isSecure else {
-            // Digest credentials beside the token may still prove the user.
+            // Digest credentials in the same request may still authenticate the user.
             let hasDigest =
                 !(role == .registrar ? incoming.request.authorization : incoming.request.proxyAuthorization).isEmpty
             return hasDigest ? nil : refused(.challenge(.tokenInClear))
@@ -57,15 +61,16 @@ extension ProxyEngine {
         return verdict
     }
 
-    /// The challenge for a token, which stands before the challenges for passwords, because phones prefer the first
-    /// challenge that they support.
+    /// The Bearer challenge, which comes before the Digest challenges, because phones prefer the first challenge that
+    /// they support.
     ///
-    /// The daemon asks for no token without TLS, and asks no old client, which would stumble over an unknown scheme.
+    /// The daemon asks for a token only over TLS. Old clients are not asked for one, because they fail at an unknown
+    /// scheme.
     func tokenChallenge(
         _ incoming: IncomingRequest, _ reason: DigestAuthenticator.Reason, as role: DigestAuthenticator.Role,
         home: ByteString, realm: ByteString
     ) -> [AddedField] {
-        guard access.bearer.isOn, incoming.flow.transport.isSecure else { return [] }
+        guard takesTokens, incoming.flow.transport.isSecure else { return [] }
         var fault: BearerFault?
         if case .badToken(let found) = reason { fault = found }
         guard fault != nil || !access.digest.isOld(incoming.request.frame.firstValue(of: .userAgent)),
@@ -74,9 +79,10 @@ extension ProxyEngine {
         return [AddedField(role == .registrar ? "WWW-Authenticate" : "Proxy-Authenticate", value)]
     }
 
-    /// The request without its tokens, so that none comes into the journal of calls, the store or to a peer (T40.7).
+    /// Returns the request without its bearer tokens, so that no token gets into the journal, into the store or to a
+    /// peer (T40.7).
     func withoutTokens(_ incoming: IncomingRequest) -> IncomingRequest {
-        guard access.bearer.isOn, let bytes = incoming.request.frame.withoutBearer(),
+        guard takesTokens, let bytes = incoming.request.frame.withoutBearer(),
             let request = functions.reread(bytes)
         else { return incoming }
         return incoming.with(request)
@@ -84,9 +90,10 @@ extension ProxyEngine {
 
     // MARK: Keys
 
-    /// Orders the shell to read the keys that are due, tells the news, and sets the timer.
+    /// Orders the shell to read the keys that are due, writes the news about keys to the log, and sets the timer for
+    /// the next reading.
     func readKeys(now: Moment) {
-        guard access.bearer.isOn else { return }
+        guard takesTokens else { return }
         for issuer in access.bearer.takeQuestions(now: now.instant) { act(.readKeys(issuer: issuer)) }
         for news in access.bearer.takeNews() { tell(news, now: now) }
         if let due = access.bearer.nextDue, due != keysTimer {

@@ -11,7 +11,7 @@ package import Timekeeping
 
 /// Checks passwords in SIP digests and in HTTP requests, and limits wrong passwords of both kinds together (T8).
 extension ProxyEngine {
-    /// How long the next password from this source or for this user must wait for its check; `nil` if it is checked
+    /// How long the next password from this source or for this user must wait for its check; `nil` if it may be checked
     /// now.
     ///
     /// The parameter `source` is `nil` for a trusted peer, which sends for many users. The parameter `user` is `nil`
@@ -26,7 +26,7 @@ extension ProxyEngine {
         return wait
     }
 
-    /// Counts a wrong password or key from this source.
+    /// Counts a wrong password or key from this source against the source and the user.
     package func loginFailed(from source: IPAddress?, for user: AddressOfRecord?, now: Moment) {
         output.counters.count(.loginFailed)
         access.sources.logins.failed(attempt(from: source, for: user), now: now.instant)
@@ -76,7 +76,7 @@ extension ProxyEngine {
         case .challenge(.wrong(let name)):
             loginFailed(from: source, for: AddressOfRecord(user: name, host: home), now: now)
         case .challenge(.wrongForBinding(let name, let nonce)):
-            // An attacker who has overheard the nonce has one guess.
+            // The binding forgets the nonce, so that an attacker who has overheard the nonce has only one guess.
             if let user { registrar.bindings.forget(nonce: nonce, of: user) }
             loginFailed(from: source, for: AddressOfRecord(user: name, host: home), now: now)
         case .authenticated(let user, _), .forbidden(let user):
@@ -96,7 +96,7 @@ extension ProxyEngine {
         incoming.isTrusted || incoming.flow.isFromProvedAddress || isHome(incoming.flow.remote.address, of: user)
     }
 
-    /// How long the digest or token of this request must wait for its check; `nil` if it is checked now.
+    /// How long the digest or bearer token of this request must wait for its check; `nil` if it may be checked now.
     ///
     /// A phone never waits on the flow of its own registration, because it has shown its password there and nobody else
     /// can use the flow.
@@ -125,8 +125,8 @@ extension ProxyEngine {
         incoming.isTrusted ? .trusted : .source(incoming.flow.remote.address)
     }
 
-    /// Keeps a connection open, because its peer has proved its identity. A connection may be reported several times,
-    /// because this costs less than to remember the earlier reports.
+    /// Tells the shell to keep a connection open, because its peer is authenticated. A connection may be reported
+    /// several times, because this costs less than remembering the earlier reports.
     func noteProved(_ flow: Flow, by user: AddressOfRecord? = nil) {
         if flow.connection != 0 { act(.flowProved(flow, account: user?.hashValue)) }
     }

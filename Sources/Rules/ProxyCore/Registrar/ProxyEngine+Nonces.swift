@@ -10,15 +10,16 @@ import Telemetry
 import Timekeeping
 import Waking
 
-/// Nonces with which phones that wake register without a challenge (T39).
+/// Makes nonces for pushes, with which phones that wake register without a challenge (T39).
 extension ProxyEngine {
-    /// A nonce for a push that wakes a user's phone; `nil` if phones need none or may not use it.
+    /// A nonce for a push that wakes a user's phone; `nil` if the daemon asks for no passwords, or the settings switch
+    /// such nonces off.
     func nonceForPush(to user: AddressOfRecord, now: Moment) -> ByteString? {
         guard settings.authenticates, settings.digest.reusesNonces else { return nil }
         return access.digest.nonce(pushedTo: user, now: now.instant)
     }
 
-    /// Counts a REGISTER for which calls wait, by how its phone got the nonce.
+    /// Counts a REGISTER of a phone for which calls wait, in the metric for the way the phone got its nonce.
     func countWake(of binding: DeviceID, by incoming: IncomingRequest) {
         guard let nonce = incoming.nonce, !wakes.isEmpty else { return }
         let device = registrar.bindings.device(of: binding)

@@ -25,7 +25,7 @@ extension ProxyEngine {
     func strip(_ edits: inout RequestEdits, of incoming: IncomingRequest, to place: Endpoint?) {
         edits.strip(
             incoming, settings.stripped, realms: realmsToStrip(from: incoming, to: place),
-            takesTokens: settings.takesTokens)
+            takesTokens: !settings.bearer.issuers.isEmpty)
         edits.fromStart = fromStart(of: incoming.request)
     }
 

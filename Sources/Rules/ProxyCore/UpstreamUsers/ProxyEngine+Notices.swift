@@ -9,10 +9,10 @@ import SIPGrammar
 import Telemetry
 import Timekeeping
 
-/// NOTIFYs that a PBX sends to a token without a subscription, such as the number of voice messages.
+/// Delivers NOTIFYs that a PBX sends to users without a subscription, for example with the number of voice messages.
 extension ProxyEngine {
-    /// A phone that is awake gets the NOTIFY. For phones that sleep, the PBX gets 200, and the latest NOTIFY of each event
-    /// waits in the store until the phone registers.
+    /// Sends a NOTIFY of a PBX to phones that are awake. If the phones sleep, the PBX gets 200, and the latest NOTIFY
+    /// of each event package waits in the store until a phone registers.
     func noticeReceived(
         _ incoming: IncomingRequest, to aor: AddressOfRecord, _ targets: [ForkTarget], caller: Caller, now: Moment
     ) {

@@ -10,14 +10,15 @@ import SIPGrammar
 import Telemetry
 import Timekeeping
 
-/// Challenges and acceptances of PBXs for requests of phones whose users are registered there.
+/// Handles the challenges and 2xx responses of PBXs to requests from phones whose users the daemon registers there.
 ///
-/// The PBX asks for passwords in the realm of the users here. A request has credentials for one challenge of a realm, so
-/// only one of both servers can ask: the PBX, unless the PBX accepts requests of this daemon without a password.
+/// The PBX and the daemon ask for passwords in the same realm. A phone answers only one challenge of a realm, so only
+/// one of the two servers can ask: the PBX, or the daemon if the PBX accepts the daemon's requests without a password.
 extension ProxyEngine {
-    /// The number of the PBX that has sent this response, if its challenge is for the phone.
+    /// Whether the challenge in a response on this branch comes from the phone's PBX, so that the phone must answer it.
+    /// If so, the method notes that the PBX asks for passwords.
     func pbxChallenges(_ leg: BranchLeg) -> Bool {
-        guard !upstreamUsers.isEmpty, !leg.call.isTrusted, leg.call.sender == nil,
+        guard !upstreamUsers.pbxs.isEmpty, !leg.call.isTrusted, leg.call.sender == nil,
             let number = pbx(of: leg), upstreamUsers.pbxs[number].credence != .takesOurWord
         else { return false }
         upstreamUsers.pbxs[number].credence = .asks
@@ -31,10 +32,10 @@ extension ProxyEngine {
         }
     }
 
-    /// A PBX has accepted a call or a message of a phone. If no password came with the request, the PBX takes this
-    /// daemon's word for the user, so the daemon asks phones from now on.
+    /// Notes that a PBX accepted a call or a message from a phone. If the request had no credentials, the PBX relies on
+    /// this daemon, so the daemon itself asks phones for passwords from now on.
     func noteAcceptance(_ status: Status, of leg: BranchLeg) {
-        guard !upstreamUsers.isEmpty, status.code >= 180, status.code < 300, !leg.call.isTrusted,
+        guard !upstreamUsers.pbxs.isEmpty, status.code >= 180, status.code < 300, !leg.call.isTrusted,
             leg.call.sender == nil, settings.authenticates, let number = pbx(of: leg),
             upstreamUsers.pbxs[number].credence != .takesOurWord,
             let request = revive(leg.call)?.request, request.method == .invite || request.method == .message,

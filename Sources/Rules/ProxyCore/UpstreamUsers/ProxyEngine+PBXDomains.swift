@@ -4,9 +4,9 @@ package import Routing
 import Timekeeping
 import UpstreamRegistration
 
-/// Domains with `register-upstream` that come, change or go while the daemon runs.
+/// Domains whose setting `register-upstream` is added, changed or removed while the daemon runs.
 extension ProxyEngine {
-    /// The servers of the PBXs at which users are registered, without those of `upstream`.
+    /// The servers of all PBXs at which users are registered, except servers of the setting `upstream`.
     package var pbxServers: [UpstreamHealth.Server] {
         var servers: [UpstreamHealth.Server] = []
         for number in upstreamUsers.numbers {
@@ -20,8 +20,8 @@ extension ProxyEngine {
         return servers
     }
 
-    /// Applies the present settings: users of domains that are gone are signed out, and users of new ones are
-    /// registered. A domain with another PBX counts as gone and new.
+    /// Applies changed settings: ends the registrations of users of removed domains, and registers the users of new
+    /// domains. A domain with a new PBX counts as removed and as new.
     func upstreamRegistrationsChanged(since old: ProxySettings, now: Moment) {
         let (before, after) = (UpstreamUsers.wanted(old), UpstreamUsers.wanted(settings))
         var hasNew = false

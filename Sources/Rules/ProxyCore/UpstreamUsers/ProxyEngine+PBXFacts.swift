@@ -11,27 +11,28 @@ import Telemetry
 import Timekeeping
 import UpstreamRegistration
 
-/// Facts about the PBXs at which users are registered: whose calls a token names, which servers are a PBX's, and which
-/// requests of phones go to a PBX. Functions in this file change nothing.
+/// Answers questions about the PBXs at which users are registered: which user a PBX calls, which servers belong to a
+/// PBX, and which requests from phones go to a PBX. Functions in this file change nothing.
 extension ProxyEngine {
     // MARK: Calls for tokens
 
-    /// The user whom a PBX calls by the token that the daemon has registered there.
+    /// The user whom a PBX calls with the ``UpstreamToken`` that the daemon has registered there; `nil` if the URI has
+    /// no such token.
     ///
-    /// Only that PBX may call the token. For anybody else a token is an unknown user, so nobody learns which tokens
-    /// exist.
+    /// Only the PBX at which the token is registered may call it. For all other senders a token is an unknown user, so
+    /// that they cannot find out which tokens exist.
     func userCalled(byTokenIn uri: SIPURI, _ incoming: IncomingRequest) -> AddressOfRecord? {
-        guard !upstreamUsers.isEmpty, incoming.isTrusted, let text = uri.user, identity.home(of: uri) != nil,
+        guard !upstreamUsers.pbxs.isEmpty, incoming.isTrusted, let text = uri.user, identity.home(of: uri) != nil,
             let user = upstreamUsers.agent.user(called: text.percentDecoded()),
             isPBX(Int(user.upstream.rawValue), incoming.flow)
         else { return nil }
         return upstreamUsers.aor(of: user)
     }
 
-    /// The callee for the log, if the URI has a token: the user of the token. The sender of the request does not matter. A
-    /// text that could be the token of a former user is cut off.
+    /// The user of the ``UpstreamToken`` in a URI, for the log. In contrast to ``userCalled(byTokenIn:_:)``, any sender
+    /// may have sent the request. A text that could be the token of a former user is cut off after four characters.
     func calleeOfToken(in uri: SIPURI) -> AddressOfRecord? {
-        guard !upstreamUsers.isEmpty, let text = uri.user?.percentDecoded(), UpstreamToken(text) != nil else {
+        guard !upstreamUsers.pbxs.isEmpty, let text = uri.user?.percentDecoded(), UpstreamToken(text) != nil else {
             return nil
         }
         if let user = upstreamUsers.agent.user(called: text) { return upstreamUsers.aor(of: user) }
@@ -40,12 +41,12 @@ extension ProxyEngine {
         return AddressOfRecord(user: ByteString("\(text[0..<4])..."), host: host)
     }
 
-    /// Whether a PBX at which users are registered has a server at this place.
+    /// Whether a PBX at which users are registered has a server at this endpoint.
     func isPBX(_ place: Endpoint) -> Bool {
-        !upstreamUsers.isEmpty && upstreamUsers.pbxs.contains { $0.hops.contains { $0.endpoint == place } }
+        !upstreamUsers.pbxs.isEmpty && upstreamUsers.pbxs.contains { $0.hops.contains { $0.endpoint == place } }
     }
 
-    /// Whether the flow's peer is one of the PBX's servers, by its address or by its certificate.
+    /// Whether the flow's peer is a server of the PBX with this number, by the peer's certificate or its address.
     private func isPBX(_ number: Int, _ flow: Flow) -> Bool {
         let pbx = upstreamUsers.pbxs[number]
         if let names = network.flows.names(on: flow), names.contains(pbx.upstream.host.string.lowercased()) {
@@ -58,15 +59,15 @@ extension ProxyEngine {
 
     // MARK: Requests of phones
 
-    /// The number of the PBX to which the requests of this phone go; `nil` if its domain has none.
+    /// The number of the PBX to which the requests of this phone go; `nil` if the phone's domain has no such PBX.
     func pbx(ofCaller incoming: IncomingRequest) -> Int? {
-        guard !upstreamUsers.isEmpty, !incoming.isTrusted, let home = identity.home(of: incoming.request.from.uri)
+        guard !upstreamUsers.pbxs.isEmpty, !incoming.isTrusted, let home = identity.home(of: incoming.request.from.uri)
         else { return nil }
         return upstreamUsers.number(of: home)
     }
 
-    /// The realms whose credentials are removed from a request to this place. A phone's credentials for the realm of
-    /// its PBX are sent on to this PBX, and to nobody else.
+    /// The realms whose credentials are removed from a request before it is sent to this endpoint. A phone's
+    /// credentials for the realm of its PBX are sent only to this PBX.
     func realmsToStrip(from incoming: IncomingRequest, to place: Endpoint?) -> [ByteString] {
         guard incoming.sender == nil, let place, let number = pbxAsking(incoming, at: place) else {
             return identity.realms
@@ -76,8 +77,8 @@ extension ProxyEngine {
     }
 
     private func pbxAsking(_ incoming: IncomingRequest, at place: Endpoint) -> Int? {
-        guard !upstreamUsers.isEmpty, !incoming.isTrusted else { return nil }
-        // In a dialog that the PBX began, the phone's From has the token.
+        guard !upstreamUsers.pbxs.isEmpty, !incoming.isTrusted else { return nil }
+        // In a dialog that the PBX began, the From of the phone's requests has the token of the user.
         let from = incoming.request.from.uri
         let domain = calleeOfToken(in: from)?.host ?? identity.home(of: from)
         guard let number = domain.flatMap({ upstreamUsers.number(of: $0) }),

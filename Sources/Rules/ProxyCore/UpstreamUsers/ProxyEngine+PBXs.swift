@@ -8,7 +8,8 @@ import Telemetry
 import Timekeeping
 import UpstreamRegistration
 
-/// The servers of the PBXs at which users are registered, and the log lines about users.
+/// Looks up and checks the servers of the PBXs at which users are registered, and writes the log lines about these
+/// users.
 extension ProxyEngine {
     func carryOut(_ orders: [UpstreamHealth.Order], of number: Int, now: Moment) {
         for order in orders {
@@ -64,7 +65,7 @@ extension ProxyEngine {
         )
     }
 
-    /// A response to a REGISTER came from this place.
+    /// Notes that a response to a REGISTER came from the server at this endpoint.
     func pbxHeard(at place: Endpoint, now: Moment) {
         for number in upstreamUsers.pbxs.indices where upstreamUsers.pbxs[number].health.contains(place) {
             pbxAnswered(number, at: place, isProbe: false, now: now)
@@ -82,7 +83,7 @@ extension ProxyEngine {
     ) {
         switch state {
         case .down:
-            // A server that never answers OPTIONS may answer REGISTERs all the same.
+            // A server that never answered OPTIONS may still answer REGISTERs, so it does not count as down.
             let answers = upstreamUsers.pbxs[number].health.servers.first { $0.hop.endpoint == place }?.answersProbes
             guard answers == true else { return }
             log.error(

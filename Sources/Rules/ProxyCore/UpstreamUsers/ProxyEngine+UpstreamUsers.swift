@@ -12,16 +12,17 @@ import Telemetry
 import Timekeeping
 import UpstreamRegistration
 
-/// Users who are kept registered at a PBX: their devices and passwords, the REGISTERs, and the answers.
+/// Reports devices and passwords of users to the ``UpstreamAgent``, sends its REGISTERs to the PBXs, and reports the
+/// answers.
 extension ProxyEngine {
-    /// Lets something happen to the agent, and carries out its orders.
+    /// Calls `body` with the ``UpstreamAgent``, and carries out the orders that the agent gives.
     func changeUpstreamUsers(
         now: Moment, _ body: (inout UpstreamAgent, Moment, inout [UpstreamOrder]) -> Void
     ) {
-        guard !upstreamUsers.isEmpty else { return }
+        guard !upstreamUsers.pbxs.isEmpty else { return }
         var orders: [UpstreamOrder] = []
         body(&upstreamUsers.agent, now, &orders)
-        // A REGISTER that cannot be sent gives further orders.
+        // A REGISTER that cannot be sent makes the agent give further orders.
         while !orders.isEmpty {
             let current = orders
             orders = []
@@ -45,7 +46,7 @@ extension ProxyEngine {
     }
 
     func upstreamUsersDue(now: Moment) {
-        guard !upstreamUsers.isEmpty, let next = upstreamUsers.nextDeadline, next <= now.instant else { return }
+        guard !upstreamUsers.pbxs.isEmpty, let next = upstreamUsers.nextDeadline, next <= now.instant else { return }
         for number in upstreamUsers.numbers {
             carryOut(upstreamUsers.pbxs[number].health.due(now: now.instant) { _ in false }, of: number, now: now)
         }
@@ -54,9 +55,10 @@ extension ProxyEngine {
 
     // MARK: Users
 
-    /// Finds the users who have a device that can be woken: at the start, and after a provider was switched on.
+    /// Reports all users with a device that a push can wake to the agent: at the start, when a push provider is
+    /// switched on, and when a domain is added.
     func findUpstreamUsers(now: Moment) {
-        guard !upstreamUsers.isEmpty else { return }
+        guard !upstreamUsers.pbxs.isEmpty else { return }
         var cursor = BindingCursor()
         var hasMore = true
         while hasMore {
@@ -71,17 +73,17 @@ extension ProxyEngine {
         }
     }
 
-    /// A device of the user came, changed or went.
+    /// Tells the agent that a device of the user was added, changed or removed.
     ///
     /// - Parameters:
     ///   - aor: the user.
-    ///   - date: when a phone registered now; `nil` if none did.
+    ///   - date: the time of a phone's REGISTER that causes this call; `nil` if there is none.
     ///   - isFromEarlierRun: whether an earlier run may have registered the user.
     ///   - now: the time by both clocks.
     func noteUpstreamUser(
         _ aor: AddressOfRecord, signed date: UnixTime? = nil, isFromEarlierRun: Bool = false, now: Moment
     ) {
-        guard let user = upstreamUsers.user(aor) else { return }
+        guard !upstreamUsers.pbxs.isEmpty, let user = upstreamUsers.user(aor) else { return }
         guard let sign = registrar.bindings.lastSign(ofWakeable: aor) else {
             return changeUpstreamUsers(now: now) { $0.userEnded(user, .noDevice, now: $1, into: &$2) }
         }
@@ -96,7 +98,7 @@ extension ProxyEngine {
         }
     }
 
-    /// A user got a password, or another one.
+    /// Tells the agent that a user got a new password, in all domains with this realm.
     func notePassword(of name: ByteString, realm: ByteString, now: Moment) {
         for number in upstreamUsers.numbers where access.digest.realm(for: upstreamUsers.pbxs[number].domain) == realm {
             let pbx = upstreamUsers.pbxs[number]
@@ -105,7 +107,7 @@ extension ProxyEngine {
         }
     }
 
-    /// A user was removed. The password is kept until the PBX knows of the end.
+    /// Ends the registration of a removed user at the PBX. The password is kept until the PBX has confirmed the end.
     func upstreamUserRemoved(_ removed: DigestUser, now: Moment) {
         for number in upstreamUsers.numbers
         where access.digest.realm(for: upstreamUsers.pbxs[number].domain) == removed.realm {
@@ -113,7 +115,7 @@ extension ProxyEngine {
             guard let user = upstreamUsers.user(AddressOfRecord(user: removed.name, host: pbx.domain)) else { continue }
             if upstreamUsers.removed.count < UpstreamUsers.removedLimit { upstreamUsers.removed[user] = removed }
             changeUpstreamUsers(now: now) { $0.userEnded(user, .userRemoved, now: $1, into: &$2) }
-            // The user may not be registered there at all.
+            // The password is not needed if the agent has no record of the user.
             if upstreamUsers.agent.status(of: user) == nil { upstreamUsers.removed[user] = nil }
         }
     }
@@ -126,7 +128,9 @@ extension ProxyEngine {
 
     // MARK: REGISTERs
 
-    /// - Returns: why the REGISTER could not be sent.
+    /// Sends the REGISTER that the agent has ordered.
+    ///
+    /// - Returns: why the REGISTER could not be sent; `nil` if it was sent.
     private func register(_ order: RegisterOrder, now: Moment) -> RegisterFailure? {
         let number = Int(order.user.upstream.rawValue)
         guard let hop = upstreamUsers.pbxs[number].hops.first(where: { $0.endpoint == order.server.endpoint }),
@@ -157,7 +161,7 @@ extension ProxyEngine {
         return nil
     }
 
-    /// The contact by which the PBX calls the user: the token at this daemon.
+    /// The URI that the PBX calls for the user, with an ``UpstreamToken`` as user and this daemon as host.
     private static func contact(_ token: UpstreamToken, at listener: Listener) -> ByteString {
         ByteString(capacity: 96) { out in
             out.append("sip:")
@@ -170,7 +174,7 @@ extension ProxyEngine {
         }
     }
 
-    /// The Path by which the PBX reaches this daemon. It names no user, because the contact has the token.
+    /// The URI in the Path of a REGISTER (RFC 3327): the address of this daemon, without a user.
     private static func path(to listener: Listener) -> ByteString {
         ByteString(capacity: 96) { out in
             out.append("sip:")
@@ -206,7 +210,8 @@ extension RegisterOrder.Purpose {
 }
 
 extension DigestUser {
-    /// A number that changes when the HA1 changes. The hash has a random seed, so it does not tell the HA1.
+    /// A number that changes when the HA1 changes: a hash with a random seed, so that nobody can compute the HA1 from
+    /// it.
     fileprivate var fingerprint: UInt32 { UInt32(truncatingIfNeeded: ha1.hashValue) }
 }
 

@@ -8,15 +8,15 @@ import Telemetry
 import Timekeeping
 package import UpstreamRegistration
 
-/// The users who are kept registered at PBXs: the machine that decides, the servers of each PBX, and the REGISTERs that
-/// have no answer yet.
+/// All state about users whom the daemon keeps registered at PBXs: the agent that decides, the PBXs with their servers,
+/// and the REGISTERs that have no answer yet.
 package struct UpstreamUsers {
-    /// One PBX, with the number of its place in the list.
+    /// The PBX of one domain, whose number is its index in ``UpstreamUsers/pbxs``.
     package struct PBX {
         package let domain: ByteString
         package let upstream: NextHop
         package internal(set) var health: UpstreamHealth
-        /// The addresses of the last look-up.
+        /// The servers that the last DNS look-up of the PBX found.
         var hops: [ResolvedHop] = []
         /// Whether the settings no longer name this PBX for the domain.
         var isRetired = false
@@ -28,17 +28,18 @@ package struct UpstreamUsers {
     package enum Credence: String, Sendable {
         case unknown
         case asks
-        /// The PBX accepts requests of this daemon without a password, so the daemon asks phones itself.
+        /// The PBX accepts requests of this daemon without a password, so the daemon itself asks phones for their
+        /// passwords.
         case takesOurWord = "takes-our-word"
     }
 
     package internal(set) var agent: UpstreamAgent
     package internal(set) var pbxs: [PBX]
-    /// The REGISTERs that have no answer yet, with the place that each was sent to.
+    /// The REGISTERs that have no answer yet, each with its transaction and the endpoint to which it was sent.
     var pending: [RegisterNumber: (client: ClientTransactionID, place: Endpoint)] = [:]
-    /// The passwords of removed users whose bindings have not ended yet.
+    /// The passwords of removed users, kept until their bindings at the PBX have ended.
     var removed: [UpstreamUser: DigestUser] = [:]
-    /// Limits the log lines about users.
+    /// Limits the number of log lines about single users.
     var lines = LogRateLimit(burst: 10)
 
     static let removedLimit = 1000
@@ -51,18 +52,19 @@ package struct UpstreamUsers {
             functions: AgentFunctions(code: functions.upstreamCode, random: functions.random))
     }
 
-    /// The domains of the settings with their PBXs, in a fixed order.
+    /// The domains for which the settings name a PBX, sorted by name.
     static func wanted(_ settings: ProxySettings) -> [(domain: ByteString, upstream: NextHop)] {
         settings.upstreamRegistrations.sorted { $0.key.string < $1.key.string }
             .compactMap { domain, group in group.upstream.map { (domain, $0) } }
     }
 
     static func pbx(_ domain: ByteString, _ upstream: NextHop, _ settings: ProxySettings) -> PBX {
-        // Without OPTIONS a restart of the PBX would not be noticed, so they are sent even if `upstream-check` is off.
+        // The PBX gets OPTIONS even if `upstream-check` is off, because a restart of the PBX would not be noticed
+        // without them.
         let check = settings.upstreamCheck.interval > .zero ? settings.upstreamCheck : UpstreamCheckSettings()
         var pbx = PBX(
             domain: domain, upstream: upstream, health: UpstreamHealth(check, isUsed: true, now: .distantPast))
-        // Calls of the PBX may come before the first look-up has ended.
+        // A numeric address is known before the first look-up ends, so that calls from the PBX are recognised at once.
         pbx.hops = upstream.numeric.map { [ResolvedHop(transport: $0.0, endpoint: $0.1)] } ?? []
         return pbx
     }
@@ -77,10 +79,10 @@ package struct UpstreamUsers {
 
     package var isEmpty: Bool { pbxs.isEmpty }
 
-    /// The numbers of the PBXs that the settings name.
+    /// The indices in ``pbxs`` of the PBXs that the settings still name.
     package var numbers: [Int] { pbxs.indices.filter { !pbxs[$0].isRetired } }
 
-    /// The number of the PBX of a domain, which must be in lower case.
+    /// The index in ``pbxs`` of the PBX of a domain, whose name must be in lower case; `nil` if the domain has no PBX.
     func number(of domain: ByteString) -> Int? { pbxs.firstIndex { $0.domain == domain && !$0.isRetired } }
 
     var nextDeadline: Instant? {
@@ -90,7 +92,7 @@ package struct UpstreamUsers {
         return next
     }
 
-    /// The user of an AOR; `nil` if the domain is not registered at a PBX.
+    /// The ``UpstreamUser`` with this AOR; `nil` if the users of the AOR's domain are not registered at a PBX.
     package func user(_ aor: AddressOfRecord) -> UpstreamUser? {
         guard !isEmpty else { return nil }
         return agent.upstream(of: aor.host).map { UpstreamUser($0, aor.user) }

@@ -260,11 +260,11 @@ extension ProxyEngine {
 
 /// Handles requests that got no response for three seconds.
 extension ProxyEngine {
-    /// Handles a call whose request was sent three seconds ago.
+    /// Finds another way for each branch of a call that has had no response for three seconds.
     ///
     /// A branch without any response continues on the next flow of its phone, because the time-out of its transaction
     /// would be too late for a call. A phone without another flow counts as asleep if a push can wake it. A request
-    /// inside a dialog causes a push only now, after three seconds without a response.
+    /// inside a dialog causes a push only after these three seconds.
     func silenceDue(of call: ProxiedRequest, now: Moment) {
         var goesOn = false
         for branch in call.fork.branches where !branch.wasHeard {

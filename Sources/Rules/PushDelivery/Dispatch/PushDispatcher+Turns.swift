@@ -66,7 +66,8 @@ extension PushDispatcher {
         leaveGate(entry, now: now)
     }
 
-    /// Notes that a notification has left the queue, and lets the next notifications at the gate enter.
+    /// Notes that a notification has left its server's queue, and moves notifications that wait at the server's gate
+    /// into the queue.
     func leaveGate(_ entry: Entry, now: Moment) {
         guard entry.isInGate else { return }
         entry.isInGate = false

@@ -4,28 +4,29 @@ import Collections
 import JSON
 package import Timekeeping
 
-/// Judges bearer tokens (RFC 8898, RFC 7519, RFC 8725), and remembers the tokens that are proved.
+/// Checks bearer tokens (RFC 8898, RFC 7519, RFC 8725), and remembers the tokens whose signatures were right.
 ///
-/// The claims are checked before the signature, because they cost little. The proof of a token is remembered by the hash
-/// of the token until the token or its key ends, so that a refresh costs no signature check. All tables have a maximum
-/// size.
+/// The claims are checked before the signature, because they cost little. A token with a right signature is remembered
+/// by its hash until it is dropped for newer tokens or its key is withdrawn, so that a refresh costs no signature
+/// check. All tables of the authenticator have a maximum size.
 package struct BearerAuthenticator: Sendable {
     package enum Verdict: Hashable, Sendable {
-        /// The token proves this user of the domain.
+        /// The token proves that its sender is this user of the domain.
         case proved(ByteString)
-        /// The token proves nobody. The user is named if the token counts as a wrong password.
+        /// The token proves no user; `guessed` is the user for whom the token counts as a wrong password, or `nil`.
         case bad(BearerFault, guessed: ByteString?)
-        /// The signature was not checked, because this source has shown too many tokens or wrong passwords.
+        /// The signature was not checked, because this source address has sent too many tokens or wrong passwords; the
+        /// sender must wait for this duration.
         case limited(Duration)
-        /// The keys are being read, or could never be read.
+        /// The keys of the issuer are being read, or could never be read.
         case awaitingKeys
     }
 
-    /// News of an issuer, for the log.
+    /// A change in the keys of an issuer, for the log.
     package enum News: Hashable, Sendable {
         case away(issuer: Int, UserFault, hasKeys: Bool)
         case back(issuer: Int)
-        /// The issuer has other keys than before.
+        /// The issuer's keys have changed; `count` is their new number.
         case changed(issuer: Int, count: Int)
     }
 
@@ -34,7 +35,7 @@ package struct BearerAuthenticator: Sendable {
         let subject: String
         let expiry: Int64
         let start: Int64?
-        /// The key that signed the token.
+        /// The digest of the key that signed the token, see ``BearerKey/print``.
         let key: ByteString
         let place: AgeList<ByteString>.Place
     }
@@ -44,7 +45,7 @@ package struct BearerAuthenticator: Sendable {
     private var rings: [BearerKeyring]
     private var proofs: [ByteString: Proof] = [:]
     private var ages = AgeList<ByteString>()
-    /// Limits the signature checks of each source. Tokens that are remembered do not count.
+    /// Limits the signature checks for each source address, to which remembered tokens do not add.
     private var checks = RateLimit<Int>(perMinute: 3000, capacity: 65_536)
     private var news: [News] = []
     /// The number of signatures that were checked since the start.
@@ -61,22 +62,22 @@ package struct BearerAuthenticator: Sendable {
     package var isOn: Bool { !rules.issuers.isEmpty }
     package var rememberedCount: Int { proofs.count }
 
-    /// The number of issuers whose keys could not be read.
+    /// The number of issuers whose keys could not be read at the last attempt.
     package var awayCount: Int { rings.count { $0.isAway } }
 
-    /// The issuer whose tokens prove the users of a domain.
+    /// The issuer whose tokens are accepted for the users of a domain; `nil` if there is none.
     package func issuer(for domain: ByteString) -> BearerRules.Issuer? { place(for: domain).map { rules.issuers[$0] } }
 
     private func place(for domain: ByteString) -> Int? { rules.issuers.firstIndex { $0.serves(domain) } }
 
     // MARK: Judge
 
-    /// Judges a token.
+    /// Checks a bearer token of a user in a domain.
     ///
     /// - Parameters:
     ///   - text: the token as the request has it.
     ///   - domain: the domain of the user.
-    ///   - source: the address that shows the token, for the limit of checks.
+    ///   - source: the address that sent the token, for the limit of signature checks.
     ///   - now: the time by both clocks.
     ///   - wait: returns how long this source must wait before the signature of a user's token may be checked; `nil` if
     ///     it may be checked now.
@@ -147,17 +148,19 @@ package struct BearerAuthenticator: Sendable {
         return nil
     }
 
-    /// Whether two texts have the same bytes. `String` would also find texts equal that only look alike.
+    /// Whether two texts have the same bytes. The operator `==` of `String` also accepts different bytes for the same
+    /// characters.
     private static func isSame(_ left: String, _ right: String) -> Bool { left.utf8.elementsEqual(right.utf8) }
 
-    /// Whether a claim can be the name of a user. Characters that a URI in a header field cannot have are refused.
+    /// Whether a claim can be the name of a user. Control characters, spaces, quotes, backslashes and angle brackets
+    /// are refused, because they cannot stand in a URI of a header field.
     private static func isName(_ subject: String) -> Bool {
         let bytes = subject.utf8
         return !bytes.isEmpty && bytes.count <= longestUser
             && bytes.allSatisfy { $0 > 0x20 && $0 != 0x7f && !"<>\"\\".utf8.contains($0) }
     }
 
-    /// The user part of a claim: `bob`, or `bob@example.net` in that domain; `nil` for a user of another domain.
+    /// The user name in a claim, which is `bob` or `bob@example.net`; `nil` if the claim names another domain.
     private static func user(_ subject: String, in domain: ByteString) -> ByteString? {
         let text = ByteString(subject)
         guard let at = text.lastIndex(of: UInt8(ascii: "@")) else { return text }
@@ -167,14 +170,14 @@ package struct BearerAuthenticator: Sendable {
 
     // MARK: Keys
 
-    /// The issuers whose keys must be read now, by their places in ``BearerRules/issuers``.
+    /// The indices in ``BearerRules/issuers`` of the issuers whose keys must be read now.
     package mutating func takeQuestions(now: Instant) -> [Int] {
         var asked: [Int] = []
         for index in rings.indices where rings[index].takeQuestion(now: now) { asked.append(index) }
         return asked
     }
 
-    /// When the next keys must be read.
+    /// When the keys of an issuer must be read next.
     package var nextDue: Instant? { rings.compactMap(\.due).min() }
 
     package mutating func received(_ keys: [BearerKey], of issuer: Int, now: Instant) {
@@ -185,7 +188,7 @@ package struct BearerAuthenticator: Sendable {
         rings[issuer].received(keys, now: now)
         guard known != fresh else { return }
         news.append(.changed(issuer: issuer, count: keys.count))
-        // Tokens of a key that the issuer has withdrawn prove nobody any more.
+        // Tokens that were signed with a key that the issuer has withdrawn are no longer valid.
         let prints = Set(keys.map(\.print))
         for (hash, proof) in proofs where proof.issuer == issuer && !prints.contains(proof.key) { forget(hash) }
     }
@@ -219,7 +222,7 @@ package struct BearerAuthenticator: Sendable {
 
     // MARK: Challenge
 
-    /// The value of a challenge for tokens (RFC 8898 section 4); `nil` if the domain takes no tokens.
+    /// The value of a challenge with the scheme Bearer (RFC 8898 section 4); `nil` if the domain accepts no tokens.
     package func challenge(for domain: ByteString, realm: ByteString, after fault: BearerFault?) -> ByteString? {
         guard let issuer = issuer(for: domain) else { return nil }
         var out: [UInt8] = []

@@ -1,22 +1,23 @@
 import Bytes
 import Timekeeping
 
-/// The keys of one issuer, and when they are read again: by time, and when a token names an unknown key.
+/// The keys of one issuer, with the time of their next reading: at intervals, and when a token needs a key that is not
+/// here.
 ///
-/// The last keys count while they cannot be read. Strangers choose the key that a token names, so such tokens cause one
-/// question in ``pause`` at most.
+/// If the keys cannot be read again, the last keys stay valid. Anybody can send tokens that name unknown keys, so these
+/// tokens cause at most one reading in each ``pause``.
 struct BearerKeyring: Sendable {
     private(set) var keys: [BearerKey] = []
     private(set) var isAsking = false
-    /// Whether the last question failed.
+    /// Whether the last attempt to read the keys failed.
     private(set) var isAway = false
-    /// When the keys are to be read; `nil` while they are being read.
+    /// When the keys must be read next; `nil` while they are being read.
     private(set) var due: Instant? = .distantPast
     private var lastAsked: Instant?
     private var retry = BearerKeyring.firstRetry
     private let refresh: Duration
 
-    /// The least time between questions that tokens cause.
+    /// The minimum time between the last reading of the keys and a reading that a token causes.
     static let pause: Duration = .seconds(30)
     private static let firstRetry: Duration = .seconds(2)
     /// The maximum number of keys of one issuer that are tried for a token.
@@ -24,7 +25,7 @@ struct BearerKeyring: Sendable {
 
     init(refresh: Duration) { self.refresh = refresh }
 
-    /// The keys that may have signed a token. A key without a name fits each name.
+    /// The keys that may have signed a token with this algorithm and key name. A key without a name fits every token.
     func candidates(_ algorithm: BearerKey.Algorithm, named id: ByteString?) -> [BearerKey] {
         let fitting = keys.filter { key in
             key.algorithm == algorithm && (id == nil || key.id == nil || key.id == id)
@@ -32,9 +33,9 @@ struct BearerKeyring: Sendable {
         return Array(fitting.prefix(Self.tried))
     }
 
-    /// A token needs a key that is not here.
+    /// Asks for the keys to be read soon, because a token needs a key that is not here.
     ///
-    /// - Returns: whether the keys are being read, so that the token can be judged soon.
+    /// - Returns: whether the keys are being read or will be read now, so that the token can be checked soon.
     mutating func want(now: Instant) -> Bool {
         if isAsking { return true }
         if let lastAsked, now - lastAsked < Self.pause { return false }
@@ -42,7 +43,7 @@ struct BearerKeyring: Sendable {
         return true
     }
 
-    /// Whether the keys must be read now. If so, the question counts as asked.
+    /// Whether the caller must read the keys now, and then call ``received(_:now:)`` or ``failed(now:)``.
     mutating func takeQuestion(now: Instant) -> Bool {
         guard !isAsking, let due, due <= now else { return false }
         isAsking = true

@@ -2,26 +2,26 @@ package import Bytes
 
 /// The rules by which bearer tokens are accepted (RFC 8898).
 package struct BearerRules: Hashable, Sendable {
-    /// A server whose tokens prove users of some domains.
+    /// A server that issues bearer tokens for the users of some domains.
     package struct Issuer: Hashable, Sendable {
-        /// The name in the settings.
+        /// The name of the issuer in the settings.
         package var name: String
         /// The domains whose users the tokens prove, in lower case; empty for all domains.
         package var domains: Set<ByteString> = []
-        /// The claim `iss` of each token.
+        /// The value that the claim `iss` of each token must have.
         package var issuer: String
-        /// A token must name one of these in its claim `aud`.
+        /// The names of this service, of which a token must have one in its claim `aud`.
         package var audiences: [String]
-        /// The claim with the user's name.
+        /// The name of the claim that contains the user's name.
         package var claim = "sub"
         package var algorithms: Set<BearerKey.Algorithm> = [.rs256, .es256]
-        /// How far the clock of the issuer may differ.
+        /// How far the clock of the issuer may differ from the daemon's clock.
         package var leeway: Duration = .seconds(30)
-        /// The address of the server from which phones get tokens, for challenges.
+        /// The URL of the server from which phones get tokens, which a challenge names as `authz_server`.
         package var server: ByteString
-        /// The scope that phones ask for; `nil` for none.
+        /// The scope for which phones must ask the server, which a challenge names; `nil` for none.
         package var scope: ByteString?
-        /// How often the keys are read again.
+        /// The interval at which the keys of the issuer are read again.
         package var refresh: Duration = .seconds(600)
 
         package init(name: String, issuer: String, audiences: [String], server: ByteString) {
@@ -34,15 +34,15 @@ package struct BearerRules: Hashable, Sendable {
         func serves(_ domain: ByteString) -> Bool { domains.isEmpty || domains.contains(domain.lowercased()) }
     }
 
-    /// The issuers. A domain has at most one.
+    /// The issuers of tokens, at most one for each domain.
     package var issuers: [Issuer] = []
-    /// The maximum number of tokens whose proof is remembered.
+    /// The maximum number of accepted tokens that are remembered, so that their signatures need no second check.
     package var remembered = 100_000
 
     package init() {}
 }
 
-/// A public key of an issuer.
+/// A public key with which an issuer signs tokens.
 package struct BearerKey: Sendable {
     package enum Algorithm: String, Hashable, Sendable, CaseIterable {
         case rs256 = "RS256"
@@ -52,9 +52,9 @@ package struct BearerKey: Sendable {
     /// The name of the key (`kid`); `nil` if it has none.
     package let id: ByteString?
     package let algorithm: Algorithm
-    /// Identifies the key by its content.
+    /// A digest of the key, which identifies the key by its content.
     package let print: ByteString
-    /// Whether the key made the signature for the message. The shell provides the function, because this module
+    /// Checks whether the key made a signature for a message. The shell provides the function, because this module
     /// contains no cryptography.
     package let isValid: @Sendable (_ signature: [UInt8], _ message: [UInt8]) -> Bool
 
@@ -69,16 +69,16 @@ package struct BearerKey: Sendable {
     }
 }
 
-/// Why a token does not prove a user.
+/// Why a bearer token is refused.
 package enum BearerFault: Hashable, Sendable {
     case malformed, tooLong, repeated, algorithm, issuer, audience, expired, early, endless, noUser, otherDomain
     case unknownKey, signature
 
-    /// Whether the token counts as a wrong password (T8). Only a forged signature is a guess. Phones show expired tokens
-    /// without harm, and the other faults cost no computation.
+    /// Whether the token counts as a wrong password (T8): only a wrong signature does. Honest phones may send expired
+    /// tokens, and the other faults cost little computation.
     package var isGuess: Bool { self == .signature }
 
-    /// The fault in words for log lines. They never contain parts of a token.
+    /// The fault in words for log lines, which never contain parts of a token.
     package var sentence: StaticString {
         switch self {
         case .malformed: "its token is not a signed JWT"

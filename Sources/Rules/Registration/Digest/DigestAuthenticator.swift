@@ -10,21 +10,22 @@ package import Timekeeping
 /// user exists.
 package struct DigestAuthenticator: Sendable {
     package enum Verdict: Hashable, Sendable {
-        /// The user is proved, by a password with this nonce or, if the nonce is `nil`, by a bearer token.
+        /// The user is authenticated by a password with this nonce or, if the nonce is `nil`, by a bearer token.
         case authenticated(DigestUser, NonceUse?)
-        /// The request must be answered with 401 or 407. The method
-        /// ``DigestAuthenticator/challenge(realm:stale:as:of:for:users:now:)`` makes the challenge.
+        /// The request must be answered with 401 or 407 and a challenge, which
+        /// ``DigestAuthenticator/challenge(realm:stale:as:of:for:users:now:)`` makes.
         case challenge(Reason)
-        /// The user is authenticated, but may not send this request. The request must be answered with 403.
+        /// The user is authenticated, but may not send this request, so the request must be answered with 403.
         case forbidden(DigestUser)
-        /// The password was not checked, because there were too many wrong passwords. The duration is the time to wait.
+        /// The password was not checked, because too many wrong passwords came before; the sender must wait for this
+        /// duration.
         case limited(Duration)
-        /// A source of users is being asked for this name, see ``UserCache``. The request waits.
+        /// The request must wait, because a source of users is being asked for this name, see ``UserCache``.
         case asking(ByteString)
-        /// The sources of users do not answer: answer 503. The name is set if its last known password was not shown,
-        /// which counts as a wrong password.
+        /// The sources of users do not answer, so the request must be answered with 503. The value `wrong` is set if
+        /// the password differs from the last known one of this user name, which counts as a wrong password.
         case unavailable(wrong: ByteString?)
-        /// The keys that prove tokens are being read, or could never be read: answer 503.
+        /// The keys for bearer tokens are being read or could never be read, so the request must be answered with 503.
         case awaitingKeys
     }
 
@@ -34,15 +35,15 @@ package struct DigestAuthenticator: Sendable {
         /// The nonce is unknown, too old or already used, or it was made for a different holder. The phone can answer a
         /// new challenge without asking its user.
         case stale
-        /// The nonce is valid, but the response is wrong. The associated value is the user name, and a user with this
-        /// name need not exist.
+        /// The nonce is valid, but the response is wrong for this user name, whether or not a user with this name
+        /// exists.
         case wrong(ByteString)
         /// The response to a nonce that a binding keeps is wrong, perhaps because the password has changed. The binding
         /// must forget the nonce, and the phone can answer a new challenge without asking its user.
         case wrongForBinding(ByteString, nonce: UInt64)
-        /// The request shows a bearer token that proves nobody, see ``BearerAuthenticator``.
+        /// The request has a bearer token that is refused, see ``BearerAuthenticator``.
         case badToken(BearerFault)
-        /// The request shows a bearer token on a connection without TLS. The token was not read.
+        /// The request has a bearer token on a connection without TLS, so the token was not read.
         case tokenInClear
 
         /// Whether the phone can answer the challenge without asking its user.
@@ -67,7 +68,7 @@ package struct DigestAuthenticator: Sendable {
     private let functions: DigestFunctions
     private(set) var ledger: NonceLedger
     private var nextSerial: UInt64 = 1
-    /// The HA1 that is used in the computation for unknown users. No password has this HA1.
+    /// The HA1 that is used in the computation for unknown users, and that belongs to no password.
     private let dummy: [UInt8]
     /// The algorithms for which the sources outside the store have hashes of all users.
     private let elsewhere: Set<DigestAlgorithm>?
@@ -87,19 +88,19 @@ package struct DigestAuthenticator: Sendable {
 
     // MARK: Challenge
 
-    /// Makes the header fields of a challenge, one for each algorithm that is offered (RFC 8760 section 2.3). They
-    /// contain only required parameters, because their receiver has not authenticated (T4.1).
+    /// Makes the header fields of a challenge, one for each algorithm that is offered (RFC 8760 section 2.3). The
+    /// header fields contain only required parameters, because their receiver has not authenticated (T4.1).
     ///
     /// - Parameters:
     ///   - realm: the realm to which the password belongs.
-    ///   - stale: whether the phone may answer without asking its user. It has used an older nonce already, so it will
-    ///     probably use this nonce again.
+    ///   - stale: whether the phone may answer without asking its user. Such a phone has used an older nonce, so it
+    ///     will probably use this nonce in later requests too.
     ///   - role: the daemon's role, which decides about the name of the header fields.
-    ///   - request: the request to challenge. Its User-Agent decides about the algorithms.
-    ///   - holder: the peer that gets the challenge. No other peer can answer it.
-    ///   - users: all users. An algorithm is not offered if a user has no hash for it.
+    ///   - request: the request to challenge, whose User-Agent decides about the algorithms.
+    ///   - holder: the peer that gets the challenge, which no other peer can answer.
+    ///   - users: all users; an algorithm for which a user has no hash is not offered.
     ///   - now: the present time, at which the lifetime of the nonce begins.
-    /// - Returns: the header fields, with one nonce for all. The preferred algorithm is first.
+    /// - Returns: the header fields, the one with the preferred algorithm first, all with the same nonce.
     package mutating func challenge(
         realm: ByteString, stale: Bool, as role: Role, of request: SIPRequest, for holder: NonceHolder,
         users: UserDirectory, now: Instant
@@ -125,7 +126,7 @@ package struct DigestAuthenticator: Sendable {
         return Nonce(serial: nextSerial, issued: now, marks).text(for: holder, functions)
     }
 
-    /// Makes a nonce for a push to a user's phone. The phone may answer it from any address.
+    /// Makes a nonce for a push to a user's phone, which may use the nonce from any address.
     package mutating func nonce(pushedTo user: AddressOfRecord, now: Instant) -> ByteString {
         nonce(for: .user(user), .isPushed, now: now).text
     }
@@ -152,22 +153,22 @@ package struct DigestAuthenticator: Sendable {
     /// Checks the credentials of a request. If the request has several credentials, the first ones that answer a nonce
     /// of this daemon are used.
     ///
-    /// A password is checked only if the nonce proves that this holder received the challenge. So a sender with a
-    /// forged address cannot make the daemon compute hashes, and a wrong password counts against the peer that really
+    /// A password is checked only if the nonce proves that this holder received the challenge. Therefore a sender with
+    /// a forged address cannot make the daemon compute hashes, and a wrong password counts against the peer that really
     /// sent it (T8).
     ///
     /// - Parameters:
     ///   - request: the received request.
     ///   - role: the daemon's role, which decides whether the Authorization or Proxy-Authorization fields are checked.
-    ///   - realm: the realm. Credentials for other realms are ignored.
+    ///   - realm: the realm of the users; credentials for other realms are ignored.
     ///   - owner: the user who must have sent the request, for a REGISTER the To user (RFC 3261 section 10.3 step 4);
     ///     `nil` if any user may send it.
-    ///   - flow: the flow on which the request came. A retransmission comes on the flow of the original.
+    ///   - flow: the flow on which the request came, as a retransmission comes on the flow of the original.
     ///   - holder: the peer that sent the credentials.
     ///   - users: all users.
     ///   - now: the present time, for the age of the nonce.
     ///   - wait: returns how long to wait before the password of a user may be checked; `nil` if it may be checked now.
-    ///   - find: looks for a user that the store does not have.
+    ///   - find: looks in the sources of users for a user who is not in the store.
     ///   - pushed: returns the user whose pushed nonce may be used; `nil` if the sender may use none.
     ///   - isKept: whether a binding keeps the nonce of this name, and the nonce count was not used before.
     /// - Returns: the verdict; a challenge if no credentials can be used.
@@ -213,10 +214,10 @@ package struct DigestAuthenticator: Sendable {
         return .challenge(isStale ? .stale : .nothingShown)
     }
 
-    /// Where the sender may have got the nonce from; `nil` if it may not use the nonce.
+    /// How the sender got the nonce; `nil` if the sender may not use the nonce.
     ///
-    /// During its lifetime a nonce belongs to the holder for whom it was made, and the ledger has its counts. Afterwards
-    /// it belongs to the binding that keeps it, whose phone may have a new address, and the binding has the count (T39).
+    /// During its lifetime a nonce belongs to the holder for whom it was made, and the ledger has its count. After its
+    /// lifetime, a nonce belongs to the binding that keeps it and its count, even if the phone has a new address (T39).
     private func origin(
         of text: Nonce.NonceText, count: UInt32, for holder: NonceHolder, pushed: () -> AddressOfRecord?, now: Instant,
         isKept: (_ nonce: UInt64, _ count: UInt32) -> Bool
@@ -237,15 +238,15 @@ package struct DigestAuthenticator: Sendable {
         case unavailable(isWrong: Bool)
     }
 
-    /// Checks whose password made the response.
+    /// Checks whether the password of the named user made the response.
     private func proof(
         by credentials: DigestCredentials, _ answer: Answer, _ method: Method, realm: ByteString,
         _ users: UserDirectory, _ find: (ByteString, UserCache.Wish) -> UserCache.Finding
     ) -> Proof {
         if let user = users.user(named: credentials.username, realm: realm) {
             if isRight(credentials, answer, method, of: user) { return .right(user) }
-            // The sources are asked as they are for an unknown user. Without this, the delay would reveal which users
-            // are in the store (T7).
+            // The sources of users are asked for this user too, because a shorter delay would reveal which users are in
+            // the store (T7).
             switch find(credentials.username, .any) {
             case .asking: return .asking
             case .away: return .unavailable(isWrong: true)
@@ -264,7 +265,8 @@ package struct DigestAuthenticator: Sendable {
         case .known(_, mayRefuse: true): return .wrong
         case .known(_, mayRefuse: false): break
         }
-        // The remembered answer is old. The password may have changed since, so a newer answer decides.
+        // The password may have changed since the source was asked, so the source is asked again before the password
+        // counts as wrong.
         switch find(credentials.username, .newer) {
         case .asking: return .asking
         case .known(_, mayRefuse: true), .unknown: return .wrong
@@ -272,7 +274,7 @@ package struct DigestAuthenticator: Sendable {
         }
     }
 
-    /// Whether the user's password made the response. The computation takes equally long for unknown users.
+    /// Whether the user's password made the response, checked in the same time for unknown users.
     private func isRight(
         _ credentials: DigestCredentials, _ answer: Answer, _ method: Method, of user: DigestUser?
     ) -> Bool {
@@ -292,15 +294,15 @@ package struct DigestAuthenticator: Sendable {
         return hasher.finalize()
     }
 
-    /// Whether a clear-text password is right, for services that get passwords over HTTP. For unknown users the check
-    /// takes the same time.
+    /// Whether a clear-text password is right, for services that get passwords over HTTP. The check of a password takes
+    /// equally long for unknown users.
     package func isPassword(
         _ password: ByteString, of name: ByteString, realm: ByteString, users: UserDirectory
     ) -> Bool {
         isPassword(password, of: users.user(named: name, realm: realm), called: name, realm: realm)
     }
 
-    /// Whether the password is the one of this user; `nil` stands for an unknown user of that name.
+    /// Whether a clear-text password is the password of a user; `known` is `nil` for an unknown user.
     package func isPassword(
         _ password: ByteString, of known: DigestUser?, called name: ByteString, realm: ByteString
     ) -> Bool {
@@ -320,8 +322,8 @@ package struct DigestAuthenticator: Sendable {
         let count: UInt32?
     }
 
-    /// Reads and checks the parts of credentials that do not depend on the user. The result is `nil` if the credentials
-    /// answer no challenge of this daemon.
+    /// Reads and checks the parts of credentials that do not depend on the user; `nil` if the credentials answer no
+    /// challenge of this daemon.
     private func answer(_ credentials: DigestCredentials, to request: SIPRequest) -> Answer? {
         guard let algorithm = algorithm(of: credentials), credentials.response.count == algorithm.digitCount,
             isUsable(credentials.uri, for: request.uri)

@@ -2,14 +2,16 @@ import Bytes
 
 /// The nonce that a binding keeps for as long as its phone uses it, and how far the nonce is used up (T39).
 ///
-/// A phone that wakes answers this nonce in its first REGISTER, and is not challenged again. A binding keeps only 64 bits
-/// of the nonce, which nobody can foresee. The nonce needs no secret key, so it is valid after a restart.
+/// A phone that wakes answers this nonce in its first REGISTER, and is not challenged again. A binding keeps only 64
+/// unpredictable bits of the nonce. No secret key is needed to recognise a kept nonce, so the nonce is valid after a
+/// restart too.
 package struct KeptNonce: Hashable, Sendable {
-    /// The name of the nonce; 0 if the binding keeps no nonce.
+    /// The name of the nonce, 64 bits of its code; 0 if the binding keeps no nonce.
     package let name: UInt64
     /// The highest nonce count that a REGISTER has used.
     package let count: UInt32
-    /// The nonce count in the store, which is at least ``count``. After a restart the nonce is used up to here.
+    /// The nonce count in the store, which is at least ``count``. After a restart of the daemon, only nonce counts
+    /// above this one are accepted.
     package let stored: UInt32
 
     package init(name: UInt64, count: UInt32, stored: UInt32) {
@@ -20,25 +22,26 @@ package struct KeptNonce: Hashable, Sendable {
 
     package static let none = KeptNonce(name: 0, count: 0, stored: 0)
 
-    /// Refreshes on an open connection need not wait for the disk, because the store has a higher count than the one
-    /// that is used. Only every thirty-second refresh waits.
+    /// By how much the stored count is ahead of the used count. With this lead, only every 32nd refresh on an open
+    /// connection waits for the disk.
     static let countsAhead: UInt32 = 32
 
-    /// The change that a REGISTER with the nonce `use` makes.
+    /// The change that a REGISTER makes to the nonce that a binding keeps.
     enum Change: Hashable, Sendable {
-        /// The nonce is not the nonce of this binding, or the nonce count was used before. The phone needs a challenge.
+        /// The REGISTER is refused with a challenge, because this binding does not keep its nonce, or its nonce count
+        /// was used before.
         case refused
         case unchanged
-        /// The binding keeps this nonce now. The store need not know it.
+        /// The binding keeps this nonce and count now, and nothing needs to be written to the store.
         case counted(KeptNonce)
-        /// The binding keeps this nonce when the store has it.
+        /// The binding keeps this nonce and count as soon as the store has them.
         case stored(KeptNonce)
     }
 
     /// Decides what a REGISTER that refreshes only this binding does to its nonce.
     ///
-    /// The binding and its row in the store always have the same nonce, and the store never has a lower count. So no
-    /// credentials are valid twice, not even after `kill -9`.
+    /// The binding and its row in the store always have the same nonce, and the store never has a lower count.
+    /// Therefore no credentials are valid twice, not even after `kill -9`.
     ///
     /// - Parameters:
     ///   - use: the nonce of the REGISTER, and its count.
@@ -54,25 +57,26 @@ package struct KeptNonce: Hashable, Sendable {
             return .stored(KeptNonce(name: name, count: use.count, stored: ahead.overflow ? .max : ahead.partialValue))
         }
         if use.origin == .binding { return .refused }
-        // A client that shows no nonce in its first request gets a new one each time, which is not worth a write.
+        // The nonce of a client that always begins without credentials is not written, because such a client gets a new
+        // nonce each time.
         guard isWritten || use.isReused else { return .unchanged }
         if let next = use.next { return .stored(KeptNonce(name: next.name, count: 0, stored: 0)) }
         return .stored(KeptNonce(name: use.name, count: use.count, stored: use.count))
     }
 }
 
-/// The nonce and nonce count that a REGISTER has used.
+/// The nonce and nonce count in the credentials of a REGISTER, and how the client got the nonce.
 package struct NonceUse: Hashable, Sendable {
     package enum Origin: Hashable, Sendable {
         /// The daemon sent the nonce in a challenge, to the address of the REGISTER.
         case challenge
         /// The daemon sent the nonce in a push.
         case push
-        /// A binding keeps the nonce.
+        /// The nonce is older, and a binding of the user keeps it.
         case binding
     }
 
-    /// A nonce for the next REGISTER.
+    /// A nonce that the 200 gives the client for its next REGISTER.
     struct Next: Hashable, Sendable {
         let name: UInt64
         let text: ByteString
@@ -82,16 +86,16 @@ package struct NonceUse: Hashable, Sendable {
     let name: UInt64
     /// The nonce count; the highest number if the client sent none, because it may use the nonce only once.
     let count: UInt32
-    /// Whether the client uses a nonce again.
+    /// Whether the client is one that uses its nonces in later requests too.
     let isReused: Bool
-    /// The next nonce for a client that sent no qop and no nonce count.
+    /// The nonce for the next REGISTER, if the client sent no qop and so can use each nonce only once.
     let next: Next?
 
     package init(origin: Origin, name: UInt64, count: UInt32, isReused: Bool) {
         self.init(origin: origin, name: name, count: count, isReused: isReused, next: nil)
     }
 
-    /// This use, with a nonce for the next REGISTER.
+    /// Returns a copy of this use with a nonce for the client's next REGISTER.
     func followed(by nonce: Nonce.NonceText) -> NonceUse {
         NonceUse(
             origin: origin, name: name, count: count, isReused: isReused,

@@ -28,14 +28,14 @@ struct Nonce {
         let rawValue: UInt64
         /// The nonce was sent in a push, so its holder is a user.
         static let isPushed = Marks(rawValue: 1 << 39)
-        /// The nonce was sent to a client that had used an older nonce in its first request.
+        /// The nonce was sent to a client whose request had credentials with an older nonce.
         static let isForReuse = Marks(rawValue: 1 << 38)
     }
 
     private static let bodyLength = 10
     private static let codeLength = 11
     private static let part: UInt64 = 1 << 40
-    /// The bits of the serial number. The two bits above are the marks.
+    /// The number of different serial numbers, which have 38 bits; the two bits above them are the marks.
     private static let serials: UInt64 = 1 << 38
 
     init(serial: UInt64, issued: Instant, _ marks: Marks = []) {
@@ -59,7 +59,7 @@ struct Nonce {
         return NonceText(nonce: self, body: body, code: code[...])
     }
 
-    /// Whether the nonce may still be used, and was not made in the future.
+    /// Whether the nonce was made at most one lifetime ago, and not in the future.
     func isYoung(now: Instant, lifetime: Duration) -> Bool { issued <= now && now - issued <= lifetime }
 
     private static func code(_ body: [UInt8], _ holder: NonceHolder, _ functions: DigestFunctions) -> [UInt8] {
@@ -90,7 +90,7 @@ struct Nonce {
         bytes.reduce(0) { $0 << 8 | UInt64($1) }
     }
 
-    /// The text of a nonce, which anybody may have written.
+    /// A nonce with its text, which may come from the network and be forged.
     struct NonceText {
         let nonce: Nonce
         private let body: [UInt8]
@@ -102,7 +102,7 @@ struct Nonce {
             self.code = code
         }
 
-        /// Reads the text of a nonce; `nil` if this daemon writes no such nonces.
+        /// Reads the text of a nonce; `nil` if the text does not have the form of this daemon's nonces.
         init?(_ text: ByteString) {
             guard text.count == 28, let bytes = text.withSpan({ Base64.url.decode($0) }),
                 bytes.count == Nonce.bodyLength + Nonce.codeLength
@@ -112,22 +112,23 @@ struct Nonce {
             nonce = Nonce(body[...])
         }
 
-        /// Whether this process made the nonce for this holder.
+        /// Whether this process made the nonce for this holder, and nobody forged it.
         func isMade(for holder: NonceHolder, _ functions: DigestFunctions) -> Bool {
             equalInConstantTime(Nonce.code(body, holder, functions), ByteString(code))
         }
 
         var text: ByteString { ByteString(Base64.url.encode(body + code)) }
 
-        /// The part of the code by which bindings know the nonce. The number is never 0.
+        /// The first 64 bits of the code, by which bindings recognise the nonce; never 0.
         var name: UInt64 { max(1, Nonce.number(code.prefix(8))) }
     }
 }
 
 /// Remembers the highest nonce count of each answered nonce, so that no answer is accepted twice.
 ///
-/// The memory for entries is limited to two generations. The older generation is dropped when the newer one has half of
-/// all allowed entries, or is one nonce lifetime old. A nonce whose entry may have been dropped is refused as stale.
+/// The ledger keeps its entries in two generations, an older and a newer one, so that its memory is limited. When the
+/// newer generation has half of all allowed entries, or is one nonce lifetime old, the older generation is dropped. A
+/// nonce whose entry may have been dropped is refused as stale.
 struct NonceLedger {
     private struct Use {
         var count: UInt32
@@ -157,9 +158,9 @@ struct NonceLedger {
 
     var count: Int { current.uses.count + previous.uses.count }
 
-    /// Whether a request with this nonce count may pass. A request that may pass uses the count up.
+    /// Whether a request with this nonce count may pass; if so, the nonce count is used up.
     ///
-    /// A request with the same count and the same `fingerprint` may pass again, because it is a retransmission.
+    /// A request with the last nonce count and the same `fingerprint` may pass again, because it is a retransmission.
     mutating func admit(_ serial: UInt64, count: UInt32, fingerprint: Int, now: Instant) -> Bool {
         rotate(now: now)
         if let use = current.uses[serial] ?? previous.uses[serial] {

@@ -1,7 +1,8 @@
 import Registration
 package import UserSources
 
-/// Whether the keys that prove bearer tokens can be read, and which they are.
+/// Findings of `sippushd doctor` about the keys for bearer tokens: whether the keys can be read, and which keys there
+/// are.
 package enum KeyFindings {
     private static let area = "tokens"
 

@@ -1,6 +1,6 @@
 package import Control
 
-/// Findings about the PBXs at which the running daemon keeps users registered.
+/// Findings of `sippushd doctor` about the PBXs at which the running daemon keeps users registered.
 package enum PBXFindings {
     private static let area = "pbx"
 

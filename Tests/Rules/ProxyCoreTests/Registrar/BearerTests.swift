@@ -11,9 +11,9 @@ import TestSupport
 import Testing
 import Timekeeping
 
-/// Phones that show bearer tokens (T40).
+/// Tests phones that authenticate with bearer tokens instead of passwords (T40).
 @Suite struct `Bearer tokens` {
-    /// How often a signature was checked.
+    /// Counts how often the engine checked the signature of a token.
     private final class Checks: Sendable {
         let count = Atomic(0)
         func add() { count.wrappingAdd(1, ordering: .relaxed) }
@@ -51,7 +51,8 @@ import Timekeeping
         return Flow(transport: transport, listener: listener, connection: transport == .udp ? 0 : 7, remote: source)
     }
 
-    /// Registers with a token, and returns the status and the challenges.
+    /// Sends a REGISTER with a bearer token, and returns the status, the challenges and the header fields of the
+    /// response.
     @discardableResult
     private func register(
         _ bench: EngineBench, _ token: String, as user: String = "bob", on flow: Flow = flow(), callID: String = "r1",
@@ -129,7 +130,7 @@ import Timekeeping
         #expect(answer.challenges.dropFirst().allSatisfy { $0.hasPrefix("Digest ") } && answer.challenges.count > 1)
         #expect(bench.targets.isEmpty)
         #expect(sink.lines.contains { $0.contains("REGISTER refused") && $0.contains(reason) })
-        // Nothing was guessed, so the source may go on.
+        // A token with a wrong claim does not count as a wrong password of the source address.
         #expect(bench.engine.figures[.loginFailed] == 0)
     }
 
@@ -275,7 +276,7 @@ import Timekeeping
 
     // MARK: Guesses
 
-    /// A token whose signature is by another key.
+    /// Makes a token with a wrong signature: the signature of another token.
     private func forged(_ user: String = "bob", _ number: Int = 0) throws -> String {
         let claims = TestTokens.claims(user, ["jti": "\(number)"])
         let good = try TestTokens.token(claims, by: TestTokens.rsa()).split(separator: ".")
@@ -286,7 +287,7 @@ import Timekeeping
     @Test func `forged signatures count as wrong passwords, and then nothing is checked`() throws {
         let checks = Checks()
         let bench = try Self.bench(keys: [TestTokens.published(try TestTokens.rsa(), checks: checks.add)])
-        // Bob has shown his token at home before.
+        // Bob registers from his home address with a good token, before an attacker sends forged tokens.
         let good = try TestTokens.token(by: TestTokens.rsa())
         let home = Self.flow(from: Endpoint(IPAddress(v4: 0xc000_0299), 40_000))
         #expect(register(bench, good, on: home).status == 200)
@@ -299,10 +300,10 @@ import Timekeeping
         #expect(checks.made <= 11)
         let refused = register(bench, try forged("bob", 99), callID: "g99")
         #expect(!refused.fields.isEmpty)
-        // The proof of bob's token is remembered, so bob is served everywhere.
+        // Bob's good token is remembered and needs no check, so bob can register from every address.
         #expect(register(bench, good, on: home, callID: "r2").status == 200)
         #expect(register(bench, good, callID: "r3").status == 200)
-        // A fresh token of bob is checked at home.
+        // A new token of bob is checked if it comes from his home address.
         let fresh = try TestTokens.token(TestTokens.claims("bob", ["jti": "7"]), by: TestTokens.rsa())
         #expect(register(bench, fresh, on: home, callID: "r4").status == 200)
     }
@@ -330,7 +331,7 @@ import Timekeeping
         let token = try TestTokens.token(by: TestTokens.rsa())
         for number in 0..<20 { #expect(register(bench, token, callID: "r\(number)").status == 200) }
         #expect(checks.made == 1)
-        // The same keys again change nothing.
+        // Reading the same keys again does not make the engine forget the token.
         bench.engine.keysRead(.success([key]), of: 0, now: bench.now)
         #expect(register(bench, token, callID: "s").status == 200)
         #expect(checks.made == 1)
@@ -345,7 +346,7 @@ import Timekeeping
         _ = bench.pass(.seconds(1))
         #expect(register(bench, token, callID: "w").status == 401)
         #expect(checks.made == 2)
-        // The contact stays: the phone can still be woken.
+        // The contact of the phone stays, so that pushes can still wake the phone.
         #expect(!bench.targets.isEmpty)
     }
 
@@ -390,7 +391,7 @@ import Timekeeping
         bench.engine.keysRead(
             .success([old, TestTokens.published(try TestTokens.p256(), id: "new")]), of: 0, now: bench.now)
         #expect(show("r5") == (200, 0))
-        // Time causes a question as well.
+        // The keys are also read again after ten minutes, without any token.
         #expect(reads(bench.pass(.seconds(599))) == 0)
         #expect(reads(bench.pass(.seconds(2))) == 1)
     }
@@ -404,7 +405,7 @@ import Timekeeping
         #expect(register(bench, token).status == 200)
         #expect(bench.engine.figures[.tokenIssuersAway] == 1)
         #expect(sink.lines.count { $0.contains("the last keys count") && $0.contains("the server answers 500") } == 1)
-        // It is tried again after two seconds, then after four.
+        // The engine tries to read the keys again, first after two seconds.
         bench.take()
         #expect(reads(bench.pass(.seconds(60))) == 1)
         bench.engine.keysRead(.success([TestTokens.published(try TestTokens.rsa())]), of: 0, now: bench.now)
@@ -418,7 +419,7 @@ import Timekeeping
 
     // MARK: Calls
 
-    /// Whether the actions have the text somewhere, as text or as bytes.
+    /// Whether any action contains the text, as a string or as bytes.
     private static func shows(_ text: String, _ actions: [ProxyAction]) -> Bool {
         var all = ""
         dump(actions, to: &all)
@@ -436,7 +437,7 @@ import Timekeeping
         let sent = out.bytes.map { String(decoding: $0, as: UTF8.self) }
         #expect(sent.contains { $0.hasPrefix("INVITE ") && $0.contains("P-Asserted-Identity: <sip:bob@example.net>") })
         let secret = String(token.split(separator: ".")[2])
-        // The journal and the timeline are among the actions.
+        // The actions include everything that goes to the journal and to the timeline.
         #expect(!Self.shows(secret, out) && !sent.contains { $0.contains(secret) })
         #expect(!sink.lines.contains { $0.contains(secret) })
         let other = bench.receive(

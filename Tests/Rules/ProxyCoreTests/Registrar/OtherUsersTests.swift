@@ -10,7 +10,7 @@ import TestSupport
 import Testing
 import Timekeeping
 
-/// Tests of phones whose users are in a source outside the store.
+/// Tests phones whose users are in a source outside the store.
 @Suite struct `Users from elsewhere` {
     /// A bench with the user alice in the store, and with the source pbx, for which the tests answer.
     private static func bench(_ change: (inout ProxySettings) -> Void = { _ in }) -> EngineBench {
@@ -35,7 +35,7 @@ import Timekeeping
         return TestDigest.answer(challenge, to: request, as: user, password: password)
     }
 
-    /// Answers the questions among the actions on behalf of the source, and returns the engine's new actions.
+    /// Answers the engine's questions to the source, which are among the actions, and returns the engine's new actions.
     private func answer(_ bench: EngineBench, _ actions: [ProxyAction], _ answer: UserAnswer) -> [ProxyAction] {
         var all: [ProxyAction] = []
         for case .askUser(let question) in actions {
@@ -59,7 +59,7 @@ import Timekeeping
         let asked = try bench.receive(proved(bench, bench.registerText(callID: "r2"), as: "bob"))
         #expect(story(asked) == ["ask bob"])
         #expect(statuses(answer(bench, asked, Self.password("bob".reversed))) == ["200"])
-        // The source is not asked again for bob, who is known now.
+        // The source is not asked for bob again, because its answer is remembered.
         let again = try bench.receive(proved(bench, bench.registerText(callID: "r3", cseq: 3), as: "bob"))
         #expect(!story(again).contains("ask bob"))
         #expect(statuses(again + bench.commitAll(in: again)) == ["200"])
@@ -71,7 +71,7 @@ import Timekeeping
         #expect(statuses(out + bench.commitAll(in: out)) == ["200"])
         let wrong = bench.receiveProved(bench.registerText(user: "alice", callID: "r2"), as: "alice", password: "x")
         #expect(story(wrong) == ["ask alice"])
-        // The source's user with the same name does not count.
+        // The password that the source has for alice is not accepted, because alice is in the store.
         #expect(statuses(answer(bench, wrong, Self.password("x"))) == ["401"])
         let again = bench.receiveProved(bench.registerText(user: "alice", callID: "r3"), as: "alice", password: "x")
         #expect(story(again) == ["401 register > phone"])
@@ -93,7 +93,7 @@ import Timekeeping
             #expect(story(asked) == ["ask bob"])
             #expect(statuses(self.answer(bench, asked, answer)) == ["401"])
             #expect(bench.engine.figures[.loginFailed] == 1)
-            // For a second try within ten seconds, the source is not asked again.
+            // If bob tries again within ten seconds, the source is not asked again.
             let second = try bench.receive(proved(bench, bench.registerText(callID: "r2"), as: "bob"))
             #expect(story(second) == ["401 register > phone"])
         }
@@ -154,10 +154,10 @@ import Timekeeping
         let out = bench.pass(.milliseconds(20))
         #expect(story(out) == ["503 register > phone"])
         #expect(try #require(sentResponse(out)).frame.contains(.retryAfter))
-        // The next unknown user gets 503 without waiting.
+        // The next user who is not known gets 503 at once, because the source is away.
         let next = try bench.receive(proved(bench, bench.registerText(callID: "r2"), as: "carol"))
         #expect(story(next) == ["503 register > phone"])
-        // A user of the store registers as usual.
+        // A user in the store can register while the source is away.
         let alice = bench.receiveProved(bench.registerText(user: "alice", callID: "a"), as: "alice")
         #expect(statuses(alice + bench.commitAll(in: alice)) == ["200"])
     }
@@ -299,7 +299,7 @@ import Timekeeping
             statuses += story(out).filter { !$0.hasPrefix("ask") }.map { String($0.prefix(3)) }
         }
         #expect(statuses == Array(repeating: "503", count: 50))
-        // A phone at another address is served.
+        // A phone at another address is not refused with 503.
         let out = try bench.receive(proved(bench, bench.registerText(), as: "bob"))
         #expect(!story(out).contains("503 register > phone"))
     }

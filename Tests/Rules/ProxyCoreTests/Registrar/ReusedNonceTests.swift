@@ -10,7 +10,8 @@ import TestSupport
 import Testing
 import Timekeeping
 
-/// Phones that wake register with one request, and nobody else can use what they sent (T39).
+/// Tests that a phone that wakes registers with one REGISTER, and that nobody else can use the credentials it sent
+/// (T39).
 @Suite("Nonces that phones use again (T39)")
 struct ReusedNonceTests {
     private static let london = IPAddress(v4: 0xc633_6401)
@@ -49,7 +50,7 @@ struct ReusedNonceTests {
         let seen = try #require(scene.last)
         #expect(scene.send(seen, on: scene.stream(9, Self.london)) == "401 stale")
         #expect(scene.flow == home)
-        // The transaction is another one, and so is the contact.
+        // An attacker sends the phone's credentials in a new transaction, with another contact.
         let stolen = seen.replacing("branch=z9hG4bK", with: "branch=z9hG4bKx").replacing("tok1", with: "mine")
         #expect(scene.send(stolen, on: scene.stream(9, Self.london)) == "401 stale")
         #expect(scene.bench.targets.map(\.pushToken?.prid.string) == ["tok1"])
@@ -68,7 +69,7 @@ struct ReusedNonceTests {
         #expect(scene.flow == scene.first)
         scene.nonce = scene.firstNonce
         #expect(scene.register(on: EngineBench.udp(Endpoint(NonceScene.home, 5)), count: 3) == "200")
-        // A trusted edge sends for phones at any address.
+        // A trusted edge may use the nonce too, because it forwards requests of phones at any address.
         #expect(scene.register(on: EngineBench.udp(EngineBench.pbx), count: 4) == "200")
     }
 
@@ -76,7 +77,7 @@ struct ReusedNonceTests {
         let scene = try NonceScene()
         _ = scene.bench.pass(.seconds(100))
         let flow = scene.first
-        // The daemon has forgotten the nonce. The contact, its flow and its Call-ID stay the same.
+        // The phone sends a nonce that the daemon does not know, with the same contact, flow and Call-ID as before.
         scene.nonce = String(scene.nonce.reversed())
         #expect(scene.register(on: flow, count: 2, callID: "one") == "401 stale")
         #expect(scene.register(on: flow, count: 1, callID: "one") == "200")
@@ -108,7 +109,7 @@ struct ReusedNonceTests {
             }
             #expect(after.register(on: after.stream(9, Self.london), count: 200) == "200")
         }
-        // Most refreshes on an open connection wait for no disk.
+        // Only three of these 78 refreshes on an open connection waited for the disk.
         #expect(scene.commits == 3)
     }
 
@@ -182,14 +183,14 @@ struct ReusedNonceTests {
         #expect(scene.register(count: 2, token: "tok2", callID: "second") == "401 stale")
         #expect(scene.register(count: 1, token: "tok2", callID: "second") == "200")
         _ = scene.bench.pass(.seconds(100))
-        // Each phone has its own nonce now.
+        // Each of the two phones now has its own nonce.
         let second = scene.nonce
         scene.nonce = scene.firstNonce
         #expect(scene.register(count: 2) == "200")
         #expect(scene.register(count: 3, token: "tok2") == "401 stale")
         scene.nonce = second
         #expect(scene.register(count: 2, token: "tok2") == "200")
-        // A question changes no contact, so its count could be used twice.
+        // A REGISTER without contacts changes no binding, so no binding could store its nonce count, and it is refused.
         #expect(scene.register(count: 3, contact: "") == "401 stale")
     }
 
@@ -242,7 +243,7 @@ struct ReusedNonceTests {
         let stolen = seen.replacing("branch=z9hG4bK", with: "branch=z9hG4bKx")
         #expect(scene.send(stolen, on: scene.stream(9, Self.paris)) == "401 stale")
         _ = scene.bench.pass(.seconds(100))
-        // The contact keeps the nonce of the push.
+        // The lifetime of the nonce is over, but the binding keeps the nonce and its count.
         #expect(scene.send(stolen, on: scene.stream(9, Self.paris)) == "401 stale")
         scene.nonce = pushed
         #expect(scene.register(on: scene.stream(6, Self.paris), count: 2) == "200")
@@ -259,28 +260,28 @@ struct ReusedNonceTests {
     }
 }
 
-/// Bob's phone with its nonce, and the store.
+/// A test bench with bob's phone, the nonce that the phone uses, and the rows of the store.
 private final class NonceScene {
     static let home = EngineBench.phone.address
 
     private(set) var bench: EngineBench
-    /// The nonce that the phone uses: the nonce of the last challenge.
+    /// The nonce that the phone uses next: the nonce of the last challenge.
     var nonce = ""
     private(set) var firstNonce = ""
     var rows: [DeviceID: StoredBinding] = [:]
     private(set) var commits = 0
     var commitsFail = false
-    /// The last request with credentials.
+    /// The bytes of the last request that was sent.
     private(set) var last: [UInt8]?
     private(set) var lastStory: [String] = []
     private(set) var nextNonce: String?
-    /// Where the phone was challenged, so that it answers there.
+    /// The flow on which the phone got a challenge, and on which it sends the answer.
     private var challenged: Flow?
     let first: Flow
     private var number = 0
     private let change: (inout ProxySettings) -> Void
 
-    /// The phone has registered once, and `pause` has passed.
+    /// Makes a scene in which the phone has registered, and the time `pause` has passed since.
     init(
         transport: Transport = .tcp, pause: Duration = .seconds(120), count: Int? = 1,
         _ change: @escaping (inout ProxySettings) -> Void = { _ in }
@@ -314,14 +315,14 @@ private final class NonceScene {
             remote: Endpoint(address, 40_000 + UInt16(connection)))
     }
 
-    /// Where bob's phone is.
+    /// The flow of bob's registered phone.
     var flow: Flow? { bench.targets.first?.flow }
 
     // MARK: The disk
 
     func crash() throws { bench = restarted() }
 
-    /// Returns a copy of the scene whose daemon starts with the present store.
+    /// Returns a copy of this scene in which the daemon has started again with the rows of the store.
     func copyAfterCrash() throws -> NonceScene { NonceScene(after: self) }
 
     private func restarted() -> EngineBench {
@@ -346,10 +347,10 @@ private final class NonceScene {
         return contact == "" ? text.replacing("Contact: \r\n", with: "") : text
     }
 
-    /// Sends a REGISTER with the phone's nonce. Without an argument for the flow, the phone has a new address, or is
-    /// where it was challenged.
+    /// Sends a REGISTER with the phone's nonce. If `flow` is `nil`, the request comes on the flow of the last
+    /// challenge, or else from a new address.
     ///
-    /// - Returns: the status, with `stale` if the phone need not ask its user.
+    /// - Returns: the status, followed by `stale` if the challenge has `stale=true`.
     func register(
         user: String = "bob", on flow: Flow? = nil, count: Int?, password: String? = nil, token: String = "tok1",
         callID: String? = nil, expires: Int = 3600, contact: String? = nil

@@ -8,12 +8,12 @@ import TestSupport
 import Testing
 import Timekeeping
 
-/// NOTIFYs without a subscription, which a PBX sends to the token of a user.
+/// Tests NOTIFYs without a subscription, which a PBX sends to the contact that the daemon has registered for a user.
 @Suite("Notices of a PBX")
 struct NoticeTests {
     private static let phone = EngineBench.phone
 
-    /// bob's phone is registered here and at the PBX, and sleeps or is awake.
+    /// Makes a bench in which bob is registered at the PBX, and bob's phone is awake or sleeps.
     private func bench(isAwake: Bool, _ change: (inout ProxySettings) -> Void = { _ in }) -> PBXBench {
         var pbx = PBXBench(change)
         pbx.react(to: pbx.bench.register())

@@ -14,10 +14,11 @@ import Testing
 import Timekeeping
 import UpstreamRegistration
 
-/// A bench whose users are kept registered at the PBX `10.0.0.2`. The tests play the PBX.
+/// A test bench with an engine that keeps its users registered at the PBX `10.0.0.2`, and with a simulated PBX that
+/// answers.
 struct PBXBench {
     let bench: EngineBench
-    /// The REGISTERs and OPTIONS that the PBX has got.
+    /// The REGISTERs that the PBX has received.
     var received: [SIPRequest] = []
     var contacts: [String: String] = [:]
     var grants = 3600
@@ -40,9 +41,9 @@ struct PBXBench {
 
     var engine: ProxyEngine { bench.engine }
 
-    /// Lets time pass, and answers what reaches the PBX.
+    /// Lets time pass, and answers the requests that the engine sends to the PBX.
     ///
-    /// - Returns: all actions.
+    /// - Returns: all actions of the engine.
     @discardableResult
     mutating func pass(_ duration: Duration) -> [ProxyAction] {
         var all: [ProxyAction] = []
@@ -53,7 +54,7 @@ struct PBXBench {
         return all
     }
 
-    /// Answers the requests to the PBX among the actions, and the actions that follow.
+    /// Answers the requests to the PBX that are among the actions, and returns the actions with all that follow.
     @discardableResult
     mutating func react(to actions: [ProxyAction]) -> [ProxyAction] {
         var (all, waiting) = (actions, actions)
@@ -99,7 +100,7 @@ struct PBXBench {
         }
     }
 
-    /// The user part of the contact that the PBX has for the user.
+    /// The user part of the contact that the PBX has stored for the user; empty if there is none.
     func token(of user: String = "bob") -> String {
         contacts[user].map { String($0.dropFirst(4).prefix { $0 != "@" }) } ?? ""
     }

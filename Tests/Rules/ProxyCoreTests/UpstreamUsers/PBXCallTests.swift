@@ -9,12 +9,12 @@ import TestSupport
 import Testing
 import Timekeeping
 
-/// Requests of phones whose users are registered at a PBX that asks for passwords in the same realm.
+/// Tests requests from phones whose users are registered at a PBX that asks for passwords in the daemon's realm.
 @Suite("Calls of phones to their PBX")
 struct PBXCallTests {
     private static let stranger = Endpoint(IPAddress(v4: 0xc633_6407), 5060)
 
-    /// bob's phone has proved its registration.
+    /// Makes a bench in which bob's phone has registered with the right password.
     private func bench(log: Log = .silent) -> PBXBench {
         var pbx = PBXBench(log: log) { $0.authenticates = true }
         let proved = pbx.bench.receiveProved(pbx.bench.registerText(), as: "bob")
@@ -66,7 +66,8 @@ struct PBXCallTests {
 
     @Test func `only the phone that has registered on this flow is passed on, and only as its user`() {
         let pbx = bench()
-        // Another address, the same address as another user, and a phone whose registration has expired.
+        // These calls come from another address, from another port, as another user, and after the registration has
+        // expired.
         #expect(call(pbx, at: Self.stranger, callID: "s1").texts.last?.hasPrefix("SIP/2.0 407") == true)
         let port = Endpoint(EngineBench.phone.address, EngineBench.phone.port + 1)
         #expect(call(pbx, at: port, callID: "s2").texts.last?.hasPrefix("SIP/2.0 407") == true)
@@ -88,7 +89,8 @@ struct PBXCallTests {
         let asked = call(pbx, callID: "o2")
         #expect(toPBX(asked) == nil)
         #expect(asked.texts.last?.hasPrefix("SIP/2.0 407") == true)
-        // With the right password the PBX gets the call without credentials, and with the proved user.
+        // If the phone shows the right password, the PBX gets the call without credentials, but with the authenticated
+        // user.
         let proved = pbx.bench.receiveProved(
             SIPText.invite(to: "101", from: "bob", at: EngineBench.phone, callID: "o3", branch: "o3"), as: "bob",
             from: EngineBench.phone)
@@ -126,7 +128,7 @@ struct PBXCallTests {
         let loop = pbx.bench.receive(Array(rows.utf8), from: EngineBench.pbx)
         #expect(loop.texts.contains { $0.hasPrefix("SIP/2.0 404") || $0.hasPrefix("SIP/2.0 482") })
         #expect(loop.pushes.isEmpty)
-        // The PBX forwards the call to the caller's own contact, as a proxy does, and again.
+        // The PBX forwards the INVITE to the caller's own contact, as a proxy does, in 80 branches.
         rows = rows.replacing("INVITE sip:101@example.net", with: "INVITE sip:\(pbx.token())@10.0.0.1:5060")
         var pushes = 0
         for branch in 0..<80 {

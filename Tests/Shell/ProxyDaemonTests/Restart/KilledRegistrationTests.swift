@@ -28,7 +28,8 @@ struct KilledRegistrationTests {
         }
     }
 
-    /// The app, as the command printed it, with the receiver of its webhooks.
+    /// The app that the test has added: its id and token as the command printed them, and the URL that receives its
+    /// webhooks.
     private struct App {
         let id: String
         let token: String
