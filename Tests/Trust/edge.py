@@ -85,6 +85,16 @@ class Sealed:
         self.socket.setblocking(False)
         self.lock = threading.Lock()
 
+    def wait(self, events):
+        """Waits a second at most for the socket. select() takes no descriptor above 1,023."""
+        try:
+            poll = select.poll()
+            poll.register(self.socket, events)
+            poll.poll(1000)
+        except ValueError:
+            # The socket was closed meanwhile.
+            pass
+
     def recv(self, count):
         while True:
             with self.lock:
@@ -96,7 +106,7 @@ class Sealed:
                     raise OSError(str(error)) from error
             if self.socket.fileno() < 0:
                 return b""
-            select.select([self.socket], [], [], 1)
+            self.wait(select.POLLIN)
 
     def sendall(self, data):
         while data:
@@ -110,7 +120,7 @@ class Sealed:
                     pass
                 except ssl.SSLError as error:
                     raise OSError(str(error)) from error
-            select.select([], [self.socket], [], 1)
+            self.wait(select.POLLOUT)
 
     def close(self):
         # The lock waits for the reader. Otherwise OpenSSL would read from the next socket that gets the same descriptor.
