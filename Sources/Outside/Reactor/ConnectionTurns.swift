@@ -11,7 +11,7 @@ final class ConnectionTurns {
     private var workEvent: LoopEvent?
     private lazy var workTarget = Target { [unowned self] in goOn() }
 
-    /// The callbacks to call when the ready connections, or many of them, were served.
+    /// The callbacks that run when all ready connections were served, or a limited number of them.
     private var waiting: [() -> Void] = []
     private var served = 0
     /// How many connections with the usual priority were served in a row.

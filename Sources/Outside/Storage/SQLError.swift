@@ -40,8 +40,8 @@ package struct SQLError: Error, Hashable, Sendable, CustomStringConvertible {
         self.systemError = systemError
     }
 
-    /// The description for people: the cause alone if an operator can act on it, otherwise SQLite's message with the
-    /// SQL.
+    /// The text for operators: the cause with SQLite's message if an operator can remove the cause, otherwise the message
+    /// with the SQL statement.
     package var description: String {
         if let trouble { return "\(trouble) (SQLite \(code.rawValue): \(message))" }
         return "\(message) (SQLite \(code.rawValue))" + (sql.map { ": \($0)" } ?? "")

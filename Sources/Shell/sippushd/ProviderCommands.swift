@@ -57,7 +57,7 @@ extension ProviderReport {
 let providerDisableCommand = Command(
     name: "provider disable",
     summary:
-        "Switch a push provider off until it is enabled again, even after restarts. Expired contacts of the provider's devices are removed. The provider's other devices get calls without a push.",
+        "Switch a push provider off until it is enabled again, even after restarts. Expired contacts of the provider's devices are removed. Devices of the provider that are still registered get calls without a push.",
     arguments: "PROVIDER",
     options: [
         Command.configOption,

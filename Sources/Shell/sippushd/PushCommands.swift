@@ -90,7 +90,7 @@ extension PushTestReport.Push {
         case .deviceLimit:
             (
                 "the phone got too many pushes in the last minute",
-                "Wait a minute. The settings api.notifications.per-device and call.pushes-per-device are the limits."
+                "Wait a minute. The settings api.notifications.per-device and call.pushes-per-device limit the pushes to one phone."
             )
         default: ("no push was sent", "sippushd explain shows why no push was sent.")
         }

@@ -208,8 +208,8 @@ extension ProxyEngine {
         return Flow(transport: place.transport, listener: listener.number, connection: 0, remote: place.endpoint)
     }
 
-    /// Whether the proxy may send on this flow to a phone: over UDP, or on an open connection. The proxy never opens a
-    /// connection to a phone's source address, because nobody listens there.
+    /// Whether the proxy may send to a phone on this flow: the flow is UDP, or has an open connection. The proxy never
+    /// opens a connection to a phone's source address, because nobody listens there.
     func leadsToPhone(_ flow: Flow) -> Bool { !flow.transport.isReliable || flow.isConnection }
 
     /// The flow to the address that a peer names in Contact or Record-Route, if that address is numeric and trusted;

@@ -49,7 +49,7 @@ extension ProxyEngine {
         guard upstreamUsers.pbxs[number].credence != .takesOurWord else { return }
         upstreamUsers.pbxs[number].credence = .takesOurWord
         log.warning(
-            "a PBX accepts calls of this daemon without a password, so the daemon now asks phones for it",
+            "a PBX asks for no password when this daemon calls, so the daemon now asks the calling phones for their passwords",
             [.target: .bytes(upstreamUsers.pbxs[number].domain)])
     }
 }

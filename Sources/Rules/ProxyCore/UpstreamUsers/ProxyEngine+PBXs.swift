@@ -21,7 +21,7 @@ extension ProxyEngine {
             case .tellName(let isKnown):
                 let name = upstreamUsers.pbxs[number].upstream.host
                 if isKnown {
-                    log.notice("the name of a PBX leads somewhere again", [.target: .bytes(name)])
+                    log.notice("DNS has an address for the name of a PBX again", [.target: .bytes(name)])
                 } else {
                     log.error(
                         "the name of a PBX cannot be looked up: its users are not registered there again",

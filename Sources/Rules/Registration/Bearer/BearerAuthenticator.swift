@@ -59,7 +59,6 @@ package struct BearerAuthenticator: Sendable {
         rings = rules.issuers.map { BearerKeyring(refresh: $0.refresh) }
     }
 
-    package var isOn: Bool { !rules.issuers.isEmpty }
     package var rememberedCount: Int { proofs.count }
 
     /// The number of issuers whose keys could not be read at the last attempt.

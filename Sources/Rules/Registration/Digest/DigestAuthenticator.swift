@@ -223,7 +223,7 @@ package struct DigestAuthenticator: Sendable {
         isKept: (_ nonce: UInt64, _ count: UInt32) -> Bool
     ) -> NonceUse.Origin? {
         let nonce = text.nonce
-        guard nonce.issued <= now, now - nonce.issued <= settings.nonceLifetime else {
+        guard nonce.isYoung(now: now, lifetime: settings.nonceLifetime) else {
             return isKept(text.name, count) ? .binding : nil
         }
         guard nonce.marks.contains(.isPushed) else { return text.isMade(for: holder, functions) ? .challenge : nil }
