@@ -13,7 +13,7 @@ import time
 from daemon import Daemon, QuietServer
 from edge import SecureStream
 from machine import patience
-from sip import fresh
+from sip import Dialog, fresh
 from suite import check, probe
 
 ISSUER, AUDIENCE = "https://login.example.net/", "sip.example.net"
@@ -275,14 +275,26 @@ def token_goes_no_further(t):
     check(secret not in invite.raw and b"Bearer" not in invite.raw, "the PBX got the token")
     explained = t.daemon.command("explain", call.call_id).stdout
     check(secret.decode() not in explained, "explain shows the token")
-    phone.cancel(call)
+    t.daemon.pbx.respond(invite, 200, tag="pbx", contact=f"<sip:200@{t.daemon.pbx.local()}>")
+    answer = phone.response(call.call_id, "INVITE")
+    check(answer and answer.status == 200, f"control: the call got {answer}")
+    dialog = Dialog.of_caller(phone, call, answer)
+    phone.send(dialog.make("ACK", cseq=1))
+    again = dialog.make("INVITE", fields=[("Proxy-Authorization", f"Bearer {token}"), ("Authorization", f"Bearer {token}")])
+    phone.send(again)
+    check(t.daemon.pbx.request("ACK", call.call_id), "control: no ACK at the PBX")
+    invite = t.daemon.pbx.request("INVITE", call.call_id)
+    check(invite, "no re-INVITE at the PBX")
+    check(secret not in invite.raw and b"Bearer" not in invite.raw, "the PBX got the token inside the call")
+    # While the re-INVITE has no response, the journal has its bytes.
     for folder, _, names in os.walk(t.daemon.folder):
         for name in names:
             if not os.path.isfile(os.path.join(folder, name)):
                 continue
             with open(os.path.join(folder, name), "rb") as file:
                 check(secret not in file.read(), f"{name} has the token")
-    return "no peer, log, journal or store has the token"
+    t.daemon.pbx.respond(invite, 488, tag="pbx")
+    return "no peer, log, journal or store has the token, at the call's start and inside the call"
 
 
 @probe("T40.8", "token-keys")

@@ -205,13 +205,15 @@ extension ProxyEngine {
         return false
     }
 
-    /// Begins to proxy a request: keeps the request, and gives it a server transaction. If no transaction is free, this
-    /// method answers the request and returns `nil`.
+    /// Begins to proxy a request: keeps the request without bearer tokens (T40.7), and gives it a server transaction. If
+    /// no transaction is free, this method answers the request and returns `nil`.
     func startProxying(
         _ incoming: IncomingRequest, to devices: [DeviceID?], parties: HeldShares.Parties = .nobody,
         now: Moment
     ) -> (IncomingRequest, ProxiedRequest)? {
-        guard let incoming = startTransaction(incoming, now: now), let server = incoming.server else { return nil }
+        guard let incoming = startTransaction(withoutTokens(incoming), now: now), let server = incoming.server else {
+            return nil
+        }
         let call = calls.begin(incoming, server, branches: devices.map(ForkBranch.init), parties: parties)
         if call.fork.isInvite {
             call.journalBegan()

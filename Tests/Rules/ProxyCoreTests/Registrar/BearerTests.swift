@@ -452,7 +452,7 @@ import Timekeeping
         #expect(challenge.frame.values(of: .proxyAuthenticate).first?.string.contains("invalid_token") == true)
     }
 
-    @Test func `tokens in requests of trusted peers and inside dialogs go no further`() throws {
+    @Test func `tokens in requests of trusted peers go no further`() throws {
         let bench = try Self.bench()
         #expect(register(bench, try TestTokens.token(by: TestTokens.rsa())).status == 200)
         let out = bench.invite(extra: ["Proxy-Authorization: Bearer a.PLANTED.c", "Authorization: Bearer a.PLANTED.c"])
