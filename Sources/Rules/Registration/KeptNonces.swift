@@ -2,7 +2,7 @@ package import Addressing
 import Bytes
 import Collections
 import SIPGrammar
-import Timekeeping
+package import Timekeeping
 
 /// Nonces that bindings keep, so that a phone need not answer a challenge each time it wakes (T39).
 extension BindingTable {
@@ -15,21 +15,38 @@ extension BindingTable {
         nonce name: UInt64, below count: UInt32, of aor: AddressOfRecord, on flow: Flow, isTrusted: Bool
     ) -> Bool {
         var isFound = false
+        // Several bindings may keep one nonce. A count that one of them has seen is not valid for another (T39.2).
+        var isSpent = false
         forEachSlot(of: aor) { slot in
             let nonce = self[slot].nonce
-            guard nonce.name == name, nonce.count < count else { return }
+            guard nonce.name == name else { return }
+            guard nonce.count < count else { return isSpent = true }
             if isTrusted || flow.isFromProvedAddress || self.flow(at: slot).isAtAddress(of: flow) { isFound = true }
         }
-        return isFound
+        return isFound && !isSpent
+    }
+
+    /// Whether a binding of the AOR keeps the nonce of this name.
+    func isKept(_ name: UInt64, by aor: AddressOfRecord) -> Bool {
+        var isKept = false
+        forEachSlot(of: aor) { if self[$0].nonce.name == name { isKept = true } }
+        return isKept
     }
 
     /// Makes the bindings of an AOR forget the nonce of this name.
-    package mutating func forget(nonce name: UInt64, of aor: AddressOfRecord) {
+    ///
+    /// - Returns: the rows to write.
+    package mutating func forget(nonce name: UInt64, of aor: AddressOfRecord, now: Moment) -> [BindingChange] {
+        var forgot: [DeviceID] = []
         var slot = firstSlot(of: aor) ?? Self.noSlot
         while slot != Self.noSlot {
-            if self[slot].nonce.name == name { self[slot].nonce = .none }
+            if self[slot].nonce.name == name {
+                self[slot].nonce = .none
+                forgot.append(self[slot].id)
+            }
             slot = self[slot].next
         }
+        return forgot.compactMap { stored($0, now: now) }.map(BindingChange.upsert)
     }
 
     func nonce(of id: DeviceID) -> KeptNonce { slot(of: id).map { self[$0].nonce } ?? .none }
@@ -72,7 +89,9 @@ extension RegisterProcessor {
         case .accepted(let plan):
             guard plan.refreshed.count == 1, let id = plan.refreshed.first else {
                 let isSignOut = plan.refreshed.isEmpty && plan.removed.contains { table.nonce(of: $0).isUnused(use) }
-                return use.origin == .binding && !isSignOut ? .challenged : decision
+                // No binding could store the count of this request, so the request could be sent again for a contact.
+                let isOfBinding = use.origin == .binding || table.isKept(use.name, by: aor)
+                return isOfBinding && !isSignOut ? .challenged : decision
             }
             switch table.nonce(of: id).change(by: use, isWritten: plan.writes(id)) {
             case .refused: return .challenged

@@ -101,7 +101,9 @@ extension UpstreamAgent {
             orders.append(.tell(.grantTooShort(UpstreamNumber(records[place].upstream), granted)))
         }
         if records[place].answers == 0, records[place].kept.count == 0,
-            !records[place].marks.contains(.sharesNonce), stands[upstream].watch.isNewsOfUnchallenged()
+            // After news about the user, the credentials of the pending REGISTER are forgotten.
+            !records[place].marks.contains(.sharesNonce), !records[place].marks.contains(.again),
+            stands[upstream].watch.isNewsOfUnchallenged()
         {
             orders.append(.tell(.unchallenged(UpstreamNumber(records[place].upstream))))
         }

@@ -17,7 +17,10 @@ extension UpstreamAgent {
         records[place].lastSign = max(records[place].lastSign, Self.seconds(user.lastSign))
         let isNews = records[place].fingerprint != user.fingerprint || records[place].algorithms != user.algorithms
         let wasWakeable = records[place].marks.contains(.isWakeable)
-        guard isNews || !wasWakeable || isWorthAnotherTry(slot, now: now) else { return }
+        let isRefused = records[place].state == .refused || records[place].state == .absent
+        let isWorthATry = isRefused ? isWorthAnotherTry(slot, now: now) : !wasWakeable
+        if !wasWakeable { records[place].marks.insert(.isWakeable) }
+        guard isNews || isWorthATry else { return }
         records[place].fingerprint = user.fingerprint
         records[place].algorithms = user.algorithms
         records[place].marks.insert(.isWakeable)
@@ -100,12 +103,20 @@ extension UpstreamAgent {
 
     mutating func end(_ slot: UInt32, _ reason: UpstreamEnd, now: Moment, into orders: inout [UpstreamOrder]) {
         let place = Int(slot)
+        let wasWakeable = records[place].marks.contains(.isWakeable)
         records[place].marks.remove(.isWakeable)
         records[place].end = reason
         // While a request is pending, ``settle(_:now:into:)`` ends the binding after the answer, which tells whether
         // there is a binding.
         guard records[place].pending == .nothing else { return }
         let isBound = records[place].boundUntil > now.instant
+        let isRefused = records[place].state == .refused || records[place].state == .absent
+        if isRefused, reason == .noDevice || reason == .noSignOfLife {
+            // The agent remembers the refusal. Otherwise a phone that signs out and in again would make the daemon send
+            // the refused password again and again (T38.2).
+            if isBound, wasWakeable { orders.append(.tell(.notEnded(user(at: slot), reason))) }
+            return
+        }
         guard isBound || records[place].marks.contains(.mayBeBound), records[place].state != .absent else {
             // The PBX has no binding of the user, so no REGISTER is needed to end one.
             return removeRecord(slot)

@@ -94,11 +94,14 @@ struct UpstreamStand: Sendable {
         return nil
     }
 
-    /// Removes the queue entries of users who have moved to another queue.
+    /// Removes the queue entries of users who have moved to another queue, and repeated entries of one user.
     mutating func sweep(_ isCurrent: (UInt32, UserRecord.Line) -> Bool) {
         for line in UserRecord.Line.allCases {
             var kept = Queue<UInt32>()
-            for slot in lines[Int(line.rawValue)].elements where isCurrent(slot, line) { kept.append(slot) }
+            var seen: Set<UInt32> = []
+            for slot in lines[Int(line.rawValue)].elements where isCurrent(slot, line) && seen.insert(slot).inserted {
+                kept.append(slot)
+            }
             lines[Int(line.rawValue)] = kept
         }
     }

@@ -32,6 +32,24 @@ struct AgentAbuseTests {
         #expect(world.live("bob") == 1)
     }
 
+    @Test func `a phone that signs out and in again does not make the daemon send a refused password again`() {
+        var world = AgentWorld(users: 1)
+        world.advance(by: .seconds(60))
+        world.pbx.passwords["u0"] = "changed"
+        world.advance(by: days(1))
+        #expect(world.state("u0") == .refused)
+        for _ in 0..<50 {
+            world.end("u0")
+            world.register("u0")
+            world.advance(by: .seconds(10))
+        }
+        #expect(world.state("u0") == .refused)
+        #expect(world.pbx.wrongPasswords["u0"] == 1)
+        // A removed user is forgotten, and may be added with another password.
+        world.end("u0", .userRemoved)
+        #expect(world.state("u0") == nil)
+    }
+
     @Test func `a password that is changed at the PBX is refused once`() {
         var world = AgentWorld(users: 1)
         world.advance(by: .seconds(60))

@@ -77,7 +77,7 @@ extension ProxyEngine {
             loginFailed(from: source, for: AddressOfRecord(user: name, host: home), now: now)
         case .challenge(.wrongForBinding(let name, let nonce)):
             // The binding forgets the nonce, so that an attacker who has overheard the nonce has only one guess.
-            if let user { registrar.bindings.forget(nonce: nonce, of: user) }
+            if let user { endNonce(nonce, of: user, now: now) }
             loginFailed(from: source, for: AddressOfRecord(user: name, host: home), now: now)
         case .authenticated(let user, _), .forbidden(let user):
             let user = AddressOfRecord(user: user.name, host: home)

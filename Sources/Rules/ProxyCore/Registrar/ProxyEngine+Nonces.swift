@@ -19,6 +19,12 @@ extension ProxyEngine {
         return access.digest.nonce(pushedTo: user, now: now.instant)
     }
 
+    /// Makes the bindings of a user forget a nonce, in the store too.
+    func endNonce(_ name: UInt64, of user: AddressOfRecord, now: Moment) {
+        let changes = registrar.bindings.forget(nonce: name, of: user, now: now)
+        if !changes.isEmpty { act(.record(changes.map { .binding($0) })) }
+    }
+
     /// Counts a REGISTER of a phone for which calls wait, in the metric for the way the phone got its nonce.
     func countWake(of binding: DeviceID, by incoming: IncomingRequest) {
         guard let nonce = incoming.nonce, !wakes.isEmpty else { return }

@@ -123,6 +123,7 @@ extension ProxyEngine {
         case .challenged:
             guard case .register(let incoming) = work else { return }
             count(.challenge(.stale))
+            if let nonce = incoming.nonce, nonce.origin == .challenge { endNonce(nonce.name, of: aor, now: now) }
             challenge(incoming, .stale, as: .registrar, home: aor.host, now: now)
         case .rejected(let status, let fields, let problem):
             reject(work, of: aor, status, fields, because: problem, now: now)
@@ -168,6 +169,10 @@ extension ProxyEngine {
     /// Makes the changes of a plan effective after they were stored, and answers the REGISTER or the HTTP request.
     private func complete(_ work: RegistrarWork, _ plan: RegisterPlan, for aor: AddressOfRecord, now: Moment) {
         registrar.complete(plan)
+        if plan.refreshed.isEmpty, case .register(let incoming) = work, let nonce = incoming.nonce {
+            // A sign-out ends the nonce, also for other bindings that keep it.
+            endNonce(nonce.name, of: aor, now: now)
+        }
         countNew(plan.facts)
         switch work {
         case .register(let incoming): completeRegister(incoming, plan, for: aor, now: now)

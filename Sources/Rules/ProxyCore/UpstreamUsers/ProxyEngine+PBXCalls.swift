@@ -18,11 +18,10 @@ extension ProxyEngine {
     /// Whether the challenge in a response on this branch comes from the phone's PBX, so that the phone must answer it.
     /// If so, the method notes that the PBX asks for passwords.
     func pbxChallenges(_ leg: BranchLeg) -> Bool {
-        guard !upstreamUsers.pbxs.isEmpty, !leg.call.isTrusted, leg.call.sender == nil,
-            let number = pbx(of: leg), upstreamUsers.pbxs[number].credence != .takesOurWord
-        else { return false }
+        guard !upstreamUsers.pbxs.isEmpty, !leg.call.isTrusted, let number = pbx(of: leg) else { return false }
+        let asked = leg.call.sender == nil && upstreamUsers.pbxs[number].credence != .takesOurWord
         upstreamUsers.pbxs[number].credence = .asks
-        return true
+        return asked
     }
 
     private func pbx(of leg: BranchLeg) -> Int? {
@@ -37,7 +36,7 @@ extension ProxyEngine {
     func noteAcceptance(_ status: Status, of leg: BranchLeg) {
         guard !upstreamUsers.pbxs.isEmpty, status.code >= 180, status.code < 300, !leg.call.isTrusted,
             leg.call.sender == nil, settings.authenticates, let number = pbx(of: leg),
-            upstreamUsers.pbxs[number].credence != .takesOurWord,
+            upstreamUsers.pbxs[number].credence == .unknown,
             let request = revive(leg.call)?.request, request.method == .invite || request.method == .message,
             request.to.tag == nil, !request.frame.contains(.authorization),
             !request.frame.contains(.proxyAuthorization)
@@ -46,7 +45,8 @@ extension ProxyEngine {
     }
 
     func takesOurWord(_ number: Int) {
-        guard upstreamUsers.pbxs[number].credence != .takesOurWord else { return }
+        // A PBX that has asked one phone may let another pass, which must not end the calls of all phones.
+        guard upstreamUsers.pbxs[number].credence == .unknown else { return }
         upstreamUsers.pbxs[number].credence = .takesOurWord
         log.warning(
             "a PBX asks for no password when this daemon calls, so the daemon now asks the calling phones for their passwords",

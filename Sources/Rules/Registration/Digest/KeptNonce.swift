@@ -83,7 +83,7 @@ package struct NonceUse: Hashable, Sendable {
     }
 
     package let origin: Origin
-    let name: UInt64
+    package let name: UInt64
     /// The nonce count; the highest number if the client sent none, because it may use the nonce only once.
     let count: UInt32
     /// Whether the client is one that uses its nonces in later requests too.

@@ -194,6 +194,33 @@ struct ReusedNonceTests {
         #expect(scene.register(count: 3, contact: "") == "401 stale")
     }
 
+    @Test func `the count of one contact also counts for other contacts with the same nonce`() throws {
+        let scene = try NonceScene(pause: .zero)
+        // A second contact registers with the next count of the first contact's nonce, before the nonce is old.
+        #expect(scene.register(on: scene.first, count: 2, token: "tok2", callID: "second") == "200")
+        let seen = try #require(scene.last)
+        _ = scene.bench.pass(.seconds(120))
+        // Somebody sends the credentials of the second REGISTER for the first contact.
+        let stolen = seen.replacing("branch=z9hG4bK", with: "branch=z9hG4bKx").replacing("tok2", with: "tok1")
+        #expect(scene.send(stolen, on: scene.stream(9, Self.london)) == "401 stale")
+        #expect(!scene.bench.targets.contains { $0.flow == scene.stream(9, Self.london) })
+        scene.nonce = scene.firstNonce
+        #expect(scene.register(count: 3, callID: "one") == "200")
+    }
+
+    @Test func `a nonce that its phone uses without refreshing its contact is forgotten, on the disk too`() throws {
+        let scene = try NonceScene(pause: .zero)
+        // A question with the contact's nonce changes no contact, so no count could be stored.
+        #expect(scene.register(on: scene.first, count: 2, callID: "one", contact: "") == "401 stale")
+        let seen = try #require(scene.last)
+        #expect(scene.rows.values.allSatisfy { $0.nonce == .none })
+        _ = scene.bench.pass(.seconds(120))
+        let stolen = seen.replacing("branch=z9hG4bK", with: "branch=z9hG4bKx")
+        #expect(scene.send(stolen, on: scene.stream(9, Self.london)) == "401 stale")
+        scene.nonce = scene.firstNonce
+        #expect(scene.register(count: 9, callID: "one") == "401 stale")
+    }
+
     @Test func `another user's nonce is worth nothing`() throws {
         let scene = try NonceScene()
         #expect(scene.register(user: "eve", count: 2) == "401 stale")
@@ -381,6 +408,9 @@ private final class NonceScene {
             }
             bench.engine.committed(ticket, succeeded: !commitsFail, now: bench.now)
             actions += bench.take()
+        }
+        for case .record(let changes) in actions {
+            for case .binding(.upsert(let row)) in changes { rows[row.id] = row }
         }
         lastStory = story(actions)
         guard let response = actions.bytes.compactMap(SIPText.readResponse).first else { return nil }
