@@ -197,11 +197,14 @@ struct ReusedNonceTests {
     @Test func `the count of one contact also counts for other contacts with the same nonce`() throws {
         let scene = try NonceScene(pause: .zero)
         // A second contact registers with the next count of the first contact's nonce, before the nonce is old.
-        #expect(scene.register(on: scene.first, count: 2, token: "tok2", callID: "second") == "200")
+        let second = scene.stream(7, NonceScene.home)
+        #expect(scene.register(on: second, count: 2, token: "tok2", callID: "second") == "200")
         let seen = try #require(scene.last)
+        #expect(scene.bench.targets.count == 2)
         _ = scene.bench.pass(.seconds(120))
         // Somebody sends the credentials of the second REGISTER for the first contact.
         let stolen = seen.replacing("branch=z9hG4bK", with: "branch=z9hG4bKx").replacing("tok2", with: "tok1")
+            .replacing("\(second.remote);pn", with: "\(scene.first.remote);pn").replacing("second", with: "other")
         #expect(scene.send(stolen, on: scene.stream(9, Self.london)) == "401 stale")
         #expect(!scene.bench.targets.contains { $0.flow == scene.stream(9, Self.london) })
         scene.nonce = scene.firstNonce
