@@ -257,15 +257,31 @@ def phones_answer_the_pbx(t):
     answer = stranger.exchange(other)
     check(answer and answer.status == 407, f"another address with this From got {answer}")
     check(not pbx.request("INVITE", other.call_id, 0.5), "its call reached the PBX")
-    # The PBX takes the daemon's word: from now on the daemon asks.
-    free = phone.make("INVITE", "sip:701@example.net", name)
-    phone.send(free)
-    got = pbx.request("INVITE", free.call_id)
-    check(got, "control: no second call")
-    pbx.respond(got, 180, tag="p")
+    # The PBX has asked once. A call without a challenge must not make the daemon ask all phones.
+    call_without_challenge(phone, pbx, name)
+    later = phone.make("INVITE", "sip:702@example.net", name)
+    phone.send(later)
+    got = pbx.request("INVITE", later.call_id)
+    check(got, "after one call without a challenge the PBX gets no calls")
     pbx.respond(got, 486, tag="p")
-    phone.send(phone.ack_failure(free, phone.response(free.call_id, "INVITE")))
+    phone.send(phone.ack_failure(later, phone.response(later.call_id, "INVITE")))
+    # Another PBX never asks and takes the daemon's word: from the first answer on the daemon asks.
+    daemon, pbx = own_daemon(t, "asks-nobody", "127.2.0.44")
+    phone, name, _, _ = sleeper(t)
+    check(pbx.contact(name), "control: not registered at the second PBX")
+    call_without_challenge(phone, pbx, name)
     asked = phone.make("INVITE", "sip:702@example.net", name)
     answer = phone.exchange(asked)
     check(answer and answer.status == 407, f"after a call without a challenge the phone got {answer}")
     return "challenge and answer pass, strangers are asked here, and a PBX without challenges is noticed"
+
+
+def call_without_challenge(phone, pbx, name):
+    """A call that the PBX lets ring and refuses without asking for a password."""
+    request = phone.make("INVITE", "sip:701@example.net", name)
+    phone.send(request)
+    got = pbx.request("INVITE", request.call_id)
+    check(got, "control: the PBX gets no call")
+    pbx.respond(got, 180, tag="p")
+    pbx.respond(got, 486, tag="p")
+    phone.send(phone.ack_failure(request, phone.response(request.call_id, "INVITE")))
