@@ -175,7 +175,7 @@ def wrong_topic(case):
         case.restart()
         answer = case.hour.iphone("berta", password)
         assert answer.status == 555, answer
-        case.allow("stored contacts are not woken", "a trial of an app's credentials failed: the provider does not accept our credentials",
+        case.allow("the daemon sends no pushes to some stored contacts", "a trial of an app's credentials failed: the provider does not accept our credentials",
                    r"provider apns\.dev .*TopicDisallowed")
         case.found("doctor", r"^WRONG +provider +apns +it refuses the credentials: TopicDisallowed.* => .*topics")
         case.found("log", r"REGISTER refused aor=berta@example\.net .*status=555 reason=\"pn-param names a topic that is not served here",
@@ -224,12 +224,12 @@ def full_disk(case):
         case.allow(r"call journal cannot be written", "the store refused changes", r"disk +/var/lib/sippushd: 0 MiB",
                    r"daemon +it is not ready: .*disk is full")
         case.found("doctor", r"^WRONG +disk +/var/lib/sippushd cannot be written: No space left on device => Free some room")
-        case.found("log", r"store cannot be written .*(disk is full|No space)", r"REGISTER refused .*dora.*status=503")
+        case.found("log", r"the store cannot be written .*(disk is full|No space)", r"REGISTER refused .*dora.*status=503")
         case.found("explain dora", r"the disk is full", r"=> .*503")
         yield
     finally:
         run("mount", "-o", "remount,size=4g", place)
-        await_(lambda: "store can be written again" in case.hour.ask("log"), 20)
+        await_(lambda: "the store can be written again" in case.hour.ask("log"), 20)
 
 
 @fault("clock a day off")
@@ -440,9 +440,9 @@ def store_file_removed(case):
     case.do(f"rm {STORE}/sippushd.db")
     answer = case.hour.android("moritz", password)
     assert answer.status == 503, answer
-    case.allow(r"REGISTER refused .*moritz", r"daemon +it is not ready: .*store cannot be written")
+    case.allow(r"REGISTER refused .*moritz", r"daemon +it is not ready: .*the store cannot be written")
     case.found("doctor", r"^WRONG +store +/var/lib/sippushd/sippushd\.db .*=> .*backup")
-    case.found("log", r"store cannot be written .*sippushd\.db")
+    case.found("log", r"the store cannot be written .*sippushd\.db")
     try:
         case.do("systemctl stop sippushd")
         result = case.place.inside("systemctl start sippushd")

@@ -76,7 +76,7 @@ package final class Daemon: @unchecked Sendable {
         let flowLimits = settings.flowLimits(descriptors: descriptors)
         if flowLimits.connections < settings.limits.connections {
             log.warning(
-                "the system allows fewer file descriptors than limits.connections needs; raise LimitNOFILE",
+                "the operating system allows fewer file descriptors than limits.connections needs: raise LimitNOFILE",
                 [.count: .number(flowLimits.connections)])
         }
         do {
@@ -144,7 +144,9 @@ package final class Daemon: @unchecked Sendable {
         let (log, notices) = (log, notices)
         let listening = listeners.map { "\($0.transport.parameterName):\($0.bound)" }.joined(separator: " ")
         loop.post {
-            log.notice("started and accepts requests", [.version: .text(Version.current), .listener: .text(listening)])
+            log.notice(
+                "the daemon has started and accepts requests",
+                [.version: .text(Version.current), .listener: .text(listening)])
             do throws(SystemError) {
                 try notices?.started(listening: listening)
             } catch {
@@ -310,7 +312,7 @@ package final class Daemon: @unchecked Sendable {
         certificates?.watch(settings)
         for credential in Credential.isPassed ? certificates?.credentials ?? [] : [] {
             log.notice(
-                "SIGHUP cannot reload this certificate: systemd passes a renewed certificate to the daemon only at a restart",
+                "SIGHUP does not reload this certificate, because systemd passes a renewed certificate to the daemon only at a restart",
                 [.path: .text(credential)])
         }
         credentials?.start(isOn: settings.push.triesCredentials)

@@ -154,7 +154,7 @@ package final class FeedbackService: @unchecked Sendable {
         }
         if result.partialBytes > 0 {
             log.warning(
-                "the feedback service closed the connection in the middle of a record",
+                "Apple's feedback service closed the connection in the middle of a record",
                 [.target: .described(source.endpoint), .bytes: .number(result.partialBytes)])
         }
         round.report.records += result.records.count

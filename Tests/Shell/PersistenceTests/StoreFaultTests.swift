@@ -122,7 +122,7 @@ private func fillDisk(path: String) async throws {
     #expect(await writeMany() == false)
     #expect(try StoreFolder.rowCounts(path)["binding"] == stored)
     #expect(store.writer.figures[.storeFailure] == 1000)
-    #expect(store.logSink.lines.contains { $0.contains("error store cannot be written error=") })
+    #expect(store.logSink.lines.contains { $0.contains("error the store cannot be written error=") })
     setFileLimit(rlim_t.max)
     #expect(await writeMany() == true)
     #expect(try StoreFolder.rowCounts(path)["binding"] == stored + 500)

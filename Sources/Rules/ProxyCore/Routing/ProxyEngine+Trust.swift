@@ -113,7 +113,7 @@ extension ProxyEngine {
         output.counters.count(.rejectedStrayed)
         guard let suppressed = access.refusals.strayed(now: now.instant) else { return }
         log.notice(
-            "response refused: its source is not the address to which the request was sent",
+            "response refused: it came from another address than the address to which the request was sent",
             [
                 .source: .described(flow.remote),
                 .target: .described(sip.transactions.flow(of: match)?.remote ?? flow.remote),

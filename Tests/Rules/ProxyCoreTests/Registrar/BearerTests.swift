@@ -404,7 +404,9 @@ import Timekeeping
         for _ in 0..<3 { bench.engine.keysRead(.failure(fault), of: 0, now: bench.now) }
         #expect(register(bench, token).status == 200)
         #expect(bench.engine.figures[.tokenIssuersAway] == 1)
-        #expect(sink.lines.count { $0.contains("the last keys count") && $0.contains("the server answers 500") } == 1)
+        #expect(
+            sink.lines.count { $0.contains("so the daemon keeps the keys") && $0.contains("the server answers 500") }
+                == 1)
         // The engine tries to read the keys again, first after two seconds.
         bench.take()
         #expect(reads(bench.pass(.seconds(60))) == 1)
@@ -414,7 +416,7 @@ import Timekeeping
         empty.engine.keysRead(.failure(fault), of: 0, now: empty.now)
         let refused = register(empty, token)
         #expect(refused.status == 503 && !refused.fields.isEmpty)
-        #expect(sink.lines.contains { $0.contains("so phones with tokens get 503") })
+        #expect(sink.lines.contains { $0.contains("so phones that register with a bearer token get 503") })
     }
 
     // MARK: Calls

@@ -48,7 +48,7 @@ private actor WebhookBench {
             try Task.checkCancellation()
             await Task.yield()
         }
-        let line = log.lines.last { $0.contains("a webhook was not delivered and is dropped") }
+        let line = log.lines.last { $0.contains("a webhook could not be delivered, so the daemon dropped it") }
         return line.map { String($0[($0.firstRange(of: "reason=")?.upperBound ?? $0.startIndex)...]) }
     }
 
