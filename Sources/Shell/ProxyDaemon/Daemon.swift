@@ -144,9 +144,7 @@ package final class Daemon: @unchecked Sendable {
         let (log, notices) = (log, notices)
         let listening = listeners.map { "\($0.transport.parameterName):\($0.bound)" }.joined(separator: " ")
         loop.post {
-            log.notice(
-                "the daemon has started and accepts requests",
-                [.version: .text(Version.current), .listener: .text(listening)])
+            log.notice("started and accepts requests", [.version: .text(Version.current), .listener: .text(listening)])
             do throws(SystemError) {
                 try notices?.started(listening: listening)
             } catch {
