@@ -97,7 +97,7 @@ package struct ProviderLimits: SettingsGroup, Hashable {
             "The maximum number of requests that wait for the server's answer at the same time."),
         .integer(
             "queue", in: 0...10_000_000, \.queue,
-            "The maximum number of pushes that wait in the queue until a request may be sent. A push beyond this limit fails."
+            "The maximum number of pushes that wait in the queue until the daemon can send them. A push beyond this limit fails."
         ),
     ]
 }

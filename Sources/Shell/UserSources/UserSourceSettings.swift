@@ -24,19 +24,19 @@ package struct UserSettings: SettingsGroup, Equatable {
         ),
         .duration(
             "known-for", in: .seconds(1)...(.seconds(86_400)), \.knownFor,
-            "How long the daemon accepts a user's right password without asking the source again. A longer time causes fewer questions to the source. With a shorter time, removed users and old passwords are refused sooner."
+            "How long the daemon accepts a user's right password without asking the source again. With a longer time, the daemon asks the source less often. With a shorter time, the daemon refuses removed users and old passwords sooner."
         ),
         .duration(
             "refused-for", in: .seconds(1)...(.seconds(300)), \.refusedFor,
-            "The maximum age of a source's answer by which the daemon refuses a password or a user. If the answer is older, the daemon asks the source again. Raise this time if wrong passwords cause too many questions. A new user or a new password is accepted after this time at the latest."
+            "How long the daemon refuses a wrong password or an unknown user without asking the source again. If wrong passwords cause too many questions to the source, raise this time. The daemon accepts a new user or a new password after this time at the latest."
         ),
         .duration(
             "keep-for", in: .seconds(0)...(.seconds(2_592_000)), \.keepFor,
-            "How long the daemon uses the last good answer about a user while the source does not answer. If the daemon has no such answer, the phone gets 503 and tries again."
+            "How long the daemon uses the last good answer about a user while the source does not answer. If the daemon remembers no good answer about the user, the phone gets 503 and tries again."
         ),
         .integer(
             "remember", in: 100...10_000_000, \.remembered,
-            "How many users of the sources the daemon remembers, at about 1 kB each. Set at least the number of your users; otherwise the daemon asks the sources more often."
+            "How many users of the sources the daemon remembers, at about 1 kB each. If this number is lower than the number of your users, the daemon asks the sources more often."
         ),
     ]
 
@@ -134,7 +134,7 @@ package struct UserSourceSettings: SettingsGroup, Equatable {
         ),
         .integer(
             "parallel", in: 1...64, \.parallel,
-            "How many questions the daemon asks the source at the same time. For a database, this is also the maximum number of connections."
+            "How many users the daemon looks up in the source at the same time. For a database, parallel is also the maximum number of connections."
         ),
     ]
 

@@ -116,7 +116,7 @@ package struct APNsSettings: SettingsGroup, Equatable {
         .group("feedback", \.feedback, "Apple's feedback service, or a compatible server."),
         .variants(
             "apps", \.apps, exampleName: "second", exampleKeys: ["topics", "key-id", "key-file", "payload"],
-            "Further apps. An entry applies to devices whose pn-param names one of the entry's topics. Each app inherits the settings of push.apns; set only the settings that differ."
+            "Further apps. The settings of an app apply to devices whose pn-param names one of the app's topics. Each app inherits the settings of push.apns; set only the settings that differ."
         ),
     ]
 

@@ -71,7 +71,7 @@ package struct FCMSettings: SettingsGroup, Equatable {
         .group("limits", \.limits, "Limits of parallel requests to Firebase, for each app."),
         .variants(
             "apps", \.apps, exampleName: "second", exampleKeys: ["params", "service-account-file", "payload"],
-            "Further apps. An entry applies to devices whose pn-param is the project's id or one of params. Each app inherits the settings of push.fcm; set only the settings that differ."
+            "Further apps. The settings of an app apply to devices whose pn-param is the id of the app's project or an entry of params. Each app inherits the settings of push.fcm; set only the settings that differ."
         ),
     ]
 

@@ -22,7 +22,7 @@ package struct WebPushSettings: SettingsGroup, Equatable {
         ),
         .list(
             "hosts", of: WebPushHost.settingType, \.hosts,
-            "The allowed push services: host, host:port, or *.suffix for all hosts below a name. A REGISTER with a URL at another host is treated like a REGISTER with an unknown provider. Without this list, a phone could make the daemon send requests to any host."
+            "The allowed push services: host, host:port, or *.suffix for all hosts below a name. The daemon treats a REGISTER with a URL at another host like a REGISTER with an unknown provider. Without this list, a phone could make the daemon send requests to any host."
         ),
         .choice(
             "payload", \.payload,

@@ -83,7 +83,7 @@ package final class StreamFlows: @unchecked Sendable {
         counters.count(.flowRefusedHandshake)
         guard let suppressed = handshakeLog.admit(now: loop.now) else { return }
         log.warning(
-            "too many TLS handshakes came from one IP address, so the daemon closes further connections from this address",
+            "too many TLS handshakes came from one source address, so the daemon closes further connections from this address",
             [
                 .source: .described(peer), .suppressed: .number(suppressed),
                 .setting: .text("limits.handshakes-per-source"),
