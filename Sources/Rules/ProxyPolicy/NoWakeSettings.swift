@@ -30,7 +30,7 @@ package struct NoWakeSettings: SettingsGroup, Equatable {
     package static let schema: [Setting<NoWakeSettings>] = [
         .choice(
             "action", \.action,
-            "What the daemon does with a call if no phone wakes, or if the called user has no contact. answer: the caller gets the final response in the setting status. redirect: a caller behind a trusted peer gets 302 with the URI in the setting to, and other callers get the response in the setting status. forward: the daemon sends the INVITE through upstream to the URI in the setting to, and waits for phones until that URI rings or answers."
+            "How the daemon treats a call if no phone wakes, or if the called user has no contact. answer: the caller gets the final response in the setting status. redirect: a caller behind a trusted peer gets 302 with the URI in the setting to, and other callers get the response in the setting status. forward: the daemon sends the INVITE through upstream to the URI in the setting to, and waits for phones until that URI rings or answers."
         ),
         .value(
             "status", \.status, .noWakeStatus,
