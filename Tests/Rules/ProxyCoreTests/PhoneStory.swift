@@ -31,8 +31,8 @@ extension PhoneStory.Step {
         Self("REGISTER at \(place)", told) { $0.register(at: place, token: token, commits: commits) }
     }
 
-    /// The client that registered last sends its next REGISTER, from the same address. By default, the REGISTER needs
-    /// no commit.
+    /// The phone sends the next REGISTER of the client that registered last, from the same address. By default, the
+    /// REGISTER needs no commit.
     static func refresh(
         token: String? = "tok1", expires: Int = 3600, commits: Bool = false, _ told: String...
     ) -> Self {

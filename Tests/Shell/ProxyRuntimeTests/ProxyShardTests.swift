@@ -117,7 +117,8 @@ struct ProxyShardTests {
             await scene.register("phone")
             _ = try await scene.places.message("SIP/2.0 200", at: "phone")
             #expect(try scene.folder.rowCounts()["binding"] == 1)
-            // The database file has lost its name, so that its changes would be lost at the next start.
+            // The test removes the database file, so that changes that are still written to it would be lost at the
+            // next start.
             try FileManager.default.removeItem(atPath: scene.folder.path)
             await scene.register("phone", 2, contact: "<sip:bob@127.0.0.1:10>")
             let refusal = try await scene.places.message("SIP/2.0 ", at: "phone")

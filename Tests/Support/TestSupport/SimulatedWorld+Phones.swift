@@ -158,7 +158,8 @@ extension SimulatedWorld {
             phones[phone].dialogs[key]?.final = .requestTerminated
             repeatFinal(phone, key, .requestTerminated, dialog.invite, attempt: 0)
         case .ack:
-            // The ACK for a failure has the branch of its INVITE, and a merged request (482) creates no dialog.
+            // The ACK of a failure response has the branch of the INVITE. The ACK of a 482 to a merged request is
+            // ignored, because a merged request creates no dialog.
             let dialog = phones[phone].dialogs[key]
             if phones[phone].metTwice.contains(request.via.branch) { return }
             if dialog?.final == 200 || dialog?.invite.via.branch == request.via.branch {

@@ -34,8 +34,8 @@ final class CallLoad {
     private let reader = MessageReader()
     private let wait: LoopWait
     private var timer: LoopTimer?
-    /// The users whose messages may have to be retransmitted, ordered by time, because looking at all calls would delay
-    /// the measured calls.
+    /// The users with an unanswered message, ordered by the time of the next retransmission. The load looks only at
+    /// users whose time has come, because a look at all users would delay the measured calls.
     private var due = DeadlineQueue<Int>()
 
     private static let mark = Array("Call-ID: \(MessageTexts.callIDMark)".utf8)

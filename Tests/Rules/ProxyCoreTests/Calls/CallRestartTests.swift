@@ -192,7 +192,7 @@ import Timekeeping
 
     @Test func `a phone that rings is reached, and its answer reaches the caller`() {
         let (bench, invite) = Self.ringing()
-        // After the crash, the daemon sends the INVITE again, so that the phone answers with its state.
+        // After the crash, the daemon sends the INVITE again, so that the phone repeats its last response.
         #expect(bench.crash() == ["invite > phone"])
         #expect(bench.lastINVITE?.via.branch == invite?.via.branch)
         #expect(bench.answer(invite, 180) == ["180 invite > pbx"])
