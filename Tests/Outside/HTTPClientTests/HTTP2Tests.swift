@@ -113,8 +113,8 @@ final class NGHTTPD {
         let code: Int32
     }
 
-    /// Starts a program. Starts a program with `posix_spawn`, because Foundation's `Process` sometimes crashes in a
-    /// process with many threads.
+    /// Starts a program with `posix_spawn`, because Foundation's `Process` sometimes crashes in a process with many
+    /// threads.
     private static func start(_ path: String, _ arguments: [String]) throws -> pid_t {
         var actions = unsafe posix_spawn_file_actions_t()
         unsafe posix_spawn_file_actions_init(&actions)

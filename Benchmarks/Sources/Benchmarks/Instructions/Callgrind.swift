@@ -28,8 +28,8 @@ struct Callgrind {
 
     private var dump: URL { folder.appending(path: "count") }
 
-    /// Starts counting instructions. Starts to count the daemon's instructions. The benchmark warms the daemon up
-    /// before, because callgrind slows the daemon down while it counts.
+    /// Starts to count the daemon's instructions. The benchmark warms the daemon up before, because callgrind slows the
+    /// daemon down while it counts.
     func start(_ process: Int32) throws(BenchmarkError) {
         try tell(process, "instrumentation", "on")
     }
