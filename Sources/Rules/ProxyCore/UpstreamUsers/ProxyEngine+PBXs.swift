@@ -113,8 +113,8 @@ extension ProxyEngine {
         case .unknownUser(let user):
             noteUser(
                 user, "the PBX refuses to register a user, so calls do not reach the user's phones",
-                "it has no such user (404)",
-                "add the user there; sippushd upstream retry, or the phone's next REGISTER after an hour, tries again",
+                "the PBX has no such user (404)",
+                "add the user at the PBX, then run sippushd upstream retry; otherwise the daemon tries again at the phone's next REGISTER after an hour",
                 now: now)
         case .failed(let user, let status):
             noteUser(
@@ -123,13 +123,13 @@ extension ProxyEngine {
         case .notListed(let user):
             noteUser(
                 user, "the PBX did not register a user, so the daemon tries again later",
-                "it accepted the REGISTER, and does not list the contact",
-                "look whether the PBX allows the user another contact", now: now)
+                "the PBX accepted the REGISTER, but its 200 does not list the contact",
+                "check whether the PBX allows the user another contact", now: now)
         case .lapsed(let user):
             noteUser(
                 user, "a user's registration at the PBX expired before the daemon could renew it",
                 "the registration ended before it could be renewed",
-                "look at the lines about the PBX before this line", now: now)
+                "look at the earlier log lines about this PBX", now: now)
         case .ended(let user, let reason):
             upstreamUsers.removed[user] = nil
             if reason == .noSignOfLife {
