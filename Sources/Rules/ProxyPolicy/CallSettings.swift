@@ -30,7 +30,7 @@ package struct CallSettings: SettingsGroup {
     package static let schema: [Setting<CallSettings>] = [
         .duration(
             "ring-timeout", in: .seconds(1) ... .seconds(180), \.ringTimeout,
-            "How long an INVITE waits for a sleeping phone to register before the caller gets 480. If the INVITE has a shorter Expires, the Expires applies."
+            "How long an INVITE waits for a sleeping phone to register before the caller gets 480. If the INVITE has a shorter time in Expires, the call waits only for this shorter time."
         ),
         .duration(
             "ring-limit", in: .seconds(181) ... .seconds(3600), \.ringLimit,
@@ -42,7 +42,7 @@ package struct CallSettings: SettingsGroup {
         ),
         .duration(
             "ring-live-flow-within", in: .zero ... .seconds(3600), \.ringLiveFlowWithin,
-            "A phone that sent anything on its flow at most this long before a call, even a keep-alive, gets the INVITE immediately, and a push at the same time. If the phone does not answer the INVITE for three seconds, the daemon holds the call as for a sleeping phone. 0s: the daemon always sends a push, and holds the INVITE until the phone registers or sends something on its flow."
+            "A phone that sent anything on its flow at most this long before a call, even a keep-alive, gets the INVITE immediately, and a push at the same time. If the phone does not answer the INVITE for three seconds, the daemon treats the phone as asleep and holds the call. 0s: the daemon always sends a push, and holds the INVITE until the phone registers or sends something on its flow."
         ),
         .bool(
             "ask-connections", \.asksConnections,
@@ -54,7 +54,7 @@ package struct CallSettings: SettingsGroup {
         ),
         .duration(
             "dialog-lifetime", in: .seconds(1) ... .seconds(2_592_000), \.dialogLifetime,
-            "How long after the start of a call the daemon accepts requests inside the call. A request inside the call restarts this time if more than half of it is over. Set dialog-lifetime to more than twice the session timer of your phones."
+            "How long after the start of a call the daemon accepts requests inside the call. A request inside the call restarts this lifetime if more than half of the lifetime is over. Set dialog-lifetime to more than twice the session timer of your phones."
         ),
         .bool(
             "wake-in-dialogs", \.wakesInDialogs,
@@ -62,7 +62,7 @@ package struct CallSettings: SettingsGroup {
         ),
         .choice(
             "caller-id-format", \.callerIDFormat,
-            "How pushes name the caller. ecss10: the URI in pushes for calls, and the user part in missed calls. uri: always the URI. user: always the user part of the URI."
+            "The form of the caller's address in pushes. ecss10: the URI in pushes for calls, and the user part in missed calls. uri: always the URI. user: always the user part of the URI."
         ),
         .integer(
             "pushes-per-device", in: 0...10_000, \.pushesPerDevice,

@@ -34,7 +34,7 @@ package struct LimitSettings: SettingsGroup {
         ),
         .integer(
             "caller-share", in: 1...100, \.callerShare,
-            "The percentage of a callee's limits that one caller may use: the limits of pushes a minute, held calls, waiting requests, and messages. A caller is an authenticated user, the user that a trusted peer names in P-Asserted-Identity or From, or a source address. 100: one caller may use a whole limit."
+            "The percentage of a callee's limits that one caller may use: the limits of pushes a minute, held calls, waiting requests, and messages. The caller is the authenticated user, or the user that a trusted peer names in P-Asserted-Identity or From, or else the source address of the call. 100: one caller may use a whole limit."
         ),
         .integer(
             "trusted-share", in: 0...90, \.trustedShare,
@@ -76,7 +76,7 @@ package struct LimitSettings: SettingsGroup {
         ).taken(.atRestart),
         .duration(
             "queueing", in: .zero ... .seconds(10), \.queueing,
-            "The overload threshold: how long requests can wait until the daemon has read and persisted them. While requests wait longer, the daemon refuses new requests with 503 and Retry-After, in this order: first REGISTERs of users without a contact, then HTTP requests, then other REGISTERs, then INVITEs. The daemon always serves requests inside calls. 0s: the daemon refuses no requests."
+            "The overload threshold: how long requests can wait until the daemon has read and persisted them. While requests wait longer than this threshold, the daemon refuses new requests with 503 and Retry-After, in this order: first REGISTERs of users without a contact, then HTTP requests, then other REGISTERs, then INVITEs. The daemon always serves requests inside calls. 0s: the daemon refuses no requests."
         ),
         .integer(
             "wrong-logins-per-source", in: 0...1_000_000, \.wrongLoginsPerSource,

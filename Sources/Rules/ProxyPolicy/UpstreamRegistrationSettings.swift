@@ -17,7 +17,7 @@ package struct UpstreamRegistrationSettings: SettingsGroup, Hashable {
         ),
         .duration(
             "expires", in: .seconds(60) ... .seconds(604_800), \.expires,
-            "The time for which the daemon registers each user. The daemon registers again after 50 to 80 % of the time that the PBX grants."
+            "The time for which the daemon registers each user. The daemon renews each registration after 50 to 80 % of the time that the PBX grants."
         ),
         .integer(
             "rate", in: 1...10_000, \.rate,

@@ -94,12 +94,12 @@ package struct DaemonSettings: SettingsGroup {
         ),
         .string(
             "advertise", \.advertise, example: "sip.example.net",
-            "The host name or address under which others reach this daemon. The daemon writes it into Via and Record-Route. Default: the listener's address, or this machine's first address if the listener has 0.0.0.0 or [::]. Set advertise if the daemon is behind a NAT, or if the address of its machine can change."
+            "The host name or address under which others reach this daemon. The daemon writes this name or address into Via and Record-Route. Default: the listener's address, or this machine's first address if the listener has 0.0.0.0 or [::]. Set advertise if the daemon is behind a NAT, or if the address of its machine can change."
         ),
         .path("store", \.store, "The SQLite file with contacts, users, missed calls, messages and keys."),
         .path(
             "calls", \.calls, example: "/run/sippushd/calls",
-            "The folder of the call journal. After a restart, the daemon continues active calls with the journal. Default: a folder beside the store. The daemon writes to this folder during calls. If the disk is slow, put the folder in memory (tmpfs). The folder must survive a restart of the daemon: for /run/sippushd, set RuntimeDirectoryPreserve=yes in the systemd unit."
+            "The folder of the call journal. After a restart, the daemon reads the active calls from the journal and continues them. Default: a folder beside the store. The daemon writes to this folder during calls. If the disk is slow, put the folder in memory (tmpfs). The folder must survive a restart of the daemon: for /run/sippushd, set RuntimeDirectoryPreserve=yes in the systemd unit."
         ),
         .path("control", \.control, "The Unix socket over which commands reach a running daemon."),
         .choice(
@@ -126,14 +126,16 @@ package struct DaemonSettings: SettingsGroup {
         .group("upstream-check", \.upstreamCheck, "How the daemon checks whether the upstream answers.").taken(.atOnce),
         .named(
             "register-upstream", \.registerUpstream, exampleName: "example.net", example: .example,
-            "Domains whose users the daemon keeps registered at a PBX, also while their phones sleep. The PBX needs no change. The daemon needs each user's password; set digest.realm to the realm of the PBX. The name of each group is an entry of the setting domains."
+            "Domains whose users the daemon keeps registered at a PBX, also while their phones sleep. The settings of the PBX need no change. The daemon needs each user's password; set digest.realm to the realm of the PBX. The name of each group is an entry of the setting domains."
         ).taken(.atOnce),
         .group("tls", \.tls, "TLS for SIP.").taken(.atOnce),
         .group("websocket", \.webSocket, "SIP over WebSocket, for browsers."),
         .group("call", \.call, "Calls.").taken(.atOnce),
         .group("registrar", \.registrar, "Registrations."),
         .group("digest", \.digest, "Digest authentication."),
-        .group("users", \.users, "Sources of users besides the store: databases and HTTP servers. See docs/Users.md."),
+        .group(
+            "users", \.users,
+            "Sources of users besides the daemon's own store: databases and HTTP servers. See docs/Users.md."),
         .group(
             "bearer", \.bearer,
             "Phones can register with a token of a login server instead of a password; docs/Bearer.md."),

@@ -95,7 +95,8 @@ package struct BearerIssuerSettings: SettingsGroup, Equatable {
         ),
         .path(
             "key-file", \.keyFile, example: "/etc/sippushd/login.pem",
-            "The file with the issuer's public keys: PEM, or a JSON Web Key Set. Set either key-file or jwks-url."),
+            "The file with the issuer's public keys: PEM, or a JSON Web Key Set. Set either key-file or jwks-url, not both."
+        ),
         .value(
             "jwks-url", \.jwksURL, keysURLType, example: "\"https://login.example.net/.well-known/jwks.json\"",
             "The URL of the issuer's JSON Web Key Set. The daemon reads the key set at the start, and then every time in refresh. When a token names an unknown key, the daemon reads the key set again, at most every 30 s. While the key set cannot be read, the daemon keeps the keys that it read last."
@@ -122,7 +123,7 @@ package struct BearerIssuerSettings: SettingsGroup, Equatable {
         ),
         .duration(
             "leeway", in: .seconds(0)...(.seconds(300)), \.leeway,
-            "How far the issuer's clock may differ from the clock of this machine."),
+            "The maximum difference between the issuer's clock and the clock of this machine."),
         .duration(
             "refresh", in: .seconds(30)...(.seconds(86_400)), \.refresh,
             "How often the daemon reads the keys again. If the login server withdraws a key, the daemon accepts the key until it reads the keys again."

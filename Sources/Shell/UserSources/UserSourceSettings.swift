@@ -16,7 +16,7 @@ package struct UserSettings: SettingsGroup, Equatable {
     package static let schema: [Setting<UserSettings>] = [
         .list(
             "order", \.order, example: "[pbx]",
-            "The names of the sources, in the order in which the daemon asks them for a user. The daemon always looks into its own store first. If the list is empty, all users are in the store. See docs/Users.md."
+            "The names of the sources, in the order in which the daemon asks them for a user. The daemon always looks for the user in its own store first. If the list is empty, all users are in the store. See docs/Users.md."
         ),
         .named(
             "sources", \.sources, exampleName: "pbx",
@@ -32,7 +32,7 @@ package struct UserSettings: SettingsGroup, Equatable {
         ),
         .duration(
             "keep-for", in: .seconds(0)...(.seconds(2_592_000)), \.keepFor,
-            "How long the daemon uses the last good answer about a user while the source does not answer. If the daemon remembers no good answer about the user, the phone gets 503 and tries again."
+            "How long the daemon uses the last good answer about a user while the source does not answer. If the daemon remembers no good answer about the user, the phone gets 503 with Retry-After."
         ),
         .integer(
             "remember", in: 100...10_000_000, \.remembered,
@@ -119,7 +119,7 @@ package struct UserSourceSettings: SettingsGroup, Equatable {
         ),
         .path(
             "secret-file", \.secretFile, example: "credential:users-hook",
-            "The file with the secret by which the daemon signs its requests to url. Each request then has the header field sippushd-signature: t=SECONDS,v1=HEX. SECONDS is the Unix time, and HEX is the HMAC-SHA256 of that time, a full stop and the body. For GET, the whole URL takes the place of the body."
+            "The file with the secret by which the daemon signs its requests to url. Each request then has the header field sippushd-signature: t=SECONDS,v1=HEX. SECONDS is the Unix time. HEX is the HMAC-SHA256 of SECONDS, a full stop and the body, or for GET, the whole URL instead of the body."
         ),
         .path(
             "ca-file", \.caFile, example: "/etc/sippushd/ca.pem",
@@ -130,7 +130,7 @@ package struct UserSourceSettings: SettingsGroup, Equatable {
             "The domains whose users this source has. If the list is empty, the source has users of all domains."),
         .list(
             "algorithms", of: .choice, \.algorithms,
-            "The hash functions for which the source has a hash of every user: MD5, SHA-256 or SHA-512-256. List all of them for a source with passwords, and MD5 for a source with ha1. The daemon offers phones only hash functions that all sources have."
+            "The hash functions for which the source has a hash of every user: MD5, SHA-256 or SHA-512-256. List all three hash functions for a source with passwords, and only MD5 for a source with ha1. The daemon offers phones only hash functions that all sources have."
         ),
         .integer(
             "parallel", in: 1...64, \.parallel,

@@ -10,7 +10,7 @@ package struct HTTPPushSettings: SettingsGroup, Equatable {
     package static let schema: [Setting<HTTPPushSettings>] = [
         .bool(
             "enabled", \.enabled,
-            "Send pushes to devices of the apps in push.http.apps. If false, registrar.unsupported-push decides about contacts with pn-provider=http."
+            "Send pushes to devices of the apps in push.http.apps. If false, registrar.unsupported-push decides how the daemon treats contacts with pn-provider=http."
         ),
         .named(
             "apps", \.apps, exampleName: "my-gateway",

@@ -40,7 +40,7 @@ package struct DigestSettings: SettingsGroup, Hashable {
         ),
         .duration(
             "nonce-lifetime", in: .seconds(5)...(.seconds(3600)), \.nonceLifetime,
-            "How long a phone may use the nonce of a challenge. A phone that uses an older nonce gets a new challenge with stale=true. The phone answers the new challenge without asking its user."
+            "How long a phone is allowed to use the nonce of a challenge. A phone that uses an older nonce gets a new challenge with stale=true. The phone answers the new challenge without asking its user."
         ),
         .integer(
             "nonce-memory", in: 1024...16_777_216, \.nonceMemory,
@@ -48,7 +48,7 @@ package struct DigestSettings: SettingsGroup, Hashable {
         ),
         .bool(
             "reuse-nonces", \.reusesNonces,
-            "Let a phone that has registered use its nonce again, with a higher nonce count, for as long as its contact lives, also from another address and after a restart. A phone that wakes then registers with one request, without a challenge. Over UDP, a phone at a new address is challenged as before. Pushes for calls contain a nonce, if their payload has a place for a nonce."
+            "Allow a registered phone to use its nonce again, with a higher nonce count, until its contact is removed. The nonce stays valid at another address of the phone and after a restart of the daemon. So a phone that wakes registers with one REGISTER, without a challenge. Over UDP, the daemon still challenges a phone at a new address. Pushes for calls contain a nonce if their payload format has a field for it."
         ),
         .bool(
             "allow-missing-qop", \.allowsMissingQop,
