@@ -149,7 +149,7 @@ package final class FeedbackService: @unchecked Sendable {
         if let failure = result.failure {
             round.report.failures.append("\(source.endpoint): \(failure)")
             log.warning(
-                "cannot read dead push tokens from Apple's feedback service",
+                "the daemon cannot read dead push tokens from Apple's feedback service",
                 [.target: .described(source.endpoint), .reason: .text(failure)])
         }
         if result.partialBytes > 0 {

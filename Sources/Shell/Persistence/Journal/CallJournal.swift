@@ -85,7 +85,7 @@ final class CallJournal {
             // are at the end of the file, the log reports them.
             if bytes[length...].contains(where: { $0 != 0 }) {
                 log.error(
-                    "the end of the call journal is unreadable, because the journal file was cut off or changed, or belongs to another store",
+                    "the end of the call journal cannot be read, because the file was cut off, was changed, or belongs to another store",
                     [.path: .text(path), .bytes: .number(bytes.count - length)])
             }
             files.append(File(number: number, size: bytes.count, last: found.lastSerial))

@@ -99,7 +99,7 @@ extension RunningDaemonSuites {
                         // The log must have these lines, which prove that events with the secrets have occurred and
                         // were reported.
                         for word in [
-                            "an API request made a change", "API request refused",
+                            "an API request made a change", "an API request was refused",
                             "the push provider rejects the content of a push",
                             "a webhook could not be delivered, so the daemon dropped it",
                         ] {

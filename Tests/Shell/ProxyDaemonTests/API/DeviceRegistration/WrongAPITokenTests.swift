@@ -74,7 +74,8 @@ extension RunningDaemonSuites {
             try await daemon.expectAlive()
             try await daemon.expect(200, get: "/v1/dead-tokens", key: RunningDaemon.readerKey)
             #expect(!daemon.log.lines.contains { $0.contains("guess") || $0.contains(RunningDaemon.apiToken) })
-            #expect(daemon.log.lines.contains { $0.contains("API request refused") && $0.contains("status=429") })
+            #expect(
+                daemon.log.lines.contains { $0.contains("an API request was refused") && $0.contains("status=429") })
             try await daemon.stop()
         }
 
