@@ -73,7 +73,7 @@ extension PhoneStory.Step {
 extension PhoneStory.Step {
     static func call(extra: [String] = [], _ told: String...) -> Self { Self("call", told) { $0.call(extra: extra) } }
 
-    /// A call for which the phone gets a push.
+    /// A call that makes the daemon send a push to the phone.
     static var wakingCall: Self { .call("100 invite > pbx", "push invite tok1") }
 
     /// A call whose INVITE is sent immediately, because the contact needs no push.

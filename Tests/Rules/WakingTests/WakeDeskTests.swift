@@ -8,7 +8,7 @@ import TestSupport
 import Testing
 import Timekeeping
 
-/// Creates a proxied request for a call with each of these names.
+/// Creates a proxied request for each of these calls.
 private func makeCalls(_ names: String...) throws -> [ProxiedRequest] {
     var calls = Calls(packing: .forTests, limits: HeldShares.Limits(ProxySettings()))
     let scene = MachineScene()
@@ -27,7 +27,7 @@ private func makeEnded(_ name: String, for devices: [DeviceID]) throws -> EndedC
 }
 
 extension WakeDesk.Releases {
-    /// Describes the released requests in words, in their order.
+    /// Describes what the desk returned for a device, in words and in the returned order.
     fileprivate var words: [String] {
         map { release in
             switch release {

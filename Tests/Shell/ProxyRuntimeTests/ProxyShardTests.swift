@@ -170,7 +170,8 @@ struct ProxyShardTests {
                     ])
             }
             #expect(callID(try await scene.places.message("INVITE ", at: "gateway")) == "i1")
-            // Without another server, the caller gets the answer before any timeout.
+            // The second host has only the server that refuses connections, so the caller gets the final response
+            // before any timeout.
             await scene.places.send(scene.invite(2, at: phone), from: "phone", to: scene.udp)
             _ = try await scene.lookUps.asked.next()
             await scene.bench.run { _ in

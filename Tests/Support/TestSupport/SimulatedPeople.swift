@@ -120,7 +120,7 @@ package struct SimulatedCall {
     var finals: [Status] = []
     /// Whether the daemon crashed during this call.
     var sawCrash = false
-    /// Whether the call was lost in a crash, because it was not on the disk.
+    /// Whether a crash lost the call, because the call was not on the disk.
     var wasLost = false
     /// The phones of which a response of 180 or higher reached the daemon.
     var reached = Set<Int>()

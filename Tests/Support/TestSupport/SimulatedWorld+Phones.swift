@@ -122,7 +122,7 @@ extension SimulatedWorld {
         func answer(_ status: Status) { self.answer(phone, status, to: request) }
         switch request.method {
         case .invite:
-            // A copy of a merged request is answered like the first one.
+            // The phone answers a retransmission of a merged request with 482 too.
             if phones[phone].metTwice.contains(request.via.branch) { return answer(.loopDetected) }
             if let dialog = phones[phone].dialogs[key] {
                 if dialog.invite.via.branch == request.via.branch {
@@ -130,12 +130,12 @@ extension SimulatedWorld {
                     return
                 }
                 switch dialog.final {
-                // The same call has arrived on another path, while the phone rings or has answered (RFC 3261 section
-                // 8.2.2.2).
+                // The phone answers 482 if the same call arrives on another path while the phone rings or has answered
+                // (RFC 3261 section 8.2.2.2).
                 case nil, 200?:
                     phones[phone].metTwice.insert(request.via.branch)
                     return answer(.loopDetected)
-                // The INVITE arrives once more, after it was cancelled.
+                // An INVITE with a new branch arrives after the call was cancelled, so the phone rings again.
                 case .requestTerminated?: break
                 case let final?: return answer(final)
                 }

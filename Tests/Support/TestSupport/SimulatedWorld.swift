@@ -13,8 +13,8 @@ package import Timekeeping
 /// A simulated day of one daemon, with phones, a PBX, a push provider, a network that loses datagrams, a disk, and
 /// crashes.
 ///
-/// The simulation has its own clock, and takes all random numbers from a seed. Simulating a day takes a moment, and a
-/// failed day can be repeated by its seed. The property ``violations`` has the invariants that were violated.
+/// The simulation has its own clock, and takes all random numbers from a seed. A day is simulated within seconds, and
+/// the same seed repeats a failed day. The property ``violations`` has the invariants that were violated.
 package final class SimulatedWorld {
     package struct Plan {
         package var users = 6

@@ -262,7 +262,7 @@ final class CallLoad {
         let now = loop.now
         timer?.arm(at: now + Self.retransmission / 4)
         while let user = due.popExpired(now: now) {
-            // The message may have been answered in the meantime, or its retransmission may be due later.
+            // Skips a user whose message was answered in the meantime, or whose retransmission is due later.
             guard calls[user].next <= now, !calls[user].isOver else { continue }
             guard calls[user].tries < Self.tries else {
                 calls[user].next = .distantFuture

@@ -11,7 +11,7 @@ import Testing
 import Timekeeping
 
 extension PhoneStory.Step {
-    /// A call for which the phone gets a push. After 80 ms, the provider accepts this push.
+    /// A call that makes the daemon send a push to the phone. After 80 ms, the provider accepts this push.
     fileprivate static var pushedCall: Self {
         Self("a pushed call", []) { phone in
             _ = phone.register(at: 0)
@@ -22,7 +22,7 @@ extension PhoneStory.Step {
 
 @Suite("Calls in the timeline")
 struct TimelineStoryTests {
-    /// Makes a call for which the phone gets a push. The answer of the provider arrives after 80 ms.
+    /// Makes a call to bob, and lets bob's phone get a push for it. The answer of the provider arrives after 80 ms.
     private func pushed(
         _ bench: EngineBench, callID: String = "call1", outcome: PushOutcome? = .accepted(nil)
     ) throws -> PushID {
