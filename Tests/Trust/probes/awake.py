@@ -19,8 +19,8 @@ def questions(phone, seconds):
 
 @probe("T34.1", "asked-phone-rings-at-once", "direct")
 def asked(t):
-    """When a push is sent, an open connection gets an OPTIONS. If the phone answers it, its call arrives there, and only
-    once."""
+    """When a push is sent, an open connection gets an OPTIONS. If the phone answers the
+    OPTIONS, the call arrives on this connection, and only once."""
     t.needs("call.ask-connections")
     phone, name, password, token = sleeper(t, t.stream())
     caller, request = call(t, name)
