@@ -64,8 +64,8 @@ def not_asked(t):
 
 @probe("T34.1", "one-question-for-ten-flows", "digest")
 def ten_flows(t):
-    """A phone with ten connections gets one OPTIONS, on the flow that registered last. Only an answer on this flow releases the
-    call."""
+    """A phone with ten connections gets one OPTIONS, on the flow that registered last. The daemon sends
+    the INVITE only after an answer on this flow."""
     t.needs("call.ask-connections")
     device = Device(t, fresh("asked"))
     agents = [device.registered(number) for number in range(1, 10)]
