@@ -5,10 +5,10 @@ import CLZ4
 ///
 /// To decompress a block, a program needs the sample and the original number of bytes.
 @safe package final class SampleCompressor {
-    /// The number of bytes at the beginning of a sample that are used as the dictionary.
+    /// The maximum number of bytes of a sample that LZ4 uses as the dictionary, counted from the sample's beginning.
     package static let sampleLimit = 4096
 
-    /// The state of LZ4; `nil` if memory is lacking, and then no bytes are compressed.
+    /// The state of LZ4; `nil` if memory was lacking, in which case no bytes are compressed.
     private let stream: UnsafeMutablePointer<LZ4_stream_t>?
     /// The memory into which LZ4 writes a block, before the block is copied into memory of its exact length.
     private var room: [UInt8] = []

@@ -32,7 +32,8 @@ struct CertificateNames {
     }
 
     private mutating func note(_ bytes: UnsafeBufferPointer<UInt8>, isURI: Bool) {
-        // A name with a NUL or another invalid character is left out, because a comparison could end at that character.
+        // A name with a NUL or another invalid character is left out, because some programs stop comparing names at
+        // such a character.
         let text = unsafe String(decoding: bytes, as: UTF8.self).lowercased()
         guard text.utf8.allSatisfy({ $0 > 32 && $0 < 127 }) else { return }
         guard isURI else { return hosts.append(text) }

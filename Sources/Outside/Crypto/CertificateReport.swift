@@ -8,10 +8,10 @@ package struct CertificateReport: Hashable, Sendable {
     package let names: [String]
     package let begins: UnixTime
     package let ends: UnixTime
-    /// Why a client that trusts the authorities would refuse the certificate or its chain, in OpenSSL's words; `nil` if
-    /// it accepts them.
+    /// OpenSSL's reason why a client that trusts the authorities would refuse the certificate or its chain; `nil` if
+    /// the client would accept both.
     package let chainFault: String?
-    /// The names for which the report was requested and which the certificate does not cover.
+    /// The requested names that the certificate does not cover.
     package let missingNames: [String]
 
     /// Reads the certificate, and checks that the key belongs to the certificate.

@@ -2,7 +2,7 @@
 /// operator what to do.
 package struct CryptoError: Error, Hashable, CustomStringConvertible {
     package enum Code: Hashable, Sendable {
-        /// The file or text contains no PEM private key, or an encrypted one.
+        /// The file or text contains no PEM private key, or the key is encrypted.
         case unreadableKey
         /// The algorithm cannot use this kind of key.
         case unsuitableKey

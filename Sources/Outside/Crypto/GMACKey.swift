@@ -1,10 +1,9 @@
 import COpenSSL
 
-/// A key for GMAC (NIST SP 800-38D: AES-256-GCM with only associated data), which authenticates bytes. GMAC is cheap:
-/// authenticating 1,000 bytes costs some 1,500 instructions, a twentieth of HMAC-SHA256.
+/// A key that authenticates bytes by GMAC (NIST SP 800-38D: AES-256-GCM with only associated data). GMAC is cheap: to
+/// authenticate 1,000 bytes, the processor runs some 1,500 instructions, a twentieth of HMAC-SHA256.
 ///
-/// A GMAC key must never use one nonce for two different texts. The type generates all nonces itself, because a nonce
-/// that is used twice would break the key.
+/// The type generates all nonces itself, because a nonce that is used for two different texts would break the key.
 @safe
 package struct GMACKey: ~Copyable {
     private let aes: OpaquePointer
@@ -43,8 +42,7 @@ package struct GMACKey: ~Copyable {
         let gcm = unsafe gcm
         let place = start - Self.sealCount
         nonce.count &+= 1
-        // After 4 billion seals, the counter starts again, so the start value of the nonces is raised by one. The
-        // nonces are then as unique as nonces with a new random start.
+        // After 4 billion seals, the counter starts again, so the start value of the nonces is raised by one.
         if nonce.count == 0 { nonce.start &+= 1 }
         let nonce = nonce
         let isDone = unsafe bytes.withUnsafeMutableBufferPointer { buffer in

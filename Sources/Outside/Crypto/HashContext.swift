@@ -1,8 +1,8 @@
 import Bytes
 import COpenSSL
 
-/// The state of a digest computation, which can be used for many digests. The state is ready for the next digest after
-/// ``finish()``, so that many digests need only one set-up.
+/// The state of a digest computation, which can be used for many digests. After ``finish()``, the same state computes
+/// the next digest, so that many digests need only one set-up.
 @safe
 package struct HashContext: ~Copyable {
     package let algorithm: HashAlgorithm

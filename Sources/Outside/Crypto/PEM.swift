@@ -14,8 +14,8 @@ package enum PEM: Hashable, Sendable {
         }
     }
 
-    /// Reads all certificates of the PEM, and passes them to `body` in their order. A PEM without a certificate causes
-    /// an error.
+    /// Reads all certificates of the PEM, and passes them to `body` in their order. If the PEM contains no certificate,
+    /// the function throws an error.
     func withCertificates<Result>(
         _ body: ([OpaquePointer]) throws(TLSError) -> Result
     ) throws(TLSError) -> Result {
@@ -25,7 +25,7 @@ package enum PEM: Hashable, Sendable {
         while let certificate = unsafe PEM_read_bio_X509(source.bio, nil, nil, nil) {
             unsafe certificates.append(certificate)
         }
-        // OpenSSL reports the end of the file as an error, which must be removed from its error queue.
+        // The error queue is emptied here, because OpenSSL has reported the end of the file as an error.
         ERR_clear_error()
         guard unsafe !certificates.isEmpty else {
             throw .unreadable(source: name, reason: "no certificate in PEM form")
@@ -63,7 +63,7 @@ package enum PEM: Hashable, Sendable {
     func withPrivateKey<Result>(_ body: (OpaquePointer) throws(TLSError) -> Result) throws(TLSError) -> Result {
         let source = try PEMReader(self)
         // The callback returns no pass phrase, so that encrypted keys are refused. Without this callback, OpenSSL would
-        // ask for the pass phrase at the terminal, which a daemon does not have.
+        // ask for the pass phrase at a terminal, and a daemon has no terminal.
         guard let key = unsafe PEM_read_bio_PrivateKey(source.bio, nil, { _, _, _, _ in 0 }, nil) else {
             ERR_clear_error()
             throw .unreadable(source: name, reason: "no private key in PEM form that is not encrypted")

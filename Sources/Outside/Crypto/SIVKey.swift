@@ -3,10 +3,10 @@ import COpenSSL
 /// A key for AES-128-SIV (RFC 5297). AES-SIV needs no nonce: one text with the same associated data always gives the
 /// same encrypted bytes.
 ///
-/// OpenSSL's own AES-SIV and CMAC set up a context for each message, which is slow. This type builds AES-SIV and CMAC
-/// from OpenSSL's AES for single blocks, whose contexts keep their keys. With kept keys, no message needs a set-up or
-/// an allocation. The table shows user instructions with OpenSSL 3.0.19, measured by callgrind for 48 bytes with 36 and
-/// 10 associated bytes:
+/// OpenSSL's own AES-SIV and CMAC are slow, because they set up a context for each message. This type builds AES-SIV
+/// and CMAC from OpenSSL's AES for single blocks. The contexts for single blocks keep their keys. Because the contexts
+/// keep their keys, a message needs neither a set-up nor an allocation. The table shows how many instructions the
+/// processor runs with OpenSSL 3.0.19, measured by callgrind for a text of 48 bytes with 36 and 10 associated bytes:
 ///
 /// | | instructions |
 /// |---|---|
@@ -16,9 +16,9 @@ import COpenSSL
 /// | a code of 36 bytes by this type; by `CMAC_Final`; by `EVP_MAC` | 1,000; 1,750; 2,150 |
 /// | counter mode of 48 bytes by this type; by `EVP` | 840; 1,200 |
 ///
-/// AES-GCM with a kept context takes 3,200 instructions by `EVP` and 1,800 by `CRYPTO_gcm128`. AES-GCM is not used,
-/// because its nonce makes each token 16 letters longer, and a text never gives the same token twice. OpenSSL has
-/// AES-GCM-SIV only from version 3.2 on.
+/// AES-GCM with a context that keeps its key takes 3,200 instructions by `EVP` and 1,800 by `CRYPTO_gcm128`. AES-GCM is
+/// not used, because its nonce makes each token 16 letters longer, and because it never seals a text twice to the same
+/// token. OpenSSL has AES-GCM-SIV only from version 3.2 on.
 package struct SIVKey: ~Copyable {
     package static let byteCount = 32
     /// The number of bytes by which a sealed text is longer than the plain text.
@@ -28,7 +28,7 @@ package struct SIVKey: ~Copyable {
     private let cipher: AESContext
     /// The CMAC of sixteen zero bytes, with which the S2V computation of each message begins.
     private let start: Block
-    /// The intermediate result of S2V, over the data that were associated with the next message so far.
+    /// The intermediate result of S2V for the next message, over the data that were associated with it so far.
     private var chain: Block
 
     /// Sets up the SIV key.
@@ -47,8 +47,8 @@ package struct SIVKey: ~Copyable {
         self.cipher = cipher
     }
 
-    /// Associates data with the next message, which can be opened only together with the same data. To open the
-    /// message, the same data must be associated in the same order.
+    /// Associates data with the next message. A sealed message can be opened only if the same data were associated with
+    /// it in the same order.
     package mutating func associate(_ data: Span<UInt8>) {
         chain = chain.doubled ^ mac.code(of: data)
     }
@@ -75,28 +75,29 @@ package struct SIVKey: ~Copyable {
         let begin = plain.count
         unsafe sealed.extracting(Self.overhead...).withUnsafeBufferPointer { unsafe plain.append(contentsOf: $0) }
         apply(given, to: &plain, from: begin)
-        // Two integers are compared, which always takes the same time and reveals nothing about the tag.
+        // The tags are compared as two integers, because such a comparison always takes the same time and reveals
+        // nothing about the tag.
         if tag(of: plain.span.extracting(begin...)) == given { return true }
         plain.removeLast(plain.count - begin)
         return false
     }
 
-    /// The synthetic initialisation vector of a message (S2V, RFC 5297 section 2.4). The call uses up the associated
-    /// data, so that the next message begins without any.
+    /// The synthetic initialisation vector of a message (S2V, RFC 5297 section 2.4). This function also forgets the
+    /// associated data, so that the next message begins without any.
     private mutating func tag(of plain: Span<UInt8>) -> Block {
         defer { chain = start }
         guard plain.count < 16 else { return mac.code(of: plain, addingToEnd: chain) }
         return mac.code(of: chain.doubled ^ Block(padding: plain))
     }
 
-    /// Encrypts or decrypts the bytes in counter mode, whose counter starts with the tag. Two bits of the tag are
-    /// cleared first, so that a counter of 32 bits is enough (RFC 5297 section 2.5).
+    /// Encrypts or decrypts the bytes in counter mode, with the tag as the start of the counter. Two bits of the tag
+    /// are cleared first, so that a counter of 32 bits is enough (RFC 5297 section 2.5).
     private func apply(_ tag: Block, to bytes: inout [UInt8], from begin: Int) {
         var counter = tag & ~(1 << 63 | 1 << 31)
         unsafe bytes.withUnsafeMutableBytes { raw in
             for index in stride(from: begin, to: raw.count, by: 64) {
-                // Four blocks are encrypted in one call, because calling OpenSSL costs ten times as much as encrypting
-                // a block. Four is the number of blocks in most texts.
+                // OpenSSL encrypts four blocks at a time, because each use of OpenSSL costs ten times as much as
+                // encrypting one block. Most texts need four blocks.
                 var stream = [4 of Block] { (counter &+ Block($0)).bigEndian }
                 counter &+= 4
                 unsafe withUnsafeMutableBytes(of: &stream) { stream in
@@ -111,15 +112,14 @@ package struct SIVKey: ~Copyable {
 }
 
 /// A key for a single AES block, which encrypts sixteen bytes into sixteen bytes. Without the key, nobody can tell an
-/// encrypted block from random bytes, or change it into another valid block.
+/// encrypted block from random bytes, or create the encrypted form of chosen bytes.
 ///
-/// The sixteen bytes must contain a value by which the receiver can recognise a forged block. Encrypting with a block
-/// key costs a fifteenth of encrypting with an ``SIVKey``.
+/// The sixteen bytes must contain a value by which the receiver recognises a forged block. Encrypting with a block key
+/// costs a fifteenth of encrypting with an ``SIVKey``.
 package struct BlockKey: ~Copyable {
     private let forward, backward: AESContext
 
-    /// Derives a block key from the bytes of an ``SIVKey``. Knowing either of the two keys, nobody can find out the
-    /// other one.
+    /// Derives a block key from the bytes of an ``SIVKey``. Nobody can find out one of the two keys from the other.
     package init(derivedFrom key: Span<UInt8>) throws(CryptoError) {
         guard key.count == SIVKey.byteCount else {
             throw CryptoError(.wrongLength, "A key for AES-128-SIV has \(SIVKey.byteCount) bytes, not \(key.count).")
@@ -165,7 +165,7 @@ private struct BlockCode: ~Copyable {
         var state: Block = 0
         var rest = bytes
         while rest.count > 16 {
-            // Unless the text consists of whole blocks, the addend covers parts of its last two blocks.
+            // If the text's last block is incomplete, the addend covers parts of the last two blocks.
             state = cipher.encrypted(state ^ Block(first: rest) ^ addend >> (8 * (rest.count - 16)))
             rest = rest.extracting(droppingFirst: 16)
         }
@@ -177,7 +177,7 @@ private struct BlockCode: ~Copyable {
 /// OpenSSL's context of AES-128 for single blocks (ECB). The context keeps its key for all blocks.
 ///
 /// The counter mode of this file is also built from single blocks. OpenSSL's own counter mode is slower, because
-/// setting its vector costs more than encrypting the three blocks of a token.
+/// setting its initialisation vector costs more than encrypting the three blocks of a token.
 @safe
 private struct AESContext: ~Copyable {
     let raw: OpaquePointer

@@ -1,7 +1,7 @@
 import COpenSSL
 
-/// A new P-256 key and a certificate that is signed with this key, for sandboxes and tests. A client that must accept
-/// the certificate uses it as the authority.
+/// A new P-256 key and a certificate that is signed with this key, for sandboxes and tests. A client accepts the
+/// certificate if the client's settings name it as a certificate authority.
 package struct SelfSignedCertificate: Sendable {
     package let certificate: [UInt8]
     package let key: [UInt8]

@@ -56,7 +56,7 @@ package final class SigningKey: @unchecked Sendable {
         try unsafe self.init(owning: raw)
     }
 
-    /// Takes the ownership of an OpenSSL key, even if this initializer throws.
+    /// Takes ownership of an OpenSSL key, and frees the key even if this initialiser throws.
     private init(owning raw: OpaquePointer) throws(CryptoError) {
         unsafe self.raw = raw
         bits = Int(unsafe EVP_PKEY_get_bits(raw))

@@ -15,8 +15,8 @@ package struct TLSIdentity: Hashable, Sendable {
 /// The certificates and rules for TLS sessions: TLS 1.2 and 1.3 with Mozilla's "intermediate" ciphers, no compression,
 /// no renegotiation.
 ///
-/// A context never changes, so a renewed certificate needs a new context. A session keeps the context with which it
-/// began.
+/// A context never changes, so a renewed certificate needs a new context. Each session keeps the context from its
+/// beginning.
 ///
 /// - The type is `@unchecked Sendable`, because nothing changes the context after its creation, and OpenSSL locks its
 ///   reference counts.
@@ -55,7 +55,8 @@ package final class TLSContext: @unchecked Sendable {
         unsafe tls_use_automatic_dh(raw)
         unsafe tls_release_idle_buffers(raw)
         unsafe tls_keep_no_sessions(raw)
-        // A peer may close TCP without close_notify, because SIP and HTTP detect missing bytes by their lengths.
+        // A peer is allowed to close TCP without close_notify, because SIP and HTTP detect missing bytes by the lengths
+        // in their messages.
         unsafe tls_set_strict_options(raw)
     }
 
@@ -76,8 +77,8 @@ package final class TLSContext: @unchecked Sendable {
     }
 
     /// Creates a context for accepted connections, with one certificate for each of several host names. A client that
-    /// asks for a host name gets the first identity whose certificate covers the name. The first identity of the list
-    /// is the default for all other names (RFC 6066 section 3).
+    /// asks for a host name gets the first identity whose certificate covers the name. For all other names, the client
+    /// gets the first identity of the list (RFC 6066 section 3).
     package static func server(
         identities: [TLSIdentity], protocols: [String] = [], clients: ClientCertificates = .unknown,
         tickets: TicketKeys? = nil
@@ -96,12 +97,12 @@ package final class TLSContext: @unchecked Sendable {
         return first
     }
 
-    /// Whether clients must present a certificate, may present one, or are not asked.
+    /// Whether clients must present a certificate, are allowed to present one, or are not asked for one.
     package enum ClientCertificates: Hashable, Sendable {
         /// The server does not ask clients for a certificate.
         case unknown
-        /// Clients may present a certificate. A certificate that this authority issued identifies the client; any other
-        /// certificate is ignored.
+        /// Clients are allowed to present a certificate. A certificate that this authority issued identifies the
+        /// client; any other certificate is ignored.
         case mayShow(PEM)
         /// Clients must present a certificate that this authority issued.
         case mustShow(PEM)
@@ -122,8 +123,8 @@ package final class TLSContext: @unchecked Sendable {
         // creation.
         let name = try clients.sessionContext()
         unsafe SSL_CTX_set_session_id_context(raw, name, UInt32(name.count))
-        // A client with a certificate may not resume a session, so that each handshake checks the dates of its
-        // certificates.
+        // A client with a certificate is not allowed to resume a session, so that each of its handshakes checks the
+        // dates of the certificate.
         unsafe tls_open_tickets(raw, mayResume)
     }
 
@@ -234,8 +235,8 @@ private final class ProtocolList: Sendable {
 }
 
 extension TLSContext.ClientCertificates {
-    /// A digest of the rules for client certificates, including the authorities. The digest identifies the TLS
-    /// configuration under which a session was created.
+    /// A digest of the rules for client certificates and of the authorities. OpenSSL stores the digest in each session,
+    /// and refuses to resume a session with another digest.
     fileprivate func sessionContext() throws(TLSError) -> [UInt8] {
         let (kind, authority): (UInt8, PEM?) =
             switch self {
@@ -249,7 +250,8 @@ extension TLSContext.ClientCertificates {
     }
 }
 
-/// Whether a client may resume the session of its ticket: only if it had presented no certificate.
+/// Whether a client is allowed to resume the session of its ticket: the result is 1 if the client presented no
+/// certificate in that session.
 private func mayResume(_ session: OpaquePointer?) -> Int32 {
     guard let session = unsafe session else { return 0 }
     return unsafe SSL_SESSION_get0_peer(session) == nil ? 1 : 0
@@ -269,14 +271,14 @@ private func selectProtocol(
         let code = unsafe SSL_select_next_proto(
             &result, selectedLength, ours.baseAddress, UInt32(ours.count), offered, offeredLength)
         guard code == OPENSSL_NPN_NEGOTIATED else { return SSL_TLSEXT_ERR_NOACK }
-        // The pointer stays valid after this call, because it points into the context's list, which outlives the
+        // The pointer stays valid after this function, because it points into the context's list, which outlives the
         // handshake.
         unsafe selected.pointee = unsafe UnsafePointer(result)
         return SSL_TLSEXT_ERR_OK
     }
 }
 
-/// The contexts of a server with several names, from which each handshake chooses one.
+/// The contexts of a server with several names. Each handshake chooses one of them.
 @safe
 private final class CertificateChoice {
     private let contexts: [OpaquePointer]

@@ -18,7 +18,7 @@ package enum TLSError: Error, Hashable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// The text of OpenSSL's oldest pending error. This call also empties OpenSSL's error queue.
+    /// The text of OpenSSL's oldest pending error. The function also empties OpenSSL's error queue.
     static func pendingReason() -> String {
         let code = ERR_get_error()
         ERR_clear_error()

@@ -1,11 +1,11 @@
 import COpenSSL
 import Glibc
 
-/// The TLS state of one connection. The C library that transports the bytes holds its own reference to this state, see
+/// The TLS state of one connection. The C library that transports the bytes has its own reference to this state, see
 /// ``retainedHandle()``.
 ///
-/// - The type is `@unchecked Sendable`, because only the loop of the connection uses it once it was passed to the
-///   connection.
+/// - The type is `@unchecked Sendable`, because after the session was passed to a connection, only the connection's
+///   loop uses it.
 @safe
 package final class TLSSession: @unchecked Sendable {
     private let raw: OpaquePointer
@@ -31,16 +31,16 @@ package final class TLSSession: @unchecked Sendable {
         guard unsafe SSL_set1_host(raw, host) == 1 else { throw .library("not a host name") }
     }
 
-    /// Asks the server to resume an earlier session. The earlier session must have received tickets, which a TLS 1.3
-    /// server sends after the handshake. The owner calls this function before the handshake.
+    /// Asks the server to resume an earlier session. The earlier session must have received a ticket; a TLS 1.3 server
+    /// sends tickets after the handshake. This function must be called before the handshake.
     package func resume(_ earlier: TLSSession) throws(TLSError) {
         guard let ticket = unsafe SSL_get_session(earlier.raw), unsafe SSL_set_session(raw, ticket) == 1 else {
             throw .library(TLSError.pendingReason())
         }
     }
 
-    /// OpenSSL's `SSL` object with one additional reference, which the caller owns. The C library that gets this object
-    /// releases the reference by `SSL_free`.
+    /// OpenSSL's `SSL` object with one additional reference. The C library that gets the object releases this reference
+    /// by `SSL_free`.
     @unsafe
     package func retainedHandle() -> UnsafeMutableRawPointer {
         unsafe SSL_up_ref(raw)
@@ -58,12 +58,12 @@ package final class TLSSession: @unchecked Sendable {
         case ended
         /// The connection failed with this `errno` during the handshake.
         case broken(Int32)
-        /// Client and server could not agree, with OpenSSL's reason as the associated text.
+        /// Client and server could not agree; the associated text is OpenSSL's reason.
         case failed(String)
     }
 
-    /// Attaches the session to a connected socket, which its owner must still close. Call this function before the
-    /// first ``shakeHands()``.
+    /// Attaches the session to a connected socket. The socket's owner must still close the socket. Call this function
+    /// before the first ``shakeHands()``.
     ///
     /// - Returns: false if memory is lacking.
     package func accept(on socket: Int32) -> Bool {

@@ -4,8 +4,8 @@ package import Bytes
 /// change or create a sealed text.
 ///
 /// A sealed text is the base64url form of the key's number and the AES-SIV ciphertext. A sealed text can be opened only
-/// together with the two texts to which it was bound. The newest key seals texts, and older keys only open the texts
-/// that they have sealed. After its first use, a sealer allocates only its return values.
+/// together with the two texts to which it was bound. The newest key seals texts, and each older key only opens the
+/// texts that it has sealed. After its first use, a sealer allocates only its return values.
 ///
 /// - The type is `@unchecked Sendable`, because only its shard's thread uses it.
 package final class TextSealer: @unchecked Sendable {
@@ -111,8 +111,8 @@ package final class TextSealer: @unchecked Sendable {
         return key.blocks.opened(number(1..<9), number(9..<17))
     }
 
-    /// Takes the buffer of the previous call for reuse, emptied but with its capacity. After use, the caller stores the
-    /// buffer in `scratch` again.
+    /// Takes the buffer from `scratch`, empty but with its capacity. After use, the buffer must be stored in `scratch`
+    /// again.
     private func takeScratch() -> [UInt8] {
         var bytes: [UInt8] = []
         swap(&bytes, &scratch)

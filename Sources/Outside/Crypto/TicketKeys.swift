@@ -3,9 +3,9 @@ import Synchronization
 
 /// The keys that seal session tickets (RFC 5077 section 4). A ticket lets a phone reconnect without a full handshake.
 ///
-/// Each key is used only for a short time, because a thief of the key could decrypt the sessions of its tickets. A key
-/// seals tickets until the next ``rotate()``, and opens these tickets until the second next ``rotate()``. Ticket keys
-/// are never written to disk, so phones make full handshakes after a restart.
+/// Each key is used only for a short time, because a thief who has the key can decrypt the sessions whose tickets it
+/// sealed. A key seals tickets until the next ``rotate()``, and still opens them until the second ``rotate()``. Ticket
+/// keys are never written to disk, so phones make full handshakes after a restart.
 package final class TicketKeys: Sendable {
     private struct Key {
         var name: [UInt8]
@@ -22,7 +22,7 @@ package final class TicketKeys: Sendable {
         }
     }
 
-    /// The current and the previous ticket key, newest first.
+    /// The current ticket key and then the previous one, if there is one.
     private let keys: Mutex<[Key]>
 
     package init() throws(TLSError) { keys = Mutex([try Key()]) }

@@ -27,8 +27,8 @@ package enum WebPushEncryption {
             plaintext, for: userAgent, authSecret: authSecret, from: P256KeyPair(), salt: RandomBytes.make(saltLength))
     }
 
-    /// Encrypts a body with a given key pair and salt, for test vectors only. A key pair and salt must never encrypt
-    /// two bodies, because both texts could then be found out.
+    /// Encrypts a body with a given key pair and salt, for test vectors only. The same key pair and salt must never
+    /// encrypt two bodies, because an attacker could then find out both texts.
     package static func encrypt(
         _ plaintext: [UInt8], for userAgent: [UInt8], authSecret: [UInt8], from sender: P256KeyPair, salt: [UInt8]
     ) throws(CryptoError) -> [UInt8] {

@@ -4,7 +4,8 @@ package import Timekeeping
 /// The signature of a webhook, which proves to the receiver that the sender knows the secret. A signature has the form
 /// `t=UNIX,v1=HEX`, where HEX is the HMAC-SHA256 of the time's digits, a full stop and the body.
 ///
-/// While a secret is being replaced, a signature has one code for each secret, so that receivers may know either.
+/// While a secret is being replaced, a signature has one code for the old secret and one for the new secret. A receiver
+/// needs to know only one of the two secrets.
 package struct WebhookSignature: Hashable, Sendable {
     /// The time of the signature, in whole seconds.
     package let time: UnixTime

@@ -9,8 +9,8 @@ import Reactor
 /// The sole owner of one libcurl easy handle, and of the buffers to which the handle points. An easy handle serves one
 /// request after another.
 ///
-/// The method ``prepare(_:)`` gives libcurl unretained pointers to this object. The owner of a multi handle that uses
-/// this easy handle must retain this object until the handle is removed.
+/// The method ``prepare(_:)`` gives libcurl unretained pointers to this object. The owner of a multi handle must retain
+/// this object until the easy handle is removed from the multi handle.
 @safe
 final class EasyHandle {
     let raw: UnsafeMutableRawPointer
@@ -27,7 +27,7 @@ final class EasyHandle {
     private var hasLeft = false
     /// Whether libcurl tried to send the request a second time; the daemon forbids this.
     private var wasToRepeat = false
-    /// Whether libcurl waits for bytes of the server, so that the connection must be established.
+    /// Whether libcurl waits for bytes of the server, which shows that the connection is established.
     private var isReading = false
     /// The request that the handle currently serves.
     var exchange: HTTPExchange?
@@ -57,7 +57,7 @@ final class EasyHandle {
 
     // MARK: Request
 
-    /// The request, without its body, whose options are set in the handle; `nil` if the handle is new or only partly
+    /// The request whose options are set in the handle, without its body; `nil` if the handle is new or only partly
     /// set. Only options that differ from this request are set, because most requests of a group are nearly equal.
     private var last: HTTPClientRequest?
     private var hadBody = false
@@ -119,11 +119,13 @@ final class EasyHandle {
     }
 
     private func set(_ proxy: HTTPProxy?) -> Bool {
-        // libcurl must ignore the environment's proxy variables, which are meant for interactive tools.
+        // libcurl must ignore proxies in environment variables, because only the daemon's settings decide about
+        // proxies.
         guard let proxy else { return set(CURLOPT_NOPROXY, "*") }
         guard
             set(CURLOPT_NOPROXY, "") && set(CURLOPT_PROXY, proxy.url) && set(CURLOPT_HTTPPROXYTUNNEL, 1)
-                // With this option, the proxy does not get the request's own header fields, such as our credentials.
+                // With the option CURLHEADER_SEPARATE, libcurl does not send the request's own header fields, such as
+                // the daemon's credentials, to the proxy.
                 && set(CURLOPT_HEADEROPT, Int(CURLHEADER_SEPARATE))
         else { return false }
         guard let login = proxy.login else { return true }
@@ -148,7 +150,8 @@ final class EasyHandle {
 
     private func set(_ route: HTTPRoute) -> Bool {
         if let authority = route.authority {
-            // Without this option, libcurl would also trust the authorities in the system's folder.
+            // The option CURLOPT_CAPATH is set to NULL, because libcurl would otherwise also trust the authorities in
+            // the system's folder.
             guard unsafe easy_set_string(raw, CURLOPT_CAPATH, nil) == CURLE_OK,
                 set(authority, file: CURLOPT_CAINFO, bytes: CURLOPT_CAINFO_BLOB)
             else { return false }
@@ -189,7 +192,8 @@ final class EasyHandle {
 
     private func connect(to address: IPAddress) -> Bool {
         unsafe curl_slist_free_all(connectList)
-        // The rule names no host and no port, so that the address replaces every host of the URL, and the port stays.
+        // Because the rule has an empty host and an empty port, libcurl connects to the address for any host of the
+        // URL, at the URL's port.
         unsafe connectList = curl_slist_append(nil, "::\(address.uriHost):")
         guard unsafe connectList != nil else { return false }
         return unsafe easy_set_list(raw, CURLOPT_CONNECT_TO, connectList) == CURLE_OK
@@ -198,11 +202,11 @@ final class EasyHandle {
     private func setBody(_ request: HTTPClientRequest) -> Bool {
         let bytes = request.body
         guard request.method == "POST" || !bytes.isEmpty else { return true }
-        // The size is set before the body, because libcurl copies as many bytes as the size says.
+        // The size is set before the body, because libcurl copies as many bytes of the body as the size says.
         guard set(CURLOPT_POSTFIELDSIZE, bytes.count) else { return false }
         return unsafe bytes.withUnsafeBytes {
-            // The pointer must not be NULL, as it may be for an empty array, because libcurl would then ask a callback
-            // for the body.
+            // For an empty array, another pointer replaces NULL, because with NULL libcurl would ask a callback for the
+            // body.
             unsafe easy_set_bytes(raw, CURLOPT_COPYPOSTFIELDS, $0.baseAddress ?? UnsafeRawPointer(raw)) == CURLE_OK
         }
     }
@@ -270,8 +274,8 @@ final class EasyHandle {
         let status = long(CURLINFO_HTTP_CONNECTCODE)
         if status != 0, !(200...299).contains(status) { return proxy.error(.tunnel(.refused(status: status))) }
         guard microseconds(CURLINFO_PRETRANSFER_TIME_T) == .zero else { return nil }
-        // A write error before the request is sent means that the proxy's answer is too long, because nothing else has
-        // arrived.
+        // If this write error occurs before the request is sent, the proxy's answer is too long, because only the proxy
+        // has sent anything so far.
         if code == CURLE_WRITE_ERROR { return proxy.error(.tunnel(.tooLong)) }
         guard status == 0 else { return nil }
         switch code {
@@ -337,9 +341,9 @@ final class EasyHandle {
 
     // MARK: Callbacks
 
-    /// Permits libcurl to send the request once. libcurl would send the request again, up to five times, if a reused
-    /// connection ends without an answer. A repeated request is dangerous, because the server may have carried out the
-    /// first one (RFC 9110 section 9.2.2).
+    /// Allows libcurl to send the request only once. By default, libcurl would send the request up to five more times
+    /// if a reused connection ends without an answer. Sending a request again is dangerous, because the server may have
+    /// carried out the first request already (RFC 9110 section 9.2.2).
     fileprivate func mayLeave() -> Bool {
         if hasLeft { wasToRepeat = true }
         hasLeft = true

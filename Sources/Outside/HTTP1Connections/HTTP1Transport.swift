@@ -5,10 +5,10 @@ package import Reactor
 import Timekeeping
 
 /// The HTTP/1.1 connections of one group, driven by the loop. This object is the sole owner of one libcurl multi
-/// handle, and libcurl calls back only during calls from here.
+/// handle.
 ///
-/// libcurl calls back only while this object calls libcurl, on the loop's thread. The completions of requests are
-/// called only while libcurl is not running. The resolver of libcurl finds host names.
+/// libcurl calls back only while this object calls libcurl, on the loop's thread. The completions of requests run only
+/// while libcurl does not run. The resolver of libcurl looks up host names.
 ///
 /// - The type is `@unchecked Sendable`, because every use is on the loop's thread.
 @safe
@@ -21,7 +21,7 @@ package final class HTTP1Transport: HTTPTransport, @unchecked Sendable {
     /// The easy handles of the active requests. The table keeps the easy handles alive while libcurl uses them.
     private var active: [ObjectIdentifier: EasyHandle] = [:]
     private var idle: [EasyHandle] = []
-    /// Whether a call of libcurl is scheduled for the end of this iteration of the loop, to start new requests.
+    /// Whether libcurl will start the new requests at the end of this iteration of the loop.
     private var isStartDue = false
 
     /// The maximum number of unused easy handles that are kept for later requests.
@@ -59,7 +59,8 @@ package final class HTTP1Transport: HTTPTransport, @unchecked Sendable {
         unsafe multi_set_socket_callback(raw, nil, nil)
         unsafe multi_set_timer_callback(raw, nil, nil)
         for easy in active.values { unsafe curl_multi_remove_handle(raw, easy.raw) }
-        // The watches must end before libcurl closes the sockets, because a watch must not outlive its descriptor.
+        // The watches are removed before libcurl closes the sockets, because a watch must not exist longer than its
+        // descriptor.
         watches = nil
         unsafe curl_multi_cleanup(raw)
     }
@@ -85,7 +86,7 @@ package final class HTTP1Transport: HTTPTransport, @unchecked Sendable {
 
     package func delay(of exchange: HTTPExchange) -> HTTPClientError? { (exchange.connection as? EasyHandle)?.delay }
 
-    /// Does nothing, because a connection that is opened early would help the first HTTP/1.1 request too little.
+    /// Does nothing, because opening a connection early would gain too little for HTTP/1.1.
     package func keepWarm(_ request: HTTPClientRequest) {}
 
     package func close() -> [HTTPExchange] {
@@ -104,7 +105,7 @@ package final class HTTP1Transport: HTTPTransport, @unchecked Sendable {
 
     // MARK: Driving libcurl
 
-    /// Schedules one call of libcurl that starts all new requests of this iteration of the loop together.
+    /// Lets libcurl start all new requests of this iteration of the loop together, at its end.
     private func startSoon() {
         guard !isStartDue else { return }
         isStartDue = true

@@ -3,8 +3,8 @@ import CNGHTTP2
 /// The client's side of one HTTP/2 connection. The client gets requests and received bytes, and returns outcomes and
 /// bytes to send.
 ///
-/// The client itself uses neither a socket nor a clock. After each call with input or a request, fetch the bytes to
-/// send by ``takeOutput(_:)``, and finished requests by ``takeFinished(into:)``. This object is the sole owner of the
+/// The client itself uses neither a socket nor a clock. After each input or request, fetch the bytes to send by
+/// ``takeOutput(_:)``, and the finished requests by ``takeFinished(into:)``. This object is the sole owner of the
 /// nghttp2 session.
 @safe
 package final class HTTP2Client {
@@ -28,18 +28,19 @@ package final class HTTP2Client {
     package enum Outcome: Sendable {
         /// The response is complete; its status may be any final status, such as 200 or 500.
         case answered(Response)
-        /// The server did not process the request, so the client may send the request again on another connection.
+        /// The server did not process the request, so the client can safely send the request again on another
+        /// connection.
         case refused
         /// The server ended the stream before its response was complete.
         case reset(HTTP2ErrorCode)
         /// The response violates the rules of HTTP, or its head is too long.
         case malformed(HTTP2ErrorCode)
         case bodyTooLarge
-        /// The request cannot be sent, with nghttp2's reason as the associated text.
+        /// The request cannot be sent; the associated text is nghttp2's reason.
         case unsendable(String)
     }
 
-    /// The outcome of a finished request. The stream index of a finished request may be used for another request.
+    /// The outcome of a finished request. The stream index of a finished request can be used for another request.
     package struct Finished: Sendable {
         package let stream: Int
         package let outcome: Outcome
@@ -67,7 +68,7 @@ package final class HTTP2Client {
         var head: [UInt8] = []
         var answer: [UInt8] = []
         var answerLimit = 0
-        /// The number of bytes that the connection had produced for sending before this request.
+        /// The total number of bytes that the connection had produced for sending before this request.
         var offset = 0
     }
 
@@ -78,14 +79,15 @@ package final class HTTP2Client {
     private var output: [UInt8] = []
     private var finished: [Finished] = []
     private var isBroken = false
-    /// The header lines of the response whose head is being received.
+    /// The header lines, received so far, of one response.
     var head: [UInt8] = []
-    /// The stream whose response head is in ``head``; `nil` while trailers or other fields are ignored.
+    /// The stream of the response whose header lines are in ``head``; `nil` while trailers or other fields are ignored.
     var headStream: Int?
 
     /// The number of bytes that were produced for sending, including bytes that were not fetched yet.
     private(set) package var producedCount = 0
-    /// The number of unfinished requests. A cancelled request still counts until the server has been told.
+    /// The number of unfinished requests. A cancelled request still counts until the server has been told about the end
+    /// of its stream.
     private(set) package var openCount = 0
     /// Whether the server's SETTINGS frame has arrived.
     private(set) package var hasSettings = false
@@ -99,7 +101,8 @@ package final class HTTP2Client {
     /// The maximum number of simultaneous requests before the server's settings arrive. The limit is one, because
     /// Apple's servers begin with a limit of one request.
     private static let limitBeforeSettings = 1
-    /// The flow-control window: how many bytes of response bodies the server may send unacknowledged.
+    /// The flow-control window: the number of bytes of response bodies that the server can send without a
+    /// WINDOW_UPDATE.
     private static let window: Int32 = 1 << 20
     private static let reasonLimit = 200
 
@@ -175,7 +178,7 @@ package final class HTTP2Client {
         guard number > 0 else {
             release(index)
             // nghttp2 reports this error when no stream ids are left, after 2^30 requests. Any other error of nghttp2
-            // means here that memory is lacking.
+            // at this point means that memory is lacking.
             hasNumbers = false
             return nil
         }
@@ -199,8 +202,8 @@ package final class HTTP2Client {
         produce()
     }
 
-    /// Whether any byte of an unfinished request was sent. The argument `unsentCount` is the number of bytes that were
-    /// fetched but are not written yet.
+    /// Whether at least one byte of an unfinished request was written to the connection. The argument `unsentCount` is
+    /// the number of bytes that were fetched but are not written yet.
     package func wasWritten(_ stream: Int, unsentCount: Int) -> Bool {
         // A request has no stream id if nghttp2 refused it because the connection is ending.
         guard streams.indices.contains(stream), streams[stream].number != 0 else { return false }
@@ -228,7 +231,7 @@ package final class HTTP2Client {
         produce()
     }
 
-    /// Sends a GOAWAY, which must be done before the connection is closed.
+    /// Sends a GOAWAY. The owner must use this function before it closes the connection.
     package func close() {
         unsafe nghttp2_session_terminate_session(session, NGHTTP2_NO_ERROR.rawValue)
         produce()

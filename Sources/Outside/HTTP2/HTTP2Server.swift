@@ -3,8 +3,8 @@ import CNGHTTP2
 /// The server's side of one HTTP/2 connection. The server gets received bytes and answers, and returns requests and
 /// bytes to send.
 ///
-/// The server itself uses no socket. After each call, fetch the bytes to send by ``takeOutput()``. This object is the
-/// sole owner of the nghttp2 session.
+/// The server itself uses no socket. After each use of the server, fetch the bytes to send by ``takeOutput()``. This
+/// object is the sole owner of the nghttp2 session.
 @safe
 package final class HTTP2Server {
     /// The limits that apply to the client.
@@ -78,8 +78,8 @@ package final class HTTP2Server {
 
     /// Processes received bytes.
     ///
-    /// - Returns: whether the bytes were HTTP/2. If the bytes were not HTTP/2, the caller must close the connection
-    ///   after it has sent the waiting output.
+    /// - Returns: whether the bytes were HTTP/2. If the bytes were not HTTP/2, the connection must be closed after the
+    ///   waiting output was sent.
     package func received(_ bytes: Span<UInt8>) -> Bool {
         let used = unsafe bytes.withUnsafeBufferPointer {
             unsafe nghttp2_session_mem_recv(session, $0.baseAddress, $0.count)
@@ -117,7 +117,8 @@ package final class HTTP2Server {
         produce()
     }
 
-    /// Sends a GOAWAY, by which the server accepts no more requests and has not processed requests after `lastStream`.
+    /// Sends a GOAWAY, which tells the client that the server accepts no more requests and has not processed the
+    /// requests after `lastStream`.
     package func goAway(lastStream: Int32? = nil, _ code: HTTP2ErrorCode = .noError, reason: String = "") {
         let last = unsafe lastStream ?? nghttp2_session_get_last_proc_stream_id(session)
         let reason = Array(reason.utf8)

@@ -3,7 +3,7 @@ import CNGHTTP2
 /// The header fields of one outgoing message, in one piece of memory that is reused for the next message.
 ///
 /// Header fields that two successive messages have in common are written only once. The method ``removeRest(behind:)``
-/// keeps the fields before a mark, with their values at the time of the mark.
+/// removes the fields after a mark, and restores earlier values of the fields before the mark.
 package struct HeaderBlock {
     private struct Field {
         let name: Range<Int>
@@ -19,7 +19,7 @@ package struct HeaderBlock {
 
     private var bytes: [UInt8] = []
     private var fields: [Field] = []
-    /// The original values of the fields that were changed for the current message only.
+    /// The original values of the fields whose values were replaced only for the current message.
     private var replaced: [(index: Int, value: Range<Int>)] = []
 
     package init() {}
@@ -40,8 +40,8 @@ package struct HeaderBlock {
     /// Appends a field, with its name in lower case and its value without white space around it (RFC 9113 section
     /// 8.2.1).
     ///
-    /// A field that is not repeated is not put into HTTP/2's compression table (HPACK), where it would displace more
-    /// useful fields.
+    /// If `isRepeated` is false, the field is not put into HTTP/2's compression table (HPACK), where it would displace
+    /// more useful fields.
     package mutating func append(_ name: String, _ value: String, isRepeated: Bool = true) {
         append(name, value.utf8.span, isRepeated: isRepeated)
     }

@@ -1,7 +1,7 @@
 import HTTPClient
 
-/// The requests that wait for a connection, in their order. A request that ends while it waits is removed when it
-/// becomes the first one, or together with many others.
+/// The requests that wait for a connection, in their order. A request that ends while it waits stays in the queue until
+/// it is the first one, or until many such requests are removed together.
 struct ExchangeQueue {
     private var items: [HTTPExchange?] = []
     private var start = 0

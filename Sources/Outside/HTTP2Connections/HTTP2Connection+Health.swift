@@ -3,9 +3,10 @@ import HTTPClient
 import Reactor
 import Timekeeping
 
-/// Checks the health of a connection: it sends PINGs while the server is silent, and an unanswered PING makes it sick.
+/// Checks the health of a connection: the client sends PINGs while the server is silent, and a connection with an
+/// unanswered PING counts as sick.
 extension HTTP2Connection {
-    /// Records that bytes have arrived from the server, which shows that the server is alive.
+    /// Notes that bytes have arrived from the server, so the server is alive.
     func heard(now: Instant) {
         lastHeard = now
         asked = nil
@@ -31,7 +32,8 @@ extension HTTP2Connection {
                 }
             } else if now >= asked + limits.pingPatience {
                 sickSince = now
-                // The origin is called here, so that it notices the sick connection and opens a second one.
+                // The origin is asked to distribute the requests again, so that it notices the sick connection and
+                // opens a second one.
                 origin?.flushSoon()
             }
         } else if now >= nextPing {

@@ -27,11 +27,12 @@ final class HTTP2Connection: @unchecked Sendable {
     /// The active requests, at the indices of their streams.
     private var exchanges: [HTTPExchange?] = []
     private var finished: [HTTP2Client.Finished] = []
-    /// Whether the connection must not get more requests, because it was idle for too long or the server refused some.
+    /// Whether the connection must get no more requests, because it was idle for too long or the server refused
+    /// requests.
     private(set) var isRetired = false
     private(set) var opened = Instant.distantFuture
 
-    // The properties from here on are for health checks, see HTTP2Connection+Health.swift.
+    // The timer of the next health check. HTTP2Connection+Health.swift uses this property and the following ones.
     var checkTimer: LoopTimer?
     /// When the last bytes arrived from the server.
     var lastHeard = Instant.distantPast
@@ -85,12 +86,13 @@ final class HTTP2Connection: @unchecked Sendable {
 
     // MARK: State
 
-    /// The error that the proxy has not answered in time; `nil` if the connection waits for no proxy.
+    /// The error of a request whose time ends while the connection waits for the proxy's answer; `nil` if the
+    /// connection does not wait for a proxy.
     var relayDelay: StreamTunnel.Failure? { stream?.relayDelay }
 
     var isOpen: Bool { state == .open }
 
-    /// Whether the connection is healthy and can take another request, now or after an active one has finished.
+    /// Whether the connection is healthy and can take another request, at once or after an active request has finished.
     var isGood: Bool { state == .open && !isRetired && sickSince == nil && client.acceptsRequests }
 
     var hasRoom: Bool { client.hasRoom }
@@ -100,8 +102,8 @@ final class HTTP2Connection: @unchecked Sendable {
     /// Whether the server's SETTINGS have arrived, which proves that the connection works.
     var hasWorked: Bool { client.hasSettings }
 
-    /// Whether the connection has as many active requests as the server allows. While the server's limit is low, as at
-    /// the beginning, the connection does not count as used up.
+    /// Whether the connection has as many active requests as the server allows. While the server's limit is still low,
+    /// as at the beginning of a connection, the connection does not count as used up.
     var isUsedUp: Bool { client.openCount >= client.streamLimit && client.streamLimit >= Self.usualStreams }
 
     private static let usualStreams = 100
@@ -166,8 +168,8 @@ final class HTTP2Connection: @unchecked Sendable {
         let goesOn = client.received(bytes)
         origin.goOn { finish(for: origin, now: now) }
         guard state == .open, !goesOn else { return }
-        // The session of nghttp2 has ended: all requests are answered after a GOAWAY, or the server violated the
-        // protocol.
+        // At this point, the session of nghttp2 has ended: the server sent a GOAWAY and has answered all requests, or
+        // the server violated the protocol.
         write()
         end(HTTPClientError(.reset, detail: ending("the server ended the connection")))
     }
@@ -245,11 +247,11 @@ final class HTTP2Connection: @unchecked Sendable {
         }
     }
 
-    /// Ends the connection after an error. Requests that were already sent fail with the error, and the others move to
+    /// Ends the connection after an error. Requests that were already sent fail with the error. Unsent requests move to
     /// another connection.
     func end(_ error: HTTPClientError) {
         guard state == .open, let origin else { return }
-        // Complete responses that have already arrived are still reported.
+        // Complete responses that arrived before the error are still reported.
         retire()
         if client.hasFinished { origin.goOn { finish(for: origin, now: loop.now) } }
         guard state == .open else { return }
@@ -297,7 +299,8 @@ extension HTTPClientError {
         switch reason {
         case .peerClosed: self.init(whileOpening ? .connect : .reset, detail: "the server closed the connection")
         case .system(let error): self.init(whileOpening ? .connect : .reset, detail: error.reason)
-        // This error can also occur after a TLS 1.3 handshake, because the server checks our certificate only then.
+        // A TLS error can also occur on an open connection, because with TLS 1.3 the server checks the client's
+        // certificate after the client's handshake has ended.
         case .tls(let text): self.init(whileOpening ? .tls : .reset, detail: text)
         case .tunnel(let failure): self.init(.proxy, detail: "\(failure)")
         case .openTimeout: self.init(.timeout, detail: "no connection in time")

@@ -21,13 +21,13 @@ extension HTTP2Origin {
     /// How long a TLS context is used for new connections, before a new one is made that reads changed certificate
     /// files.
     private static let contextTime: Duration = .seconds(60)
-    /// The pause after a failed attempt to open one more connection, while there are good connections.
+    /// The pause after a failed attempt to open an additional connection while a good connection exists.
     private static let sparePause: Duration = .seconds(1)
     private static let addressLimit = 8
 
     // MARK: When connections open
 
-    /// Opens a connection even without requests, and replaces the connection whenever it ends.
+    /// Opens a connection although no request waits, and opens a new one whenever the connection ends.
     func keepWarm() {
         isKeptWarm = true
         flushSoon()
@@ -47,9 +47,9 @@ extension HTTP2Origin {
         if now >= nextWarm { open(now: now) } else { warmTimer?.arm(at: nextWarm) }
     }
 
-    /// Handles the end of a connection, and decides when the next one may be opened. After a connection that lasted
-    /// long enough, the next connection may be opened immediately. After a shorter connection, the next connection is
-    /// opened after a pause, or when a request waits for a connection.
+    /// Handles the end of a connection, and decides when the next connection can be opened. After a connection that
+    /// lasted long enough, the next connection can be opened immediately. After a shorter connection, the next
+    /// connection is opened after a pause, or when a request waits for a connection.
     func noteEnd(of connection: HTTP2Connection) {
         if connection.hasWorked, loop.now >= connection.opened + limits.longestWarmPause {
             warmPause = limits.firstWarmPause
@@ -80,8 +80,8 @@ extension HTTP2Origin {
         }
     }
 
-    /// The error for requests that wait in vain because the HTTP proxy has not answered yet; `nil` if no proxy delays
-    /// the connection.
+    /// The error for requests whose time ends because the HTTP proxy has not answered yet; `nil` if no proxy delays the
+    /// connection.
     var openingDelay: HTTPClientError? {
         guard let proxy = key.proxy, let opening else { return nil }
         guard let connection = opening.connection else { return proxy.error(.unresolved("no answer in time")) }
@@ -106,7 +106,7 @@ extension HTTP2Origin {
         guard now < opening.end, let endpoint = opening.candidates.popLast() else { return failed(error) }
         do throws(HTTPClientError) {
             let session = try makeTLSSession(now: now)
-            // The remaining time is divided among the remaining addresses, because each of them may fail to respond.
+            // The remaining time is divided among the remaining addresses, because each address may fail to respond.
             let timeout = (opening.end - now) / count
             do throws(SystemError) {
                 opening.connection = try HTTP2Connection(for: self, to: endpoint, tls: session, timeout: timeout)
@@ -162,7 +162,7 @@ extension HTTP2Origin {
         context = nil
         let now = loop.now
         nextSpare = now + Self.sparePause
-        // The waiting requests do not fail if there is a good connection for them.
+        // If a good connection exists, the waiting requests do not fail, because they can use this connection.
         guard !connections.contains(where: \.isGood) else { return }
         failWaiting(error)
         flushSoon()

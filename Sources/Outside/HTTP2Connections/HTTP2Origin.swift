@@ -33,7 +33,7 @@ final class HTTP2Origin: @unchecked Sendable {
     }
 
     let key: Key
-    /// The first request to this server, whose route and options are used for connecting.
+    /// The first request to this server; all connections use the route and options of this request.
     private let model: HTTPClientRequest
     let loop: EventLoop
     let limits: HTTPSession.Limits
@@ -44,13 +44,14 @@ final class HTTP2Origin: @unchecked Sendable {
     /// list until their requests are answered.
     var connections: [HTTP2Connection] = []
     private var isFlushDue = false
-    /// Whether the completions of requests are being called, during which new requests only wait to be written.
+    /// Whether the completions of requests are running; requests that a completion starts are written afterwards.
     private var isFinishing = false
     /// Whether requests are being moved from a lost connection back to the queue.
     private var isRecovering = false
     private var isClosed = false
 
-    // The properties from here on are for opening connections, see HTTP2Origin+Opening.swift.
+    // The attempt to open a connection; `nil` if there is none. HTTP2Origin+Opening.swift uses this property and the
+    // following ones.
     var opening: Opening?
     var context: (made: Instant, context: TLSContext)?
     /// The time until which no additional connection is opened while a good one exists.
@@ -65,11 +66,12 @@ final class HTTP2Origin: @unchecked Sendable {
     /// property is in the distant past.
     private var withoutHTTP2Until = Instant.distantPast
 
-    /// The maximum number of times that a request is sent, if the server reports each time that it did not process it.
+    /// The maximum number of times that a request is sent if the server reports each time that it did not process the
+    /// request.
     private static let tryLimit = 4
     /// How long the origin remembers that the server does not support HTTP/2.
     private static let withoutHTTP2Time: Duration = .seconds(3600)
-    /// A connection with more bytes of waiting output than this gets no more requests.
+    /// The number of bytes of waiting output above which a connection gets no more requests.
     private static let outputLimit = 1 << 20
 
     /// Creates the origin of a request; the result is `nil` if memory is lacking.
@@ -86,7 +88,8 @@ final class HTTP2Origin: @unchecked Sendable {
 
     var speaksHTTP2: Bool { withoutHTTP2Until == .distantPast || loop.now >= withoutHTTP2Until }
 
-    /// Whether this object can be released: it has no requests and no connections, and need not remember the server.
+    /// Whether this object can be released, because it has no requests and no connections, and need not remember
+    /// anything about the server.
     var isForgettable: Bool {
         waiting.count == 0 && connections.isEmpty && opening == nil && !isKeptWarm && speaksHTTP2 && !isFinishing
             && !isRecovering
@@ -94,8 +97,8 @@ final class HTTP2Origin: @unchecked Sendable {
 
     // MARK: Requests
 
-    /// Whether the request is for this server and this client identity. The function compares the requests, because
-    /// making a key for each request would cost more.
+    /// Whether the request can use the connections of this origin: it is for the same server and has the same client
+    /// identity. The function compares the requests, because making a key for each request would cost more.
     func fits(_ request: HTTPClientRequest) -> Bool {
         key.target.begins(request.url) && request.hasRoute(of: model)
     }
@@ -209,12 +212,12 @@ final class HTTP2Origin: @unchecked Sendable {
         noteEnd(of: connection)
         isRecovering = true
         for exchange in written { exchange.finish(.failure(error)) }
-        // An unwritten request may be sent only once more, because a server may accept connections and drop them again
+        // An unwritten request gets only one more attempt, because the server might accept and drop connections
         // forever.
         sendAgain(unwritten, tryLimit: 2, error)
         isRecovering = false
-        // The waiting requests fail, because the connection ended before the server's SETTINGS, as the next one
-        // probably would.
+        // The waiting requests fail, because the connection ended before the server's SETTINGS arrived, and the next
+        // connection would probably end in the same way.
         if !connection.hasWorked, connections.isEmpty, opening == nil { failWaiting(error) }
         flushSoon()
     }

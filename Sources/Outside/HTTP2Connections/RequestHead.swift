@@ -4,17 +4,18 @@ import HTTPSemantics
 
 /// Writes the heads of successive requests to one server, in the form of HTTP/2 (RFC 9113 section 8.3).
 ///
-/// If a header field is the same as in the previous request, the type does not write it again.
+/// A header field that the previous request had with the same value is not written again.
 package struct RequestHead {
     private let target: RequestTarget
     /// The header fields of the last written head.
     package var block = HeaderBlock()
-    /// The request, without its body, whose complete head was written last, and with which later requests are compared.
+    /// The last request whose complete head was written, without its body. The heads of later requests are compared
+    /// with this request.
     private var model: HTTPClientRequest?
     /// The index in the block of each header field of `model`; `nil` for a field that is left out.
     private var places: [Int?] = []
     private var hasLength = false
-    /// The end, in the block, of the fields that later requests have in common with `model`.
+    /// The position in the block after the fields that later requests have in common with `model`.
     private var mark = HeaderBlock().mark
 
     /// The index of `:path` in the block.

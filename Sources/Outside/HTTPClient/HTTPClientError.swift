@@ -7,10 +7,9 @@ package struct HTTPClientError: Error, Hashable, Sendable, CustomStringConvertib
         case connect
         /// The TLS handshake failed, or the client refused the server's certificate.
         case tls
-        /// The proxy did not open a tunnel to the server now. When a proxy has opened no tunnel, a later request may
-        /// still succeed.
+        /// The proxy could not open a tunnel to the server. A later request may succeed.
         case proxy
-        /// The proxy refused our credentials, or does not allow connections to this server.
+        /// The proxy refused the daemon's credentials, or does not allow connections to this server.
         case proxyRefused
         case timeout
         /// The connection broke, or the server ended the connection or the request's stream (reset, GOAWAY).
@@ -33,7 +32,8 @@ package struct HTTPClientError: Error, Hashable, Sendable, CustomStringConvertib
         self.detail = detail
     }
 
-    /// A sentence about the error, for operators. The sentence does not name the server; the caller adds the name.
+    /// A sentence about the error, for operators. The sentence does not name the server, because the code that logs the
+    /// sentence adds the name.
     package var sentence: String {
         let words =
             switch code {

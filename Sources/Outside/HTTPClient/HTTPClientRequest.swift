@@ -16,10 +16,11 @@ package struct HTTPRoute: Hashable, Sendable {
     /// The client certificate and its private key.
     package var certificate: PEM?
     package var key: PEM?
-    /// The path of a Unix-domain socket, to which the request is sent instead of to the URL's host.
+    /// The path of a Unix-domain socket that replaces the URL's host as the destination of the request; `nil` to use
+    /// the host.
     package var unixSocketPath: String?
-    /// The address to which the request is sent, instead of the addresses of the URL's host. TLS still uses the host
-    /// name of the URL: as the server name, and for the certificate.
+    /// The address to which the request is sent, instead of the addresses of the URL's host. TLS still sends the URL's
+    /// host as the server name, and the certificate must cover this host.
     package var address: IPAddress?
     /// The HTTP proxy through which the server is reached.
     package var proxy: HTTPProxy?
@@ -98,7 +99,7 @@ package struct HTTPClientRequest: Sendable {
 
     func isOf(_ group: String) -> Bool { shared.route.group == group }
 
-    /// Whether the client may try HTTP/2 for this request.
+    /// Whether the client is allowed to try HTTP/2 for this request.
     package var mayUseHTTP2: Bool {
         shared.route.version == .http2 && shared.route.unixSocketPath == nil && url.utf8.starts(with: "https://".utf8)
     }

@@ -1,7 +1,7 @@
 import Reactor
 package import Timekeeping
 
-/// An HTTP request that is active, with the completion to call when it ends.
+/// An active HTTP request, with the completion that runs when the request ends.
 ///
 /// - The type is `@unchecked Sendable`, because every use is checked to be on the loop's thread.
 package final class HTTPExchange: @unchecked Sendable {
@@ -14,7 +14,7 @@ package final class HTTPExchange: @unchecked Sendable {
     /// The id of this request among the active requests of its group.
     package private(set) var number = 0
     private var deadline = DeadlineID.none
-    /// The index, in the request's group, of the transport that sends the request.
+    /// The index of the transport that sends the request, in the list of the request's group.
     var transport = 0
 
     // The four properties below belong to the transport that sends the request.

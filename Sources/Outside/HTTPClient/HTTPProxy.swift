@@ -28,7 +28,7 @@ package struct HTTPProxy: Hashable, Sendable {
     /// The URL of the proxy, without user name and password.
     package var url: String { "http://\(self)" }
 
-    /// The proxy itself as a target, because the client opens its connection to the proxy.
+    /// The host and port of the proxy, to which the client opens its connections.
     package var target: RequestTarget? { RequestTarget(url) }
 
     /// Makes the CONNECT request that asks the proxy for a tunnel to a server.

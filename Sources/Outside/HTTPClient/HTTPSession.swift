@@ -1,7 +1,7 @@
 package import Addressing
 package import Reactor
 
-/// Sends HTTP requests from one loop. A session keeps its connections open, and the requests of a group share them.
+/// Sends HTTP requests from one loop, and keeps connections open for later requests of the same group.
 ///
 /// - The type is `@unchecked Sendable`, because every use is checked to be on the loop's thread, except where a
 ///   method's comment allows any thread.
@@ -15,15 +15,15 @@ package final class HTTPSession: @unchecked Sendable {
         package var streams = 1000
         /// The maximum number of simultaneous requests of a group. A request above this limit fails immediately.
         package var requests = 10_000
-        /// How long an HTTP/2 connection without requests may be silent before the client sends a PING.
+        /// How long an HTTP/2 connection without requests can be silent before the client sends a PING.
         package var pingInterval: Duration = .seconds(60)
-        /// How long an HTTP/2 connection may be silent while requests wait for responses, before the client sends a
+        /// How long an HTTP/2 connection can be silent while requests wait for responses, before the client sends a
         /// PING. The patience doubles with each PING, up to ``pingInterval``.
         package var answerPatience: Duration = .seconds(1)
         /// How long to wait for the answer to a PING. If the server answers a PING later than this, the connection
         /// counts as sick, and requests are sent on another connection.
         package var pingPatience: Duration = .seconds(1)
-        /// How long a sick connection may be silent before it is closed.
+        /// How long a sick connection can be silent before it is closed.
         package var sickPatience: Duration = .seconds(5)
         /// The first pause after a failed attempt to open a connection without a waiting request. With each failure,
         /// the pause doubles up to the longest pause. A connection that lasted for at least the longest pause is
@@ -53,7 +53,7 @@ package final class HTTPSession: @unchecked Sendable {
     /// session has this many groups, the requests of all further groups share one group.
     private static let groupLimit = 256
 
-    /// Creates a session, which gives each request to the first of the `transports` that accepts it.
+    /// Creates a session. The session gives each request to the first of the `transports` that accepts it.
     package init(on loop: EventLoop, limits: Limits = Limits(), over transports: [any HTTPTransport.Type]) {
         self.loop = loop
         self.limits = limits
@@ -62,12 +62,12 @@ package final class HTTPSession: @unchecked Sendable {
     }
 
     deinit {
-        // The handles of libcurl are freed on the loop's thread, where libcurl may be in use.
+        // The handles of libcurl are freed on the loop's thread, because this thread may be using libcurl.
         let remains = Remains(groups: Array(groups.values))
         loop.dispose { remains.free() }
     }
 
-    /// Carries the groups of a released session to the loop, where they are freed.
+    /// Keeps the groups of a released session until the loop's thread frees them.
     ///
     /// - The type is `@unchecked Sendable`, because it moves to the loop and is used once.
     private final class Remains: @unchecked Sendable {
@@ -81,8 +81,8 @@ package final class HTTPSession: @unchecked Sendable {
         }
     }
 
-    /// Sends a request; its completion is called once, on the loop, after this function or ``HTTPExchange/cancel()``
-    /// has returned.
+    /// Sends a request. The request's completion runs once, on the loop, and never before this function or
+    /// ``HTTPExchange/cancel()`` has returned.
     @discardableResult
     package func send(_ request: HTTPClientRequest, completion: @escaping Completion) -> HTTPExchange {
         loop.checkThread()

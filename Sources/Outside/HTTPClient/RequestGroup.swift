@@ -1,7 +1,7 @@
 import Reactor
 import Timekeeping
 
-/// The requests of one group, which share connections and limits.
+/// The active requests of one group. The requests of a group share connections and limits.
 final class RequestGroup {
     private let loop: EventLoop
     private let limits: HTTPSession.Limits
@@ -66,7 +66,7 @@ final class RequestGroup {
 
     func keepWarm(_ request: HTTPClientRequest) throws(HTTPClientError) { try transport(0).keepWarm(request) }
 
-    /// Ends all requests of the group with an error, which their completions get.
+    /// Ends all requests of the group with an error, and passes this error to their completions.
     func close(_ error: HTTPClientError) {
         for exchange in transports.flatMap({ $0.close() }) { exchange.finish(.failure(error)) }
     }

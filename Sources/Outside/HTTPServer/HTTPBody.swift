@@ -22,7 +22,7 @@ package final class HTTPBody: Sendable {
     }
 
     /// Sends a piece of the body, and returns when the client has read so much that there is room for another piece.
-    /// Only one call of this function may be active at a time.
+    /// The next piece must not be sent before this function has returned for the previous piece.
     ///
     /// - Returns: whether another piece is needed; false if the client has disconnected, or wants no body.
     package func send(_ piece: [UInt8]) async -> Bool {

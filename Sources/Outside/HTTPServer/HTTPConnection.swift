@@ -18,8 +18,8 @@ final class HTTPConnection: @unchecked Sendable {
     private weak var listener: HTTPListener?
     private var reader: HTTPRequestReader
     private var phase = Phase.reading
-    /// The timer of the current part of a request; it fires when the part has reached its time limit. The pause before
-    /// a request also counts as a part of the request.
+    /// The timer that fires when the current part of a request has reached its time limit. The pause before a request
+    /// counts as a part of the request.
     private var timer: LoopTimer?
     /// The part of the request for which the timer is armed.
     private var timedPart: HTTPRequestReader.Part?
@@ -27,8 +27,7 @@ final class HTTPConnection: @unchecked Sendable {
     private var pending: [UInt8] = []
     /// The connection's place in the listener's list of idle connections; `nil` while the connection is busy.
     private var idlePlace: AgeList<UInt64>.Place?
-    /// A closure that asks the body's sender for another piece (true), or reports that no piece is needed (false). This
-    /// closure is set while as much output waits as the limit allows.
+    /// While too much output waits, the closure that later tells the body's sender whether another piece is needed.
     private var takesMore: ((Bool) -> Void)?
     /// Whether ``serve(_:from:)`` is running. During ``serve(_:from:)``, the end of an answer does not start the next
     /// request, because `serve` itself starts it.
@@ -46,8 +45,8 @@ final class HTTPConnection: @unchecked Sendable {
         /// kernel would discard the answer if the socket were closed with unread input. The state `lingering` is
         /// followed by `ended`.
         case lingering
-        /// The connection is being passed to another protocol, with the input that followed the request. The state
-        /// `upgrading` is followed by `ended`.
+        /// The connection is being passed to the code of another protocol, with the input that followed the request.
+        /// The state `upgrading` is followed by `ended`.
         case upgrading
         case ended
     }
@@ -55,7 +54,7 @@ final class HTTPConnection: @unchecked Sendable {
     /// The maximum number of bytes of later requests that are kept while a request waits for its answer. When the limit
     /// is reached, the connection stops reading, so that TCP slows the peer down.
     private static let pendingLimit = 32 << 10
-    /// While more bytes of output than this mark wait, the connection asks for no more pieces of a body.
+    /// The number of bytes of waiting output above which the connection asks for no more pieces of a body.
     private static let pieceMark = 64 << 10
 
     init(_ stream: StreamConnection, of listener: HTTPListener, limits: HTTPListener.Limits) {
@@ -81,8 +80,8 @@ final class HTTPConnection: @unchecked Sendable {
                 }, closed: { [weak self] _, _ in self?.end() }, drained: { [weak self] _ in self?.askForMore(true) }))
     }
 
-    /// Handles a connection whose TLS handshake is complete. A connection whose client chose another protocol by ALPN
-    /// is passed on.
+    /// Handles a connection whose TLS handshake is complete. If the client chose another protocol by ALPN, the
+    /// connection is passed to the code of that protocol.
     private func connected() {
         guard let take = listener?.taker(of: stream) else { return }
         end()
@@ -235,7 +234,8 @@ final class HTTPConnection: @unchecked Sendable {
         answered(staysOpen: staysOpen)
     }
 
-    /// Answers with 101, and passes the connection and the input that followed the request to another protocol.
+    /// Answers with 101, and passes the connection and the input that followed the request to the code of another
+    /// protocol.
     func upgrade(
         _ fields: [HTTPField], at date: UnixTime, on loop: EventLoop,
         _ take: @escaping @Sendable (StreamConnection, [UInt8]) -> Void
@@ -264,8 +264,8 @@ final class HTTPConnection: @unchecked Sendable {
 
     // MARK: Time
 
-    /// Arms the timer when the next part of a request begins. The time limits of head and body begin with their first
-    /// bytes, however slowly the other bytes arrive.
+    /// Arms the timer when the next part of a request begins. The time limit of a head or body begins at its first
+    /// byte, and does not begin again when more bytes arrive.
     private func armTimer() {
         guard case .reading = phase else { return }
         let part = reader.part

@@ -7,8 +7,8 @@ import Timekeeping
 
 /// An HTTP/1.1 server on an event loop, with any number of sockets and one request handler.
 ///
-/// This listener does not use libevent's HTTP server, which is lenient about line ends, lengths and repeated fields.
-/// The server of libevent also limits no connections, and restarts its time limit with each byte.
+/// libevent's HTTP server is not used, because it is lenient about line ends, lengths and repeated fields, does not
+/// limit connections, and restarts its time limit at each byte.
 ///
 /// The listener is closed when it is released.
 ///
@@ -29,18 +29,18 @@ package final class HTTPListener: @unchecked Sendable {
         package var bodyTimeout: Duration = .seconds(30)
         /// How long an HTTP connection without a request stays open.
         package var idleTimeout: Duration = .seconds(60)
-        /// How long the waiting output may make no progress before the connection is closed.
+        /// How long the client can read nothing of the waiting output before the connection is closed.
         package var outputTimeout: Duration = .seconds(30)
-        /// The maximum number of connections. When the limit is reached, a new connection replaces the connection that
-        /// has been idle longest. The new connection is closed if no connection is idle.
+        /// The maximum number of connections. When the limit is reached, the listener closes the connection that has
+        /// been idle longest, to accept a new one. If no connection is idle, the new connection is closed.
         package var connections = 1000
         /// The maximum number of connections from one IPv4 address or IPv6 /64. The listener closes a connection above
         /// this limit immediately.
         package var connectionsPerSource = 1000
         /// How long a connection stays open after a refused request, so that the client can read the answer.
         package var lingerTimeout: Duration = .seconds(2)
-        /// The number of requests that are handled in a row, before the loop handles other events. Further requests
-        /// wait, in their order, for the next iteration of the loop.
+        /// The number of requests that the listener handles in one iteration of the loop. Further requests wait in
+        /// their order for the next iteration.
         package var requestsPerTurn = Int.max
         /// The priority with which the loop handles events of connections.
         package var turn = LoopTurn.usual
@@ -48,10 +48,11 @@ package final class HTTPListener: @unchecked Sendable {
         package init() {}
     }
 
-    /// A function that serves a request on the loop, and may answer before it returns or later.
+    /// A function that serves a request on the loop. The function can answer the request before it returns or later.
     package typealias Handler = (HTTPRequest, HTTPReply) -> Void
 
-    /// The limits of the connections that are accepted from now on. Their `turn` counts only for later sockets.
+    /// The limits of the connections that are accepted from now on. A change of `turn` has an effect only on addresses
+    /// to which the listener listens later.
     package var limits: Limits {
         didSet { for socket in sockets { socket.connectionLimits = streamLimits } }
     }
@@ -60,7 +61,7 @@ package final class HTTPListener: @unchecked Sendable {
     private var sockets: [StreamListener] = []
     private var connections: [UInt64: HTTPConnection] = [:]
     private var sources: [IPAddress: Int] = [:]
-    /// The functions that take over connections of other protocols, by the ALPN names of these protocols.
+    /// For each ALPN name of another protocol, the function that takes over the connections of that protocol.
     private var takers: [String: (StreamConnection) -> Void] = [:]
     /// The connections that wait for their next request. The first connection in this list has waited longest.
     private var idle = AgeList<UInt64>()
@@ -71,7 +72,7 @@ package final class HTTPListener: @unchecked Sendable {
     private var queue = Queue<(number: UInt64, request: HTTPRequest)>()
     private var isTurnPlanned = false
 
-    /// The maximum number of bytes of output that may wait on a connection, which is enough for the longest answer.
+    /// The maximum number of bytes of waiting output on a connection. The longest answer is shorter than this limit.
     private static let outputLimit = 256 << 20
 
     package init(on loop: EventLoop, limits: Limits = Limits(), handler: @escaping Handler) throws(SystemError) {
@@ -100,8 +101,8 @@ package final class HTTPListener: @unchecked Sendable {
         return socket.local
     }
 
-    /// Listens on a Unix socket to which only this user and root may connect. The listener removes the socket's file
-    /// when it is closed.
+    /// Listens on a Unix socket to which only this process's user and root can connect. The listener removes the
+    /// socket's file when it is closed.
     package func listen(unixPath: String) throws(SystemError) {
         sockets.append(
             try StreamListener(
@@ -190,7 +191,7 @@ package final class HTTPListener: @unchecked Sendable {
         planTurn()
     }
 
-    /// Schedules the handling of waiting requests as a posted job, which runs after all events that are ready now.
+    /// Posts a job to the loop that handles the waiting requests, after all events that are ready now.
     private func planTurn() {
         guard !isTurnPlanned else { return }
         isTurnPlanned = true

@@ -1,7 +1,7 @@
 package import HTTPSemantics
 package import Reactor
 
-/// The right to answer one request, once, at any time and on any thread.
+/// Answers one request, once, at any time and on any thread.
 ///
 /// If this object is released without an answer, the client gets 500, so that no client waits for a forgotten request.
 /// An answer is dropped if its client has disconnected.
@@ -38,8 +38,8 @@ package final class HTTPReply: Sendable {
         use { $0.hangUp($1) }
     }
 
-    /// Answers with 101 and the given fields, and passes the connection to another protocol (RFC 9110 section 7.8). The
-    /// function `take` gets the connection, with the input that followed the request.
+    /// Answers with 101 and the given fields, and passes the connection to the code of another protocol (RFC 9110
+    /// section 7.8). The function `take` gets the connection, with the input that followed the request.
     package func upgrade(
         _ fields: [HTTPField], _ take: @escaping @Sendable (StreamConnection, [UInt8]) -> Void
     ) {
@@ -57,7 +57,7 @@ package final class HTTPReply: Sendable {
     }
 }
 
-/// Refers weakly to the listener, which may be closed before the answer is known.
+/// A weak reference to the listener, because the listener may be closed before the answer is known.
 final class ReplyListener: Sendable {
     private weak let listener: HTTPListener?
 

@@ -39,7 +39,8 @@ package struct HTTPRequest: Sendable {
     private static func parts(of target: String) -> (path: [String], query: [HTTPField]) {
         var rest = Array(target.utf8)[...]
         if rest.first != UInt8(ascii: "/"), let scheme = rest.firstIndex(of: UInt8(ascii: ":")) {
-            // The request target is in absolute form, as proxies send it, so that path or query follow the authority.
+            // Here the request target has the absolute form that clients send to proxies, so the path and the query
+            // follow the authority.
             let authority = rest[scheme...].drop { $0 == UInt8(ascii: ":") || $0 == UInt8(ascii: "/") }
             rest = authority.drop { $0 != UInt8(ascii: "/") && $0 != UInt8(ascii: "?") }
         }

@@ -15,8 +15,8 @@ package struct HTTPFault: Error, Hashable, Sendable {
 
 /// The request line and header fields of a request, read strictly (RFC 9112 sections 3 and 5).
 ///
-/// A head that two servers could read in different ways is refused, because it allows request smuggling past a proxy
-/// (T14).
+/// A head that two servers could read in different ways is refused, because an attacker could use it to smuggle a
+/// request past a proxy (T14).
 package struct HTTPRequestHead {
     enum Body: Hashable {
         case length(Int)
@@ -31,8 +31,8 @@ package struct HTTPRequestHead {
     let expectsContinue: Bool
     /// Whether the client can use the connection for another request after this one.
     package let staysOpen: Bool
-    /// Whether the client supports the chunked transfer coding (RFC 9112 section 7.1). For a client without it, a body
-    /// in pieces ends when the connection is closed.
+    /// Whether the client supports the chunked transfer coding (RFC 9112 section 7.1). For a client without chunks, the
+    /// end of the connection marks the end of a body that is sent in pieces.
     let takesChunks: Bool
 
     private static let methods: Set<String> = [
@@ -125,8 +125,8 @@ private struct Framing {
         }
     }
 
-    /// The length of the request's body by RFC 9112 section 6.3. Where the RFC lets a server choose between leniency
-    /// and refusal, this server refuses the request.
+    /// The length of the request's body by RFC 9112 section 6.3. If the RFC lets a server choose between leniency and
+    /// refusal, this server refuses the request.
     func body(isOld: Bool) throws(HTTPFault) -> HTTPRequestHead.Body {
         if !encodings.isEmpty {
             guard lengths.isEmpty else { throw HTTPFault(400, "both Content-Length and Transfer-Encoding") }

@@ -1,7 +1,7 @@
 /// Splits the bytes of a connection into HTTP requests (RFC 9112). The reader performs no I/O, and takes input in
 /// pieces of any size.
 ///
-/// After a malformed request, the reader takes no more input, because nobody knows where the next request begins.
+/// After a malformed request, the reader takes no more input, because the start of the next request is unknown.
 package struct HTTPRequestReader {
     /// The result of reading the input that has arrived so far.
     package enum Step {
@@ -24,7 +24,7 @@ package struct HTTPRequestReader {
     private enum State {
         /// The reader is in the head of a request. The head's current line begins at the index `lineStart` of `head`.
         case head(lineStart: Int)
-        /// The reader is in a body, or in a chunk of a body, of which `missing` bytes have not arrived.
+        /// The reader is in a body or in a chunk of a body, and `missing` bytes of this body or chunk have not arrived.
         case body(HTTPRequestHead, missing: Int, isChunk: Bool)
         /// The reader is in the line with a chunk's size. The associated bytes are the part of the chunk-size line that
         /// has arrived.
@@ -42,8 +42,8 @@ package struct HTTPRequestReader {
     /// The range of each line of the head in `head`, without its CRLF.
     private var lines: [Range<Int>] = []
     private var body: [UInt8] = []
-    /// The number of bytes of a chunked body that have arrived, including the chunk-size lines. Because these lines
-    /// count, the size limit also limits the number of small chunks.
+    /// The number of bytes of a chunked body that have arrived, including the chunk-size lines. The chunk-size lines
+    /// count, so that the size limit also limits the number of small chunks.
     private var chunkedCount = 0
     /// Whether the client already has permission to send its body.
     private var wasContinueGiven = false
@@ -65,8 +65,8 @@ package struct HTTPRequestReader {
         }
     }
 
-    /// Reads bytes from `position` on, and moves `position` behind the bytes that were read. The function returns after
-    /// each complete request.
+    /// Reads bytes from `position` on, at most until a request is complete, and moves `position` behind the bytes that
+    /// were read.
     package mutating func next(in bytes: Span<UInt8>, from position: inout Int) -> Step {
         do throws(HTTPFault) {
             while true {
@@ -83,7 +83,7 @@ package struct HTTPRequestReader {
 
     // MARK: Complete parts
 
-    /// The next step of the reader, if the step needs no more bytes; otherwise `nil`.
+    /// The step that the reader can take without more bytes; `nil` if the reader needs more bytes.
     private mutating func finished() throws(HTTPFault) -> Step? {
         switch state {
         case .body(let head, missing: 0, isChunk: false): return finish(head)

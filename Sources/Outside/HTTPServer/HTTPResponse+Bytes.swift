@@ -6,7 +6,7 @@ extension HTTPResponse {
     /// another forbidden byte.
     package func bytes(at date: UnixTime, staysOpen: Bool, withoutBody: Bool = false) -> [UInt8] {
         var out = head(at: date, room: body.count)
-        // Only a response with another status than 1xx, 204 and 304 has Content-Length (RFC 9110 section 8.6).
+        // A response with the status 1xx, 204 or 304 has no Content-Length (RFC 9110 section 8.6).
         let mayHaveBody = status >= 200 && status != 204 && status != 304
         if mayHaveBody { out += "Content-Length: \(body.count)\r\n".utf8 }
         out += staysOpen ? "\r\n".utf8 : "Connection: close\r\n\r\n".utf8

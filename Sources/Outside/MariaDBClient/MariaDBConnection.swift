@@ -3,7 +3,7 @@ import Glibc
 
 /// A connection to a MariaDB or MySQL server that blocks its thread, with a time limit for each read and write.
 ///
-/// The class is not `Sendable`, because only one thread at a time may use a connection.
+/// The class is not `Sendable`, because only one thread at a time can use a connection.
 @safe package final class MariaDBConnection {
     private let raw: UnsafeMutablePointer<MYSQL>
 
@@ -16,7 +16,8 @@ import Glibc
         package var user = ""
         package var password: String?
         package var database = ""
-        /// The file with certificate authorities, with which the connection uses TLS and checks the server's name.
+        /// The file with certificate authorities. If it is set, the connection uses TLS and checks the server's
+        /// certificate and name.
         package var authorityFile: String?
 
         package init() {}
@@ -43,7 +44,7 @@ import Glibc
         set(MYSQL_OPT_CONNECT_TIMEOUT, UInt32(clamping: max(time.components.seconds, 1)))
         set(MYSQL_OPT_READ_TIMEOUT, UInt32(clamping: max(time.components.seconds, 1)))
         set(MYSQL_OPT_WRITE_TIMEOUT, UInt32(clamping: max(time.components.seconds, 1)))
-        // Without this option, a malicious server could request any file of this machine (LOAD DATA LOCAL).
+        // LOAD DATA LOCAL is forbidden, because a malicious server could use it to request any file of this machine.
         set(MYSQL_OPT_LOCAL_INFILE, 0)
         var packet = CUnsignedLong(bytes)
         unsafe mysql_options(raw, MYSQL_OPT_MAX_ALLOWED_PACKET, &packet)
@@ -72,7 +73,7 @@ import Glibc
 
     /// Runs a query whose parameters are sent separately from the text, so that they cannot change the query.
     ///
-    /// After any error except `text` and `values`, the caller must release the connection.
+    /// After any error except `text` and `values`, the connection must be released.
     ///
     /// - Parameters:
     ///   - sql: one SQL statement with `?` for each parameter.

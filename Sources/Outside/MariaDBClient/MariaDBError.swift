@@ -3,14 +3,14 @@ package struct MariaDBError: Error, Hashable, Sendable {
     package enum Kind: Hashable, Sendable {
         /// The connection could not be opened, or it broke, or the server did not answer in time.
         case connection
-        /// The query cannot run with any values; the number is the server's error number, or 0 if the client refused
-        /// it.
+        /// The query can run with no values at all. The number is the server's error number, or 0 if the client library
+        /// refused the query.
         case text(UInt32)
         /// The server could not run the query with these values; the number is the server's error number.
         case values(UInt32)
-        /// A value is larger than the caller's limit in bytes.
+        /// A value is longer than the limit in bytes that was passed to the query.
         case tooLong
-        /// The query returns more rows than the caller allows.
+        /// The query returns more rows than the limit that was passed to it.
         case tooManyRows
     }
 

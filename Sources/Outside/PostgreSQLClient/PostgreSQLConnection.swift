@@ -1,10 +1,11 @@
 import CPQ
 import Glibc
 
-/// A connection to a PostgreSQL server that blocks its thread, but no longer than the time limit of the caller.
+/// A connection to a PostgreSQL server. Each operation blocks its thread, at most for the time limit that was passed to
+/// it.
 ///
-/// Only the DNS lookup of the server's name may exceed the time limit. The class is not `Sendable`, because only one
-/// thread at a time may use a connection.
+/// Only the DNS look-up of the server's name can take longer than the time limit. The class is not `Sendable`, because
+/// only one thread at a time can use a connection.
 @safe package final class PostgreSQLConnection {
     private let raw: OpaquePointer
 
@@ -47,7 +48,7 @@ import Glibc
 
     /// Runs a query whose parameters are sent separately from the text, so that they cannot change the query.
     ///
-    /// After any error except `query`, the caller must release the connection.
+    /// After any error except `query`, the connection must be released.
     ///
     /// - Parameters:
     ///   - sql: one SQL statement, in which `$1`, `$2` and so on stand for the parameters.
@@ -76,7 +77,7 @@ import Glibc
             switch unsafe PQresultStatus(result) {
             case PGRES_SINGLE_TUPLE, PGRES_TUPLES_OK:
                 unsafe Self.read(result, into: &found)
-                // The remaining rows are not read, so this connection cannot run another query.
+                // The remaining rows are not read, so the connection cannot run another query and must be released.
                 if found.rows.count > limit {
                     throw PostgreSQLError(kind: .tooManyRows, message: "more rows than \(limit)")
                 }
@@ -126,8 +127,8 @@ import Glibc
             try wait(for: Int16(POLLIN), until: end)
             left -= Int(unsafe pq_bytes_waiting(PQsocket(raw)))
             guard unsafe PQconsumeInput(raw) == 1 else { throw error(.connection) }
-            // The query fails if one row exceeds the limit, because libpq would read a row of any length. Many short
-            // rows may exceed the limit together.
+            // If one row is longer than the limit, the query fails here, because libpq would read a row of any length
+            // into memory.
             if left < 0, unsafe PQisBusy(raw) != 0 {
                 throw PostgreSQLError(kind: .tooLong, message: "the answer is too long")
             }

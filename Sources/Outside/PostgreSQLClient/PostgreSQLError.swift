@@ -6,9 +6,9 @@ package struct PostgreSQLError: Error, Hashable, Sendable {
         case timeout
         /// The server refused the query with this SQLSTATE (five characters).
         case query(String)
-        /// The answer is larger than the caller's limit in bytes.
+        /// The answer is longer than the limit in bytes that was passed to the query.
         case tooLong
-        /// The query returns more rows than the caller allows.
+        /// The query returns more rows than the limit that was passed to it.
         case tooManyRows
     }
 

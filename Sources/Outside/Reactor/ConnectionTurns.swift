@@ -4,24 +4,24 @@ import Collections
 ///
 /// If thousands of connections open or close together, the loop handles other events after every few connections.
 ///
-/// An event of this object retains the object, so it exists only while work waits for the event.
+/// An event retains this object, so an event exists only while work waits for it.
 final class ConnectionTurns {
     private unowned let loop: EventLoop
     private var work = Queue<() -> Void>()
     private var workEvent: LoopEvent?
     private lazy var workTarget = Target { [unowned self] in goOn() }
 
-    /// The callbacks that run when all ready connections were served, or a limited number of them.
+    /// The callbacks that run when all ready connections, or ``servedInARow`` of them, have been served.
     private var waiting: [() -> Void] = []
     private var served = 0
-    /// How many connections with the usual priority were served in a row.
+    /// How many connections with the usual priority were served since a connection of lower priority was served.
     private var usualInARow = 0
     private var wayEvent: LoopEvent?
     private lazy var wayTarget = Target { [unowned self] in takeWay() }
 
-    /// The number of connections that are started or ended in a row, before the loop looks for new events.
+    /// The number of connections that are started or ended one after the other, before the loop looks for new events.
     static let workInARow = 4
-    /// The number of connections that are served in a row, before other work gets its turn.
+    /// The number of connections that are served one after the other, before the loop does other work.
     private static let servedInARow = 64
 
     init(of loop: EventLoop) { self.loop = loop }
@@ -43,7 +43,7 @@ final class ConnectionTurns {
 
     // MARK: Beginnings and ends
 
-    /// Runs the job later, after all jobs that were added before it, and never during this call.
+    /// Runs the job after all jobs that were added before it, and never before this function has returned.
     func doLater(_ job: @escaping () -> Void) {
         work.append(job)
         guard workEvent == nil else { return }
@@ -57,14 +57,14 @@ final class ConnectionTurns {
             guard let job = work.popFirst() else { break }
             job()
         }
-        // The event has a timeout, because the loop handles timeouts only after it has asked the kernel for ready
-        // events.
+        // The event fires by a timeout of zero, because the loop handles timeouts only after it has asked the kernel
+        // for ready events.
         if work.isEmpty { workEvent = nil } else { workEvent?.add(timeout: .zero) }
     }
 
     // MARK: Giving way
 
-    /// Calls the job when all ready connections, or many of them, have been served.
+    /// Runs the job when all ready connections, or ``servedInARow`` of them, have been served.
     func giveWay(_ job: @escaping () -> Void) {
         waiting.append(job)
         guard wayEvent == nil else { return }
@@ -73,10 +73,10 @@ final class ConnectionTurns {
         if let wayEvent { wayEvent.activate() } else { takeWay() }
     }
 
-    /// Counts a served connection, and decides whether it must now wait for other events.
+    /// Counts that a connection was served.
     ///
-    /// - Returns: whether the connection must now wait for other events. The connection must wait if it has the usual
-    ///   priority, and connections of lower priority were not served for a while.
+    /// - Returns: whether the connection must now wait for other events. A connection of the usual priority must wait
+    ///   after ``servedInARow`` connections of this priority were served without a connection of lower priority.
     func mustGiveWay(after turn: LoopTurn) -> Bool {
         switch turn {
         case .usual:

@@ -25,12 +25,13 @@ package final class DatagramBatch: @unchecked Sendable {
 
     /// Allocates the memory.
     ///
-    /// - Parameter slot: the maximum size of a datagram in bytes. A longer datagram loses the bytes beyond this size,
-    ///   and is marked.
+    /// - Parameter slot: the maximum size of a datagram in bytes. A longer datagram is cut at this size and marked as
+    ///   cut.
     init(slot: Int) {
         self.slot = slot
-        // The distance between two slots must not be a power of two, because all datagrams would then share few cache
-        // sets. Long slots cost nothing, because pages to which no datagram is written use no memory.
+        // The distance between two slots must not be a power of two, because the datagrams would then compete for few
+        // sets of the processor's cache. Long slots cost no memory, because the kernel provides only the pages to which
+        // a datagram is written.
         stride = (slot + 1151) & ~63
         unsafe bytes = .allocate(byteCount: stride * Self.capacity, alignment: 64)
         unsafe addresses = .allocate(byteCount: SocketAddress.slotSize * Self.capacity, alignment: 8)

@@ -16,13 +16,13 @@ final class DatagramQueue {
     private let vectors: UnsafeMutablePointer<iovec>
     private let messages: UnsafeMutablePointer<batch_message>
     private var used = 0
-    /// The index of the first datagram that is not sent yet; `end` is the index after the last one.
+    /// The index of the first datagram that is not sent yet; `end` is the index after the last queued datagram.
     private var first = 0
     private var end = 0
 
     init(capacity: Int) {
         self.capacity = capacity
-        // This many bytes are enough for at least one datagram of the maximum length.
+        // The memory is large enough for at least one datagram of the maximum length.
         byteCapacity = max(capacity * Self.bytesEach, 1 << 16)
         unsafe bytes = .allocate(byteCount: byteCapacity, alignment: 64)
         unsafe addresses = .allocate(byteCount: SocketAddress.slotSize * capacity, alignment: 8)
@@ -61,7 +61,7 @@ final class DatagramQueue {
 
     enum Progress {
         case done
-        /// The socket accepts no more datagrams now, so the others must wait.
+        /// The socket accepts no more datagrams now, so the remaining datagrams must wait.
         case blocked
     }
 

@@ -3,9 +3,9 @@ import Timekeeping
 /// Makes a loop the executor of the actors that name it in `unownedExecutor`.
 ///
 /// The actor must also keep a reference to its loop, because the executor reference does not keep the loop alive.
-/// Callbacks on the loop's thread enter the actor by `assumeIsolated`. Callbacks for each message use the faster
-/// ``LoopActor/onLoop(_:)`` instead. Closures that the actor passes to this module need neither of the two calls,
-/// because the closures run only on the loop's thread.
+/// Callbacks on the loop's thread enter the actor by `assumeIsolated`. Callbacks that run for each message use
+/// ``LoopActor/onLoop(_:)``, which is faster than `assumeIsolated`. Closures that the actor passes to this module use
+/// neither of the two functions, because the closures run only on the loop's thread.
 extension EventLoop: SerialExecutor {
     @usableFromInline package func enqueue(_ job: consuming ExecutorJob) { add(.task(UnownedJob(job))) }
 
@@ -27,20 +27,20 @@ package protocol LoopActor: Actor {
 }
 
 extension LoopActor {
-    /// Runs a closure that is isolated to the actor, like `assumeIsolated(_:)` but faster. Before each closure,
-    /// `assumeIsolated` asks the runtime for the main actor, and each such question costs a thousand instructions.
+    /// Runs a closure that is isolated to the actor, like `assumeIsolated(_:)` but faster. `assumeIsolated` costs a
+    /// thousand instructions each time, because it asks the Swift runtime for the main actor.
     @inlinable @inline(__always)
     package nonisolated func onLoop<Result>(_ body: (isolated Self) -> Result) -> Result {
         loop.checkIsolated()
         return withoutActuallyEscaping(body) { body in
-            // This cast is safe, because a closure's isolation exists only in its type, and the actor is passed as an
-            // ordinary argument.
+            // This cast is safe, because the isolation of a closure exists only in the closure's type, and the actor is
+            // passed as an ordinary argument.
             unsafe unsafeBitCast(body, to: ((Self) -> Result).self)(self)
         }
     }
 
     /// Runs an isolated closure that captures nothing, and gets its values as an argument instead. A closure that
-    /// captures nothing needs no allocation, which would cost hundreds of instructions.
+    /// captures nothing needs no memory allocation, and so saves hundreds of instructions.
     @inlinable @inline(__always)
     package nonisolated func onLoop<Argument, Result>(
         with argument: Argument, _ body: @escaping (isolated Self, Argument) -> Result
@@ -51,11 +51,10 @@ extension LoopActor {
 }
 
 extension EventLoop {
-    /// Starts a task that runs only on the loop, after the jobs that were posted before. Call this function only on the
-    /// loop's thread.
+    /// Starts a task that runs only on the loop. The task begins after the jobs that were posted earlier. Call this
+    /// function only on the loop's thread.
     ///
-    /// The closure `body` needs its isolated parameter: without it, a closure with a capture list would leave the
-    /// loop's thread (Swift 6.3).
+    /// Without its isolated parameter, a closure `body` with a capture list would leave the loop's thread (Swift 6.3).
     package func startTask(_ body: @escaping @Sendable (isolated LoopTask) async -> Void) {
         LoopTask(on: self).assumeIsolated { $0.start(body) }
     }
@@ -63,7 +62,7 @@ extension EventLoop {
     /// Suspends a task of this loop for the duration, while the loop does other work.
     package func pause(_ duration: Duration) async throws(SystemError) {
         var timer: LoopTimer?
-        // The timer must live until the pause ends, because a released timer does not fire.
+        // The timer is retained until the pause ends, because a released timer does not fire.
         defer { withExtendedLifetime(timer) {} }
         let result: Result<Void, SystemError> = await withCheckedContinuation { waiter in
             do throws(SystemError) {

@@ -6,34 +6,34 @@ package import Timekeeping
 /// An event loop: one thread that waits for sockets, timers, signals and posted jobs. The loop is also the executor of
 /// the actors that belong to it.
 ///
-/// Objects of a loop, such as sockets and timers, may be used only on the loop's thread, or before ``run()``. Any
-/// thread may call ``post(_:)``, ``stop()`` and the executor's functions. A call on a wrong thread is a programming
-/// error, and ends the process.
+/// Objects of a loop, such as sockets and timers, must be used only on the loop's thread, or before ``run()``. Any
+/// thread can call ``post(_:)``, ``stop()`` and the executor's functions. Using an object on a wrong thread is a
+/// programming error, and ends the process.
 ///
-/// - The type is `@unchecked Sendable`, because only the running thread uses the libevent base, which is checked. All
-///   other stored properties are atomic or behind a lock.
+/// - The type is `@unchecked Sendable`, because the code checks that only the running thread uses the libevent base.
+///   All other stored properties are atomic or protected by a lock.
 @safe
 @usableFromInline
 package final class EventLoop: @unchecked Sendable {
-    /// The libevent base, which needs no locks, because only the loop's thread uses it.
+    /// The libevent base, without locks, because only the loop's thread uses the base.
     let base: OpaquePointer
     private let wakeDescriptor: Descriptor
     private var wakeEvent: OpaquePointer?
     /// The id of the thread that is inside ``run()``; 0 if there is none.
     private let runningThread = Atomic<UInt>(0)
     private let state = Locked(State())
-    /// The memory and the timer that all streams of the loop use together.
+    /// The memory and the timer that all streams of the loop share.
     private(set) lazy var streams = StreamShare()
     /// Divides the loop's time between connections and other work.
     private(set) lazy var connectionTurns = ConnectionTurns(of: self)
     /// The bound sockets that a service manager passed to the process. Set this property before any socket is bound.
     package var handover = SocketHandover()
-    /// The limit of TLS handshakes that one source may begin per second; `nil` for no limit.
+    /// The limit of TLS handshakes that one source can begin per second; `nil` for no limit.
     package var handshakeLimit: HandshakeLimit?
     private var handshakeThread: HandshakeThread?
 
     /// A posted job, which the loop runs between the callbacks of its events. Jobs run in the order of their arrival.
-    /// The number of waiting jobs has no limit of its own, because an executor may not refuse a job.
+    /// The number of waiting jobs has no limit, because an executor is not allowed to refuse a job.
     enum Job {
         case task(UnownedJob)
         case closure(@Sendable () -> Void)
@@ -52,8 +52,8 @@ package final class EventLoop: @unchecked Sendable {
         guard let configuration = unsafe event_config_new() else { throw SystemError(call: "event_base", code: ENOMEM) }
         defer { unsafe event_config_free(configuration) }
         unsafe event_config_set_flag(configuration, Int32(EVENT_BASE_FLAG_NOLOCK.rawValue))
-        // The loop looks for new events after 256 callbacks or 0.5 ms. With these limits, jobs that post more jobs do
-        // not block the sockets, and a datagram does not wait for all busy connections.
+        // The loop looks for new events after 256 callbacks or 0.5 ms. Because of the two limits, jobs that post more
+        // jobs do not block the sockets, and a datagram does not wait for all busy connections.
         var longest = timeval(.microseconds(500))
         unsafe event_config_set_max_dispatch_interval(configuration, &longest, 256, 0)
         wakeDescriptor = try System.wakeDescriptor()
@@ -94,7 +94,7 @@ package final class EventLoop: @unchecked Sendable {
         while !state.withLock({ $0.isStopping }) {
             unsafe event_base_loop(base, EVLOOP_NO_EXIT_ON_EMPTY)
         }
-        // Jobs that were posted before ``stop()`` still run, and later jobs wait until the loop runs again.
+        // Jobs that were posted before ``stop()`` run now. Later jobs wait until the loop runs again.
         runJobs()
         runningThread.store(0, ordering: .releasing)
         state.withLock { state in
@@ -103,12 +103,13 @@ package final class EventLoop: @unchecked Sendable {
         }
     }
 
-    /// Runs the loop on a new thread, whose end ``join()`` awaits. The command `top -H` shows the name of the thread.
-    /// With `givesWay`, the kernel prefers other threads when processors are scarce.
+    /// Runs the loop on a new thread; ``join()`` waits for the end of this thread. The command `top -H` shows the name
+    /// of the thread. With `givesWay`, the kernel prefers other threads when processors are scarce.
     package func start(
         name: String = "loop", givesWay: Bool = false, ended: @escaping @Sendable () -> Void = {}
     ) throws(SystemError) {
-        // With nice value 5, the thread gets a quarter of a processor for which another thread competes.
+        // The nice value is 5: if a thread with the nice value 0 needs the same processor, this thread gets a quarter
+        // of the processor's time.
         try start(name: name, niceness: givesWay ? 5 : 0, ended: ended)
     }
 
@@ -141,13 +142,13 @@ package final class EventLoop: @unchecked Sendable {
         join()
     }
 
-    /// Ends ``run()`` after the jobs that were posted so far. Any thread may call this function to stop the loop.
+    /// Ends ``run()`` after the jobs that were posted so far. Any thread can call this function.
     package func stop() {
         state.withLock { $0.isStopping = true }
         post {}
     }
 
-    /// Waits until a thread has ended that ``start(name:givesWay:ended:)`` started. The loop's own thread must not call
+    /// Waits for the end of the thread that ``start(name:givesWay:ended:)`` started. The loop's own thread must not use
     /// this function.
     package func join() {
         precondition(!isCurrent, "a loop cannot wait for itself")
@@ -158,7 +159,7 @@ package final class EventLoop: @unchecked Sendable {
         if let thread { pthread_join(thread, nil) }
     }
 
-    /// Stops the loop and, unless the caller is on the loop's thread, waits until the loop's thread has ended.
+    /// Stops the loop, and waits until the loop's thread has ended, unless this function runs on the loop's thread.
     func leave() {
         stop()
         guard isCurrent else { return join() }
@@ -167,13 +168,12 @@ package final class EventLoop: @unchecked Sendable {
     }
 
     /// Asks the kernel to let the loop's thread interrupt other threads as soon as it has work. The loop's thread then
-    /// runs earlier, but gets no more processor time.
+    /// runs earlier, but gets no more processor time than before.
     package func goFirst() { post { System.shortenThreadTurns() } }
 
     // MARK: Jobs
 
-    /// Runs the job on the loop's thread, after jobs that were posted before it. Any thread may call this function to
-    /// post a job.
+    /// Runs the job on the loop's thread, after jobs that were posted before it. Any thread can call this function.
     package func post(_ job: @escaping @Sendable () -> Void) { add(.closure(job)) }
 
     func add(_ job: Job) {
@@ -190,7 +190,8 @@ package final class EventLoop: @unchecked Sendable {
         }
     }
 
-    /// Runs a job that frees C memory: immediately if the loop cannot be using that memory, and otherwise on the loop.
+    /// Runs a job that frees C memory. The job runs immediately if the loop cannot be using the memory, and otherwise
+    /// on the loop.
     package func dispose(_ job: @escaping @Sendable () -> Void) {
         guard !isCurrent else { return job() }
         let isRunning = state.withLock { $0.isRunning }
@@ -230,14 +231,14 @@ package final class EventLoop: @unchecked Sendable {
 
     // MARK: Thread and time
 
-    /// Whether the caller is on the loop's thread.
+    /// Whether the current thread is the loop's thread.
     package var isCurrent: Bool { runningThread.load(ordering: .acquiring) == System.currentThread }
 
     /// Whether a thread is inside ``run()``.
     package var isRunning: Bool { runningThread.load(ordering: .acquiring) != 0 }
 
-    /// Ends the process if the caller may not use objects of this loop. The loop's thread may always use them, and any
-    /// other thread only while the loop does not run.
+    /// Ends the process if the current thread is not allowed to use objects of this loop. The loop's thread is always
+    /// allowed to use them, and another thread only while the loop does not run.
     package func checkThread() {
         let thread = runningThread.load(ordering: .acquiring)
         precondition(thread == 0 || thread == System.currentThread, "called from outside the event loop's thread")

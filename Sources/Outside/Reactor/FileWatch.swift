@@ -1,10 +1,9 @@
 import CEvent
 
-/// Calls a handler when a descriptor can be read or written. A watch owns its descriptor only if the initialiser gives
-/// the descriptor to it.
+/// Calls a handler when a descriptor can be read or written. A watch owns its descriptor only if it was created with
+/// ``init(owning:on:turn:until:handler:)``.
 ///
-/// Watches are for sockets that C libraries open themselves. The owner must release a watch before the descriptor is
-/// closed.
+/// The owner must release a watch before the descriptor is closed.
 ///
 /// - The type is `@unchecked Sendable`, because every use is checked to be on the loop's thread.
 package final class FileWatch: @unchecked Sendable {
@@ -75,14 +74,14 @@ package final class FileWatch: @unchecked Sendable {
     }
 
     deinit {
-        // The events must end before the descriptor is closed, because a new file can get the descriptor's number
+        // The events are removed before the descriptor is closed, because a new file can get the same descriptor number
         // immediately.
         reading = nil
         writing = nil
     }
 
-    /// Sets whether the watch waits for reading, writing, both or neither. While one of the watched conditions holds,
-    /// the loop calls the handler repeatedly.
+    /// Sets whether the watch waits for reading, writing, both or neither. As long as the descriptor can be read or
+    /// written as requested, the loop calls the handler again and again.
     package func watch(for interest: Interest) throws(SystemError) {
         try set(reading, on: interest.contains(.read), was: self.interest.contains(.read))
         try set(writing, on: interest.contains(.write), was: self.interest.contains(.write))

@@ -1,5 +1,5 @@
-/// Watches the sockets that a C library opens and closes itself. The library tells for each socket whether it waits to
-/// read or to write.
+/// Watches the sockets that a C library opens and closes itself. The library reports for each socket whether it waits
+/// to read or to write.
 ///
 /// Release this object before the library closes its sockets, because a watch must end before its descriptor.
 package final class FileWatches {
@@ -30,8 +30,8 @@ package final class FileWatches {
         self.handler = handler
     }
 
-    /// Sets whether the library waits to read or to write on a socket. Call this function without any condition before
-    /// the socket is closed.
+    /// Sets whether the library waits to read or to write on a socket. Before the socket is closed, call this function
+    /// with an empty `interest`.
     package func watch(_ descriptor: Int32, for interest: FileWatch.Interest) {
         if interest.isEmpty, watches.count > Self.idleLimit {
             watches[descriptor] = nil
@@ -41,7 +41,8 @@ package final class FileWatches {
             let watch = try watches[descriptor] ?? makeWatch(descriptor)
             try watch.watch(for: interest)
         } catch {
-            // Without memory for the event, the socket is not watched, and its operation ends by its time-out.
+            // If memory for the event is lacking, the socket is not watched, and the library's operation ends by its
+            // time limit.
             watches[descriptor] = nil
         }
     }

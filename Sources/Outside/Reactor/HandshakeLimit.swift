@@ -1,7 +1,7 @@
 package import Addressing
 package import Timekeeping
 
-/// Limits how many TLS handshakes one source may begin per second (T17.7). A connection above this limit is closed
+/// Limits how many TLS handshakes one source can begin per second (T17.7). A connection above this limit is closed
 /// before any cryptographic computation.
 ///
 /// - The type is `@unchecked Sendable`, because it is used only on its loop's thread.
@@ -24,7 +24,7 @@ package final class HandshakeLimit: @unchecked Sendable {
 
     package func changed(perSecond: Int) { rate.changed(perSecond: perSecond) }
 
-    /// Whether a connection from this peer may begin its TLS handshake; if so, the method counts the handshake.
+    /// Whether a connection from this peer is allowed to begin its TLS handshake. An allowed handshake is counted.
     func admits(_ peer: Endpoint, now: Instant) -> Bool {
         guard rate.isOn, !isExempt(peer) else { return true }
         let source = peer.address.source.hashValue

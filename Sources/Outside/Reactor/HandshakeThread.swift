@@ -2,9 +2,9 @@ import Crypto
 
 /// A thread that performs the TLS handshakes of accepted connections.
 ///
-/// One handshake costs as much as dozens of calls, so handshakes do not run on the loop's thread. When all phones
-/// reconnect together, thousands of handshakes are needed. The loop's thread has priority over this thread, so that
-/// calls do not wait for new connections.
+/// One handshake takes as much processor time as dozens of calls, and when all phones reconnect together, thousands of
+/// handshakes are needed. Handshakes therefore do not run on the loop's thread. The loop's thread has priority over
+/// this thread, so that calls do not wait for new connections.
 ///
 /// - The type is `@unchecked Sendable`, because handshakes are used only on this thread, and all other properties are
 ///   behind a lock.
@@ -20,19 +20,21 @@ final class HandshakeThread: @unchecked Sendable {
     private var underWay: [UInt64: Handshake] = [:]
     private let backlog = Locked(Backlog())
 
-    /// The connections that wait for the start of their handshakes, and the callbacks to call when there is room again.
+    /// The connections that wait for the start of their handshakes, and the callbacks that run when fewer connections
+    /// wait.
     private struct Backlog {
         var count = 0
         var waiting: [@Sendable () -> Void] = []
     }
 
-    /// The maximum number of connections that may wait for the start of their handshakes. Connections above this limit
-    /// wait in the kernel, where they have no time limit.
+    /// The maximum number of connections that wait for the start of their handshakes. Connections above this limit wait
+    /// in the kernel, where no time limit applies to them.
     private static let backlogLimit = 64
 
     init() throws(SystemError) {
         loop = try EventLoop()
-        // With nice value 10, the thread gets a tenth of a processor for which another thread competes.
+        // The nice value is 10: if a thread with the nice value 0 needs the same processor, this thread gets a tenth of
+        // the processor's time.
         try loop.start(name: "handshakes", niceness: 10)
     }
 
@@ -43,8 +45,8 @@ final class HandshakeThread: @unchecked Sendable {
     /// - Parameters:
     ///   - number: the unique number of the connection.
     ///   - descriptor: the connected socket.
-    ///   - session: the session of the server's side. No other code may use the session until the handshake has ended.
-    ///   - ended: called once, on the thread, unless the returned object was released.
+    ///   - session: the session of the server's side. No other code must use the session until the handshake has ended.
+    ///   - ended: called once, on the handshake thread, unless the returned object was released.
     /// - Returns: an object that keeps the handshake running. If this object is released, the handshake is broken off
     ///   and its socket closed.
     func begin(
@@ -142,7 +144,7 @@ private final class Handshake {
     }
 
     deinit {
-        // The events must end before the descriptor is closed, because a new file can get the descriptor's number
+        // The events are removed before the descriptor is closed, because a new file can get the same descriptor number
         // immediately.
         watch = nil
     }

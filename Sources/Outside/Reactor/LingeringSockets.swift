@@ -3,8 +3,9 @@ import Timekeeping
 
 /// The sockets of closed connections; each socket stays open until the peer closes its side.
 ///
-/// The kernel would discard the last output if a socket were closed with unread input, or got more input afterwards. To
-/// avoid this loss, the daemon ends only its own output first, and drops input until the peer ends its side.
+/// If a socket is closed while input is unread, or if more input arrives afterwards, the kernel resets the connection,
+/// and the peer loses the last output. To avoid this loss, the daemon first ends only its own side (`shutdown`), and
+/// drops input until the peer ends its side.
 final class LingeringSockets {
     private struct LingeringSocket {
         let watch: FileWatch
@@ -16,8 +17,8 @@ final class LingeringSockets {
     /// same time limit.
     private var order = Queue<UInt64>()
     private var lastNumber: UInt64 = 0
-    /// The timer, which exists only while sockets linger, because it retains the loop, and the loop retains this
-    /// object.
+    /// The timer of the first socket. The timer retains the loop, and the loop retains this object, so the timer exists
+    /// only while sockets linger.
     private var timer: LoopTimer?
 
     /// The time after which a socket is closed even if its peer has not ended its side.
@@ -33,7 +34,7 @@ final class LingeringSockets {
         guard sockets.count < Self.limit else { return }
         lastNumber += 1
         let (number, descriptor) = (lastNumber, socket.number)
-        // Timer and watch have the priority of connections, so that a peer that keeps sending does not delay other
+        // Timer and watch have the priority of connections, so that a peer that sends without end does not delay other
         // work.
         if timer == nil { timer = try? LoopTimer(on: loop, turn: .connections) { [unowned self] in timeIsUp() } }
         let watch = try? FileWatch(owning: socket, on: loop, turn: .connections, until: timer) { [unowned self] _ in

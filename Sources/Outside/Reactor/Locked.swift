@@ -14,7 +14,8 @@ package final class Locked<Value>: @unchecked Sendable {
         self.value = value
         unsafe mutex = .allocate(capacity: 1)
         unsafe mutex.initialize(to: pthread_mutex_t())
-        // The call cannot fail, because only attributes can make it fail, and this mutex has none.
+        // `pthread_mutex_init` cannot fail here, because it fails only for wrong attributes, and this mutex has no
+        // attributes.
         unsafe pthread_mutex_init(mutex, nil)
     }
 

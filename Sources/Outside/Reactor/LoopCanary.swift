@@ -1,10 +1,10 @@
 package import Timekeeping
 
 /// Measures how long a ready event waits until the loop handles it. For a measurement, the canary makes its own event
-/// ready, and takes the time until its handler is called.
+/// ready, and measures the time until its handler runs.
 ///
-/// The kernel reports ready events in the order in which they became ready, and moves reported events to the end. The
-/// canary's event waits as long as the event of a connection that has just received bytes.
+/// The kernel reports ready events in the order in which they became ready. The canary's event therefore waits as long
+/// as the event of a connection that has just received bytes.
 ///
 /// - The type is `@unchecked Sendable`, because it is used only on its loop.
 package final class LoopCanary: @unchecked Sendable {
@@ -13,7 +13,7 @@ package final class LoopCanary: @unchecked Sendable {
     private var quietUntil = Instant.distantPast
     private let handler: (Duration, Instant) -> Void
 
-    /// The minimum time between two measurements. Measuring more often would give no more information.
+    /// The minimum time between two measurements. More measurements would give no more information.
     private static let pause: Duration = .milliseconds(20)
 
     /// Creates a canary, whose handler gets each measured wait and the current time.

@@ -2,16 +2,16 @@ import CEvent
 import Glibc
 import Timekeeping
 
-/// An object that is called when an event fires. The argument of the call has libevent's `EV_` bits, which say what has
-/// happened.
+/// An object with a function that the loop calls when an event fires. The function's argument has libevent's `EV_`
+/// bits, which say what has happened.
 protocol LoopEventTarget: AnyObject {
     func fired(_ cause: Int16)
 }
 
 /// The sole owner of one libevent event, and of its descriptor if a descriptor was passed.
 ///
-/// The libevent event refers to its target only weakly, through a box. Any thread may release the owner of an event,
-/// because an actor's deinit runs on the thread of the last release. The libevent event itself is freed on the loop's
+/// The libevent event refers to its target only weakly, through a box. Any thread can release this owner, because the
+/// deinit of an actor runs on the thread that releases the actor last. The libevent event itself is freed on the loop's
 /// thread.
 @safe
 final class LoopEvent {
@@ -60,7 +60,7 @@ final class LoopEvent {
         }
     }
 
-    /// Sets the target of the event, which the event's owner must do once, at the end of its own initialiser.
+    /// Sets the target of the event. The event's owner must use this function once, at the end of its own initialiser.
     func setTarget(_ target: some LoopEventTarget) {
         unsafe box.takeUnretainedValue().target = target
     }
@@ -73,7 +73,8 @@ final class LoopEvent {
     func add(timeout: Duration) {
         loop.checkThread()
         var interval = timeval(timeout)
-        // The call fails only if memory for the timer heap is lacking, and without timers the daemon cannot continue.
+        // `event_add` fails only if memory for the list of timers is lacking, and without timers the daemon cannot
+        // continue.
         guard unsafe event_add(raw, &interval) == 0 else { preconditionFailure("out of memory for a timer") }
     }
 

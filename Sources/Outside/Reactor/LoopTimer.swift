@@ -1,9 +1,9 @@
 import CEvent
 package import Timekeeping
 
-/// A timer whose deadline can be moved. Each arming lets the timer fire once, never before the deadline.
+/// A timer whose deadline can be changed. After each ``arm(at:)``, the timer fires once, never before the deadline.
 ///
-/// A timer is disarmed when it is released.
+/// A released timer does not fire.
 ///
 /// - The type is `@unchecked Sendable`, because every use is checked to be on the loop's thread.
 package final class LoopTimer: @unchecked Sendable {
@@ -14,8 +14,8 @@ package final class LoopTimer: @unchecked Sendable {
     private(set) package var deadline: Instant?
 
     /// The longest time that libevent waits for a timer before the clock is checked again. The wait is limited, because
-    /// libevent's clock stops while the machine sleeps, but an `Instant` continues. If a deadline passes while the
-    /// machine sleeps, the timer notices it at most this time after the sleep.
+    /// libevent's clock stops while the machine sleeps, but the clock of ``Instant`` continues. If a deadline passes
+    /// while the machine sleeps, the timer notices it at most this time after the sleep.
     private static let longestWait: Duration = .seconds(30)
 
     package init(on loop: EventLoop, turn: LoopTurn = .usual, handler: @escaping () -> Void) throws(SystemError) {
@@ -25,7 +25,7 @@ package final class LoopTimer: @unchecked Sendable {
         event.setTarget(self)
     }
 
-    /// Arms the timer for a deadline, and drops an earlier deadline.
+    /// Sets the deadline at which the timer fires, in place of any other deadline.
     package func arm(at deadline: Instant) {
         guard deadline != self.deadline else { return }
         self.deadline = deadline
@@ -48,8 +48,8 @@ package final class LoopTimer: @unchecked Sendable {
 extension LoopTimer: LoopEventTarget {
     func fired(_ cause: Int16) {
         guard let deadline else { return }
-        // The deadline is compared with the clock, because libevent's coarse clock can be some milliseconds ahead of
-        // it.
+        // The deadline is compared with the system's clock, because libevent's coarse clock can be some milliseconds
+        // ahead of the system's clock.
         guard deadline <= SystemClock.now else { return wait() }
         self.deadline = nil
         handler()

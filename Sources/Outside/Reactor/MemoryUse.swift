@@ -24,7 +24,8 @@ package enum MemoryUse {
         guard let path = lines.lazy.filter({ $0.hasPrefix("0::/") }).map({ $0.dropFirst(3) }).first else { return nil }
         var least: Int?
         var rest = path[...]
-        // The lowest limit of the group and its ancestors counts, because a limit also applies to all groups inside.
+        // The lowest limit of the group and its ancestors counts, because the limit of a group also applies to the
+        // groups inside it.
         while true {
             let folder = rest == "/" ? "" : rest
             if let limit = Int(read("/sys/fs/cgroup\(folder)/memory.max").filter { !$0.isWhitespace }) {

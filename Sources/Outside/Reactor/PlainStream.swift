@@ -4,11 +4,12 @@ import Timekeeping
 /// The input and output of a connection without TLS.
 ///
 /// Output is given to the kernel immediately, or all together when the input handler has returned. Input is read into
-/// memory that all streams of the loop share. Each message costs one system call for input and one for output, and a
-/// silent connection has no buffer.
+/// memory that all streams of the loop share. Each message needs one system call for input and one for output, and a
+/// connection without waiting bytes has no buffer.
 ///
-/// The stream's events call the connection that owns the stream, so that nothing refers weakly to the stream. Weak
-/// references would make it expensive to retain the stream, and the stream is retained several times for each message.
+/// The stream's events refer to the connection that owns the stream, and nothing has a weak reference to the stream. In
+/// Swift, an object with weak references is slower to retain, and the stream is retained several times for each
+/// message.
 final class PlainStream {
     private let loop: EventLoop
     private let turn: LoopTurn
@@ -53,7 +54,7 @@ final class PlainStream {
     }
 
     deinit {
-        // The events must end before the descriptor is closed, because a new file can get the descriptor's number
+        // The events are removed before the descriptor is closed, because a new file can get the same descriptor number
         // immediately.
         readable = nil
         writable = nil
@@ -72,7 +73,7 @@ final class PlainStream {
         updateDeadline()
     }
 
-    /// Reads once from the socket, and passes the input to the connection. The connection reads the rest of the input
+    /// Reads once from the socket, and passes the input to the connection. If more input waits, the connection reads it
     /// after other connections were served.
     private func read(for connection: StreamConnection) throws(SystemError) {
         let room = unsafe share.room(upTo: inputLimit)
@@ -82,7 +83,7 @@ final class PlainStream {
         connection.received(unsafe Span(_unsafeElements: room).extracting(first: count))
     }
 
-    /// Passes the last input of the peer to `body` when the connection ends, and ignores errors.
+    /// Reads the last input of the peer when the connection ends, and passes it to `body`. Errors are ignored.
     func lendInput(_ body: (Span<UInt8>) -> Void) {
         let room = unsafe share.room(upTo: inputLimit)
         guard let count = unsafe try? System.receive(descriptor.number, into: room), count > 0 else { return }
@@ -183,8 +184,8 @@ final class PlainStream {
         deadlineID = share.schedule(connection, at: next)
     }
 
-    /// Handles the stream's deadline, which has been reached. The result is the reason for closing the connection;
-    /// `nil` if the deadline has moved to a later time.
+    /// Checks the time limits when the stream's deadline is reached. The result is the reason for closing the
+    /// connection; `nil` if the deadline has moved to a later time.
     func deadlineReached(now: Instant) -> StreamCloseReason? {
         deadline = .distantFuture
         deadlineID = .none
@@ -205,8 +206,8 @@ final class PlainStream {
 }
 
 extension [UInt8] {
-    /// Appends the bytes; if the array must grow, it grows only by an eighth. Spare memory is avoided, because every
-    /// connection has such an array, and most output is short.
+    /// Appends the bytes; if the array must grow, it grows only by an eighth. The array has little spare memory,
+    /// because every connection can have such an array, and most output is short.
     mutating func appendSparingly(_ bytes: Span<UInt8>) {
         let needed = count + bytes.count
         if capacity < needed { reserveCapacity(needed + Swift.max(needed / 8, 64)) }

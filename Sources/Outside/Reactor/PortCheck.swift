@@ -8,8 +8,8 @@ package enum PortCheck {
     package static func obstacle(to endpoint: Endpoint, isStream: Bool) -> SystemError? {
         do throws(SystemError) {
             let socket = try System.boundSocket(isStream ? System.stream : System.datagram, to: endpoint)
-            // A stream socket must also listen for this check, because two sockets may be bound to a port, but only one
-            // may listen.
+            // For this check, a stream socket must also listen, because two sockets can be bound to one port, but only
+            // one of them can listen.
             if isStream { try System.listen(socket.number, backlog: 1) }
             return nil
         } catch {

@@ -10,7 +10,7 @@ package enum ProcessDescriptors {
         return limit
     }
 
-    /// The number of descriptors for which the kernel's table is enlarged immediately; the table then uses one
+    /// The number of descriptors for which the kernel's table is enlarged at the start. A table of this size uses one
     /// megabyte.
     private static let roomAtOnce = 1 << 17
 

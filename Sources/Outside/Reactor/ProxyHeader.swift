@@ -3,11 +3,12 @@ package import Addressing
 /// The header of the PROXY protocol, versions 1 and 2. A load balancer sends this header as the first bytes of a
 /// connection, to name the real peer.
 ///
-/// Only listed load balancers may send the header, and they must send it, because a sender can claim any address.
+/// Only load balancers that the settings list are allowed to send the header, because a sender can claim any address.
+/// The listed load balancers must always send it.
 package enum ProxyHeader: Hashable, Sendable {
     /// The bytes are the beginning of a PROXY header, and more bytes are needed.
     case incomplete
-    /// The bytes are not a PROXY header, or are a malformed one.
+    /// The bytes are not a PROXY header, or the PROXY header is malformed.
     case invalid
     /// A complete header and its length in bytes. Without a source, the load balancer connected on its own behalf, for
     /// example for a health check.
@@ -31,7 +32,8 @@ package enum ProxyHeader: Hashable, Sendable {
         }
     }
 
-    /// Whether the bytes begin with this signature of a PROXY header, or are too few to decide it.
+    /// Whether the bytes begin with this signature of a PROXY header, or with a part of the signature if more bytes
+    /// must follow.
     private static func begins(_ bytes: Span<UInt8>, _ mark: [UInt8]) -> Bool {
         for index in 0..<min(bytes.count, mark.count) where bytes[index] != mark[index] { return false }
         return true

@@ -4,13 +4,13 @@ import Timekeeping
 /// Reads the PROXY header with which a load balancer begins a connection. Bytes after the PROXY header stay in the
 /// socket, because they belong to the peer.
 ///
-/// Bytes of the PROXY header are taken from the socket as soon as they arrive. If bytes of the PROXY header stayed in
-/// the socket, the socket would be ready all the time, and events of lower priority would never be handled.
+/// Bytes of an incomplete PROXY header are read from the socket as soon as they arrive. If they stayed in the socket,
+/// the socket would always be ready to read, and events of lower priority would never be handled.
 ///
 /// When this object is released, the wait ends without a callback.
 final class ProxyHeaderWait {
     enum End: Hashable {
-        /// The connection began with something else than a PROXY header, or sent no header in time.
+        /// The connection began with other bytes than a PROXY header, or no complete header arrived in time.
         case none
         /// The connection ended without any byte, as in health checks of load balancers.
         case nothing
@@ -27,8 +27,8 @@ final class ProxyHeaderWait {
     /// The bytes of the header that have arrived so far.
     private var bytes: [UInt8] = []
 
-    /// Waits for the PROXY header on a socket, which must exist longer than this object. The callback `done` is called
-    /// once, on the loop.
+    /// Waits for the PROXY header on a socket. The socket must stay open while this object exists. The callback `done`
+    /// is called once, on the loop.
     ///
     /// - Throws: if the system lacks the resources to wait.
     init(
@@ -54,7 +54,8 @@ final class ProxyHeaderWait {
             guard let count = unsafe try System.peek(descriptor, into: room) else { return }
             guard count > 0 else { return end(had == 0 ? .nothing : .none) }
             unsafe bytes.append(contentsOf: room[..<count])
-            // A local variable must own the memory of the span, because the optimiser requires it.
+            // The bytes are copied to a local variable, because the compiler requires that a local variable owns the
+            // memory of a span.
             let header = bytes
             switch ProxyHeader(header.span) {
             case .incomplete: try take(count)

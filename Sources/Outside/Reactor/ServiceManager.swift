@@ -17,7 +17,7 @@ package final class ServiceManager: Sendable {
     ///   - environment: the variables of the process.
     ///   - process: the process id.
     package init?(environment: [String: String], process: Int32) {
-        // This environment variable contains a socket's path, or "@" and a name in the abstract namespace.
+        // The environment variable NOTIFY_SOCKET contains a socket's path, or "@" and a name in the abstract namespace.
         guard let name = environment["NOTIFY_SOCKET"], let first = name.utf8.first,
             first == UInt8(ascii: "/") || first == UInt8(ascii: "@"), name.utf8.count > 1,
             let socket = System.notifySocket()
@@ -34,8 +34,9 @@ package final class ServiceManager: Sendable {
     /// Sends a message to the manager, such as `READY=1` (sd_notify(3)).
     package func tell(_ words: String...) { send(words, passing: nil) }
 
-    /// Passes a socket to the manager, which keeps the socket for the next run of this program. The manager must ignore
-    /// errors of the socket, because an error such as an unreachable phone is no reason to drop it.
+    /// Passes a socket to the manager, which keeps the socket for the next run of this program. The message tells the
+    /// manager to ignore errors of the socket, because an error such as an unreachable phone is no reason to drop the
+    /// socket.
     package func keep(_ descriptor: Int32, as name: String) {
         send(["FDSTORE=1", "FDNAME=\(name)", "FDPOLL=0"], passing: descriptor)
     }
@@ -61,7 +62,8 @@ extension System {
     ) {
         unsafe address.withUnsafeBufferPointer { address in
             unsafe text.withUnsafeBufferPointer { text in
-                // A failure is ignored, because the manager has then ended, or its socket has no room.
+                // A failure is ignored, because it means only that the manager has ended or that its socket has no
+                // room.
                 _ = unsafe notify_manager(
                     socket, address.baseAddress, address.count, text.baseAddress, text.count, descriptor ?? -1)
             }

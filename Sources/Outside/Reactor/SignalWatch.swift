@@ -4,8 +4,8 @@ import Glibc
 /// Calls a handler on the loop for each Unix signal of one kind. Only one loop of the process may have signal watches,
 /// because of libevent.
 ///
-/// The watch also works if the parent process had blocked the signal, which a child process inherits. When the loop
-/// starts, its thread unblocks the signal for itself.
+/// The watch also works if the parent process had blocked the signal, because the loop's thread unblocks the signal
+/// when the loop starts.
 ///
 /// - The type is `@unchecked Sendable`, because every use is checked to be on the loop's thread.
 package final class SignalWatch: @unchecked Sendable {

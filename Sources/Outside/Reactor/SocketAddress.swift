@@ -3,8 +3,8 @@ import Glibc
 
 /// Converts an `Endpoint` to the kernel's `sockaddr_in` or `sockaddr_in6`, and back.
 ///
-/// The code writes bytes instead of C structures, because batches have raw slots of ``slotSize`` bytes. The structures
-/// for IPv4 and IPv6 differ only in the position of the address.
+/// The code writes bytes instead of C structures, because ``DatagramBatch`` has raw slots of ``slotSize`` bytes. The
+/// structures for IPv4 and IPv6 differ only in the position of the address.
 enum SocketAddress {
     /// The size in bytes of a slot for one address of either family, rounded up so that slots are aligned.
     static let slotSize = 32
@@ -29,7 +29,8 @@ enum SocketAddress {
         return 28
     }
 
-    /// Reads an address that the kernel wrote; `nil` unless it is IPv4 or IPv6, as for Unix-domain sockets.
+    /// Reads an address that the kernel wrote; `nil` for an address that is neither IPv4 nor IPv6, such as the address
+    /// of a Unix-domain socket.
     static func load(_ slot: UnsafeRawPointer, length: socklen_t) -> Endpoint? {
         guard length >= 8 else { return nil }
         let family = Int32(unsafe slot.loadUnaligned(as: UInt16.self))

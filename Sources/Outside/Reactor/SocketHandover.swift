@@ -2,12 +2,12 @@ package import Addressing
 import CEvent
 import Glibc
 
-/// Bound sockets that outlive this process: The process can also store a socket that it opened itself in systemd, for
-/// the next run.
+/// Bound sockets that systemd passes to this process at its start. The process can also store a socket that it opened
+/// itself in systemd, for the next run.
 ///
 /// A part of the daemon that needs a socket for an address gets the passed socket, if there is one. No client is
-/// refused while the program restarts, because connections and datagrams wait in the kernel. This protocol needs no
-/// library, because it consists of a few environment variables (sd_listen_fds(3)).
+/// refused while the program restarts, because connections and datagrams wait in the kernel. No library is needed,
+/// because the protocol consists of a few environment variables (sd_listen_fds(3)).
 ///
 /// - The type is `@unchecked Sendable`, because it is used before its loop runs, and on the loop's thread afterwards.
 package final class SocketHandover: @unchecked Sendable {
@@ -16,7 +16,7 @@ package final class SocketHandover: @unchecked Sendable {
         case datagrams(Endpoint)
         case stream(Endpoint)
         case unix(String)
-        /// A socket that this program cannot use, with a text that describes its address.
+        /// The address of a socket that this program cannot use, as a text.
         case other(String)
 
         package var description: String {
@@ -110,7 +110,7 @@ package final class SocketHandover: @unchecked Sendable {
 
 extension System {
     /// The address to which a passed descriptor is bound; `nil` if the descriptor is not valid. The function also sets
-    /// the same options that this module sets for sockets that it opens itself.
+    /// the socket options that this module sets for its own sockets.
     fileprivate static func place(of number: Int32) -> SocketHandover.Place? {
         guard fcntl(number, F_SETFD, FD_CLOEXEC) == 0 else { return nil }
         let flags = fcntl(number, F_GETFL)

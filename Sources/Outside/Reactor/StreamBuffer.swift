@@ -4,7 +4,7 @@ import Crypto
 /// bytes with TLS go through libevent.
 ///
 /// A connection gets its buffer when TCP is established, or for an accepted TLS connection when the handshake has
-/// ended. At first, a buffer does not read.
+/// ended. A new buffer does not read until reading is turned on.
 enum StreamBuffer {
     case plain(PlainStream)
     case tls(TLSStream)
@@ -42,7 +42,8 @@ enum StreamBuffer {
         }
     }
 
-    /// Makes a second descriptor of the socket, to see when the peer ends its side after this buffer was released.
+    /// Makes a second descriptor of the socket, so that the daemon sees when the peer ends its side, even after this
+    /// buffer was released.
     func duplicateSocket() -> Descriptor? {
         switch self {
         case .plain(let stream): stream.duplicateSocket()
@@ -58,8 +59,8 @@ enum StreamBuffer {
         }
     }
 
-    /// Asks for a notification when no more than this many bytes of output wait. Without this call, the connection is
-    /// notified only when no output waits any more.
+    /// Sets how many bytes of output may still wait when the connection is notified that output was sent. The initial
+    /// value is 0.
     func tellOutput(below bytes: Int) {
         switch self {
         case .plain(let stream): stream.outputMark = bytes

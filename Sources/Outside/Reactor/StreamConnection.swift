@@ -25,7 +25,7 @@ package final class StreamConnection: @unchecked Sendable {
         case closed
     }
 
-    /// An exchange before the two sides send data: a load balancer names the peer, or a relay opens a tunnel.
+    /// The exchange at the beginning of some connections: a load balancer names the peer, or a relay opens a tunnel.
     private enum Preface {
         case proxyHeader(ProxyHeaderWait)
         case tunnel(TunnelOpening)
@@ -40,18 +40,18 @@ package final class StreamConnection: @unchecked Sendable {
     private(set) package var local: Endpoint
     /// The TLS session; `nil` for a plain connection.
     package let tls: TLSSession?
-    /// The priority of the connection's events, which may change only before ``start(_:)``.
+    /// The priority of the connection's events. The priority must not change after ``start(_:)``.
     package var turn: LoopTurn
 
     let loop: EventLoop
     private let limits: Limits
-    /// The maximum number of bytes of output that may wait; the initial value comes from the connection's limits.
+    /// The maximum number of bytes of waiting output. The initial value comes from the connection's limits.
     package var outputLimit: Int
     package var outputMark: Int? {
         didSet { if let outputMark { buffer?.tellOutput(below: outputMark / 4) } }
     }
-    /// Whether the peer gets up to two seconds to read the last output before the socket is closed. Without this time,
-    /// a peer whose input was not read, or that still sends, would lose the last output.
+    /// Whether the peer gets up to two seconds to read the last output before the socket is closed. Without this delay,
+    /// the peer would lose the last output if the daemon has not read all input or the peer still sends.
     package var waitsForPeersEnd = false
     private var state: State
     private var handlers: Handlers?
@@ -62,10 +62,10 @@ package final class StreamConnection: @unchecked Sendable {
     private var openTimer: LoopTimer?
     private var handshake: PendingHandshake?
     private var idleTimeout: Duration?
-    /// Input that the handler got but has not used yet. This array grows with the input, so that an incomplete message
-    /// uses less memory than a complete one.
+    /// Input that the handler got but has not used yet. The array grows with the input, so that an incomplete message
+    /// uses less memory than a complete message.
     private var kept: [UInt8] = []
-    /// Whether the owner has not stopped reading by ``setReading(_:)``.
+    /// Whether the owner wants input, as set by ``setReading(_:)``.
     private var wantsReading = true
     /// Whether more output waits than ``outputMark`` allows.
     package private(set) var isHeldUp = false
@@ -73,9 +73,9 @@ package final class StreamConnection: @unchecked Sendable {
     /// connections were served.
     private var isTurnOver = false
     private var isReading = false
-    /// The reason for closing the connection, which is reported after all output is sent.
+    /// The reason for closing the connection. The owner gets the reason after all output was sent.
     private var endReason: StreamCloseReason?
-    /// Whether the connection has ended, and waits for its turn to be cleaned up.
+    /// Whether the connection has ended, and the loop will handle its end later.
     private var isEnding = false
     /// Output that the owner sent before the connection was open.
     private var early: [UInt8] = []
@@ -85,7 +85,7 @@ package final class StreamConnection: @unchecked Sendable {
     private static let lastID = Atomic<UInt64>(0)
     private static let nowhere = Endpoint(.anyV4, 0)
 
-    /// Creates a connection, which does nothing until ``start(_:)``. If `target` is set, the daemon opens the
+    /// Creates a connection. The connection does nothing until ``start(_:)``. If `target` is set, the daemon opens the
     /// connection to this address; otherwise, the connection was accepted.
     init(
         _ descriptor: consuming Descriptor, connectingTo target: Endpoint? = nil, on loop: EventLoop, tls: TLSSession?,
@@ -138,8 +138,8 @@ package final class StreamConnection: @unchecked Sendable {
         return connection
     }
 
-    /// Sets the handlers of an accepted connection and starts it. The listener's owner must call this function once,
-    /// when the connection was accepted.
+    /// Sets the handlers of an accepted connection, and starts the connection. The listener's owner must use this
+    /// function once, when the connection was accepted.
     package func start(_ handlers: Handlers) throws(SystemError) {
         loop.checkThread()
         precondition(self.handlers == nil, "a connection is started once")
@@ -209,7 +209,8 @@ package final class StreamConnection: @unchecked Sendable {
         }
     }
 
-    /// The error that the relay has not answered in time; `nil` if the connection waits for no relay.
+    /// The error for a connection whose time ends while it waits for a relay's answer; `nil` if the connection does not
+    /// wait for a relay.
     package var relayDelay: StreamTunnel.Failure? {
         guard case .tunnel(let opening)? = preface else { return nil }
         return opening.isAsking ? .silent : .unreachable(SystemError(call: "connect", code: SystemError.timedOut))
@@ -225,7 +226,8 @@ package final class StreamConnection: @unchecked Sendable {
         guard let descriptor = pendingDescriptor.take() else { return }
         if let tls, tls.isServer { return try beginHandshake(descriptor, tls) }
         try take(descriptor)
-        // The call is posted because it calls handlers, and the caller may not have stored this connection yet.
+        // The end of the handshake is posted to the loop, because its handlers must not run before the owner has stored
+        // this connection.
         if tls == nil { loop.post { [weak self] in self?.handshakeFinished() } }
     }
 
@@ -233,8 +235,8 @@ package final class StreamConnection: @unchecked Sendable {
         let loop = loop
         handshake = try loop.handshakes().begin(id, descriptor, session) { [weak self] end in
             loop.post { [weak self] in
-                // The closure retains no connection, but must close the socket even if the connection was released
-                // meanwhile.
+                // The closure has only a weak reference to the connection, and closes the socket even if the connection
+                // was released meanwhile.
                 loop.connectionTurns.doLater { [weak self] in Self.handshakeEnded(end, of: self) }
             }
         }
@@ -264,8 +266,8 @@ package final class StreamConnection: @unchecked Sendable {
 
     package func send(_ bytes: [UInt8]) { send(bytes.span) }
 
-    /// Sets how long the peer may send nothing before the connection is closed. The initial value `nil` means that the
-    /// connection may be idle for any time.
+    /// Sets how long the peer can send nothing before the connection is closed. The initial value `nil` means that a
+    /// silent connection is never closed.
     package func setIdleTimeout(_ timeout: Duration?) {
         idleTimeout = timeout
         if state == .open { buffer?.setTimeouts(input: timeout, output: limits.outputTimeout) }
@@ -287,11 +289,11 @@ package final class StreamConnection: @unchecked Sendable {
         updateReading()
     }
 
-    /// Reports a failed write. The report is posted to the loop, because the owner expects no callback during its own
-    /// call.
+    /// Reports a failed write. The report is posted to the loop, because no handler must run while the owner uses the
+    /// connection.
     private func outputFailed(_ error: SystemError) { loop.post { [weak self] in self?.failed(.system(error)) } }
 
-    /// Stops or resumes reading. While reading is off, TCP makes the peer send more slowly.
+    /// Stops or resumes reading. While reading is off, the flow control of TCP stops the peer.
     package func setReading(_ isOn: Bool) {
         guard state == .open else { return }
         wantsReading = isOn
@@ -335,7 +337,7 @@ package final class StreamConnection: @unchecked Sendable {
         guard buffer.outputCount > 0 else { return end(bidsFarewell: true) }
         state = .closing
         handlers = nil
-        // This call cannot fail, because only turning reading on can fail.
+        // Turning reading off cannot fail.
         try? buffer.setReading(false)
         // The connection retains itself until its output is sent; the release of the buffer ends this cycle.
         lingering = self
@@ -359,8 +361,7 @@ package final class StreamConnection: @unchecked Sendable {
         handlers?.closed(self, reason)
     }
 
-    /// Reports a failure after the current call has returned, because the owner expects no callback during its own
-    /// call.
+    /// Reports a failure later, because no handler must run while the owner uses the connection.
     private func failLater(_ reason: StreamCloseReason) {
         wantsReading = false
         updateReading()
@@ -396,7 +397,7 @@ extension StreamConnection: LoopEventTarget {
         noteTurn()
     }
 
-    /// Counts that the connection was served, and lets it wait if it is the turn of other connections.
+    /// Counts that the connection was served, and lets it wait if other connections must be served first.
     func noteTurn() {
         guard loop.connectionTurns.mustGiveWay(after: turn), state == .open, !isTurnOver else { return }
         isTurnOver = true
@@ -441,7 +442,7 @@ extension StreamConnection: LoopEventTarget {
 
     /// Passes waiting input to the handler. The buffer calls this function whenever input may have arrived.
     func inputArrived() {
-        // This local variable keeps the buffer alive if the handler closes the connection.
+        // The local variable `buffer` keeps the buffer in memory even if the handler closes the connection.
         guard state == .open, let buffer else { return }
         buffer.lendInput { received($0) }
     }
@@ -470,8 +471,8 @@ extension StreamConnection: LoopEventTarget {
     }
 
     func failed(_ reason: StreamCloseReason) {
-        // For a TLS connection, libevent reports the end before the last input. The last input is passed on here,
-        // because it may be a request, even if the peer reads no answers.
+        // For a TLS connection, libevent reports the end before the last input. The handler gets the last input here,
+        // because it may be a request that must be handled even if the peer reads no answer.
         inputArrived()
         guard state != .closed, !isEnding else { return }
         guard turn == .connections else { return endAfterAnswers(reason) }
@@ -526,8 +527,8 @@ extension StreamConnection: LoopEventTarget {
         kept.appendSparingly(bytes.extracting(position..<bytes.count))
     }
 
-    /// Closes the connection if too much unused input waits. Unused input does not count after ``endTurn()``, because
-    /// the connection then reads no more.
+    /// Closes the connection if too much unused input waits. After ``endTurn()``, unused input does not count, because
+    /// the connection reads no more input until the handler has had its next turn.
     private func checkInput() {
         if state == .open, !isTurnOver, !isHeldUp, kept.count >= limits.input { fail(.inputOverflow) }
     }

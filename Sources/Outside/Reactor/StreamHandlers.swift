@@ -15,7 +15,7 @@ package enum StreamCloseReason: Hashable, Sendable {
     case outputStalled
     /// More output waited than the limit allows.
     case outputOverflow
-    /// The handler left more input unused than the limit allows, because it found no end of a message.
+    /// More input is unused than the limit allows, because the handler found no end of a message.
     case inputOverflow
     /// The owner called ``StreamConnection/finish()``, and all output is sent.
     case finished
@@ -33,8 +33,8 @@ extension StreamConnection {
         /// Called once, after all other handlers, when the connection has ended. After
         /// ``StreamConnection/close(flushing:)``, the connection does not call this handler.
         package var closed: (StreamConnection, StreamCloseReason) -> Void
-        /// Called when the waiting output had exceeded ``StreamConnection/outputMark`` and has fallen to a quarter of
-        /// it.
+        /// Called when the waiting output, after it exceeded ``StreamConnection/outputMark``, has fallen to a quarter
+        /// of this mark.
         package var drained: (StreamConnection) -> Void
 
         package init(
@@ -52,10 +52,10 @@ extension StreamConnection {
 
     /// The limits of one connection.
     package struct Limits: Hashable, Sendable {
-        /// The maximum number of bytes of input that the handler may leave unused. The limit for unused input must be
+        /// The maximum number of bytes of input that the handler can leave unused. The limit for unused input must be
         /// higher than the length of the longest message.
         package var input = 128 << 10
-        /// The maximum number of bytes of output that may wait.
+        /// The maximum number of bytes of waiting output.
         package var output = 256 << 10
         /// If more bytes of output than this mark wait, the connection stops reading from the peer. The connection
         /// reads again when the waiting output has fallen to a quarter of the mark. The value `nil` means that reading
@@ -65,7 +65,7 @@ extension StreamConnection {
         package var answersAfterEnd = false
         /// The time limit for opening TCP and TLS together.
         package var openTimeout: Duration = .seconds(10)
-        /// How long the waiting output may make no progress before the connection is closed.
+        /// How long the peer can read nothing of the waiting output before the connection is closed.
         package var outputTimeout: Duration = .seconds(30)
         /// The priority of the connection's events. A connection with the priority `connections` starts and ends only
         /// after earlier connections have started and ended.

@@ -4,7 +4,8 @@ import Timekeeping
 
 /// Accepts TCP, TLS or Unix-domain connections.
 ///
-/// New connections wait in the kernel while the listener is at its limit, or the process has no free descriptor.
+/// New connections wait in the kernel while the listener has reached its limit of connections, or while the process has
+/// no free descriptor.
 ///
 /// - The type is `@unchecked Sendable`, because every use is checked to be on the loop's thread.
 package final class StreamListener: @unchecked Sendable {
@@ -14,9 +15,9 @@ package final class StreamListener: @unchecked Sendable {
     private(set) package var connectionCount = 0
     /// The TLS context for new connections. The daemon replaces the TLS context when the certificates change.
     package var tls: TLSContext?
-    /// The limits of the connections that are accepted from now on. Their `turn` counts only when the listener is created.
+    /// The limits of the connections that are accepted from now on. A later change of `turn` has no effect.
     package var connectionLimits: StreamConnection.Limits
-    /// The addresses of load balancers, whose connections must begin with a PROXY header.
+    /// The addresses of load balancers. Connections from these addresses must begin with a PROXY header.
     package var balancers: [AddressBlock] = []
     /// Called for each connection of a load balancer that sent no PROXY header in time, or other bytes first.
     package var unannouncedRefused: (StreamConnection) -> Void = { _ in }
@@ -31,19 +32,19 @@ package final class StreamListener: @unchecked Sendable {
     private var watch: FileWatch?
     private var retryTimer: LoopTimer?
 
-    /// The maximum number of new connections that wait in the kernel, which itself allows `net.core.somaxconn`. The
-    /// number is high, because when all phones reconnect, a client that finds this queue full tries again only after a
-    /// second.
+    /// The maximum number of new connections that wait in the kernel. The kernel itself limits this number to
+    /// `net.core.somaxconn`. The number is high, because a phone that finds this queue full tries again only after a
+    /// second. When all phones reconnect, a short queue would delay many of them.
     private static let backlog: Int32 = 65_535
-    /// The number of connections that are accepted in a row, before the loop looks for new events.
+    /// The number of connections that are accepted one after the other, before the loop looks for new events.
     private static let acceptsInARow = 16
-    /// The number of TLS connections that are accepted in a row, before the loop looks for new events. The listener
-    /// accepts fewer TLS connections in a row than TCP connections, because a TLS session costs several times as much.
+    /// The number of TLS connections that are accepted one after the other, before the loop looks for new events. The
+    /// number is lower than for TCP connections, because a new TLS session takes several times as much processor time.
     private static let secureAcceptsInARow = 1
     private static let retryDelay: Duration = .milliseconds(200)
 
-    /// Starts to listen; the function `accepted` must retain and start each connection that it gets. A connection that
-    /// nobody retains is closed.
+    /// Starts to listen. The function `accepted` must retain and start each connection that it gets; a connection that
+    /// it does not retain is closed.
     package convenience init(
         boundTo endpoint: Endpoint, on loop: EventLoop, tls: TLSContext? = nil, limit: Int,
         connectionLimits: StreamConnection.Limits = .init(), accepted: @escaping (StreamConnection) -> Void
@@ -53,8 +54,8 @@ package final class StreamListener: @unchecked Sendable {
             connectionLimits: connectionLimits, accepted: accepted)
     }
 
-    /// Listens on a Unix socket to which only this user and root may connect. If this listener creates the socket's
-    /// file, it removes the file in the end.
+    /// Listens on a Unix socket to which only this process's user and root can connect. If this listener creates the
+    /// socket's file, it removes the file in the end.
     package convenience init(
         unixPath: String, on loop: EventLoop, limit: Int, connectionLimits: StreamConnection.Limits = .init(),
         accepted: @escaping (StreamConnection) -> Void
@@ -132,7 +133,7 @@ package final class StreamListener: @unchecked Sendable {
             return
         }
         if let tls {
-            // The connection is closed if the session cannot be created, which means that memory is lacking.
+            // If the session cannot be created, because memory is lacking, the connection is closed.
             guard let made = try? tls.makeServerSession() else { return }
             session = made
         }
@@ -169,8 +170,8 @@ package final class StreamListener: @unchecked Sendable {
         return balancers.contains { $0.contains(peer.address) }
     }
 
-    /// Whether a connection of this peer may begin its handshake. If not, the caller releases the connection, and so
-    /// closes it.
+    /// Whether a connection of this peer is allowed to begin its handshake. A connection that is not allowed is
+    /// released, which closes it.
     private func mayShakeHands(_ peer: Endpoint?) -> Bool {
         guard let peer, let limit = loop.handshakeLimit else { return true }
         return limit.admits(peer, now: loop.now)

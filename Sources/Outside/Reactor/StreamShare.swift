@@ -10,8 +10,8 @@ final class StreamShare {
     var isGathering = false
     let farewells = LingeringSockets()
     private var deadlines = DeadlineQueue<Waiter>()
-    /// The timer, which exists only while streams have deadlines, because it retains the loop, and the loop retains
-    /// this object.
+    /// The timer of the next deadline. The timer retains the loop, and the loop retains this object, so the timer
+    /// exists only while streams have deadlines.
     private var timer: LoopTimer?
 
     private struct Waiter {
@@ -21,15 +21,15 @@ final class StreamShare {
     /// The maximum number of bytes that are read or collected in one step. If a peer has sent more bytes, the
     /// connection reads them after other connections were served.
     static let size = 16 << 10
-    /// The timer's priority, which is at least that of all connections, so that no connection delays the deadlines of
+    /// The timer's priority. No connection has a higher priority, so that no connection can delay the deadlines of
     /// others.
     static let turn = LoopTurn.usual
-    /// The number of deadlines that are reported in a row, before the loop looks for new events.
+    /// The number of deadlines that are reported one after the other, before the loop looks for new events.
     private static let deadlinesInARow = 16
 
     deinit { unsafe memory.deallocate() }
 
-    /// Memory for at most `limit` bytes. The caller may use this memory until the next read.
+    /// Memory for at most `limit` bytes. The memory can be used until the next read.
     func room(upTo limit: Int) -> UnsafeMutableBufferPointer<UInt8> {
         unsafe UnsafeMutableBufferPointer(start: memory, count: min(limit, Self.size))
     }

@@ -14,7 +14,7 @@ package struct StreamTunnel: Sendable {
         case garbled
     }
 
-    /// The reason why the relay did not connect us to the server.
+    /// The reason why the relay did not open a tunnel to the server.
     package enum Failure: Hashable, Sendable {
         /// The TCP connection to the relay could not be opened.
         case unreachable(SystemError)
@@ -30,7 +30,8 @@ package struct StreamTunnel: Sendable {
     package let request: [UInt8]
     /// The maximum length in bytes of the relay's answer.
     package let longestAnswer: Int
-    /// Judges the relay's answer. The argument of this function has all bytes of the answer that have arrived so far.
+    /// Decides whether the relay's answer is complete and has opened the tunnel. The argument has all bytes of the
+    /// answer that have arrived so far.
     package let judge: @Sendable ([UInt8]) -> Judgement
 
     package init(request: [UInt8], longestAnswer: Int, judge: @escaping @Sendable ([UInt8]) -> Judgement) {
@@ -58,9 +59,9 @@ final class TunnelOpening {
     /// Whether the relay was reached, so that the request for the tunnel is being sent or was sent.
     var isAsking: Bool { watch != nil }
 
-    /// Begins the exchange on a connected socket, which must exist longer than this object. The callback `done` is
-    /// called once, on the loop, with `nil` if the tunnel is open and otherwise with the failure. The time for this
-    /// exchange is limited by the connection.
+    /// Begins the exchange on a connected socket. The socket must stay open while this object exists. The callback
+    /// `done` is called once, on the loop, with `nil` if the tunnel is open and otherwise with the failure. The
+    /// connection limits the time for this exchange.
     func begin(
         _ descriptor: Int32, on loop: EventLoop, turn: LoopTurn, until deadline: LoopTimer?,
         done: @escaping (StreamTunnel.Failure?) -> Void

@@ -80,7 +80,7 @@ extension System {
         let descriptor = Descriptor(number)
         guard let source, !source.isUnspecified else { return descriptor }
         // With this option, the kernel chooses the port only when it knows the peer, so that connections to different
-        // peers may share a port.
+        // peers can share a port.
         try? setOption(number, Int32(IPPROTO_IP), IP_BIND_ADDRESS_NO_PORT, 1)
         _ = try unsafe SocketAddress.with(Endpoint(source, 0)) { address, length throws(SystemError) in
             try check("bind") { unsafe bind(number, address, length) }
@@ -137,8 +137,8 @@ extension System {
         Descriptor(try check("fcntl") { fcntl(descriptor, F_DUPFD_CLOEXEC, 0) })
     }
 
-    /// Tells the peer that no more output follows. The call `shutdown` can fail only if the connection was already
-    /// closed.
+    /// Tells the peer that no more output follows. A failure of `shutdown` is ignored, because it means that the
+    /// connection was already closed.
     static func endOutput(_ descriptor: Int32) { _ = shutdown(descriptor, Int32(SHUT_WR)) }
 
     static func localEndpoint(_ descriptor: Int32) -> Endpoint? {
@@ -163,15 +163,15 @@ extension System {
         return value
     }
 
-    /// Enlarges the kernel's buffers of a socket, as far as this process is allowed to. The superuser may exceed the
-    /// system's limit.
+    /// Enlarges the kernel's buffers of a socket, as far as this process is allowed to. For the superuser, the system's
+    /// limit does not apply.
     static func growBuffers(_ descriptor: Int32, to bytes: Int32) {
         for (forced, plain) in [(SO_RCVBUFFORCE, SO_RCVBUF), (SO_SNDBUFFORCE, SO_SNDBUF)] {
             do {
                 try setOption(descriptor, SOL_SOCKET, forced, bytes)
             } catch {
-                // Without root's rights, the kernel limits the size to net.core.rmem_max, which is enough for the
-                // daemon to work.
+                // Without root's rights, the kernel limits the size to net.core.rmem_max; the daemon also works with a
+                // buffer of this size.
                 try? setOption(descriptor, SOL_SOCKET, plain, bytes)
             }
         }
@@ -188,16 +188,17 @@ extension System {
     }
 
     /// The time that the last datagram waited in the kernel before it was read. The kernel records this time only after
-    /// the first call.
+    /// this function was used once on the socket.
     static func waitOfLastDatagram(_ descriptor: Int32) -> Duration? {
         let wait = socket_last_wait(descriptor)
-        // A wait of more than a minute is ignored, because it shows that somebody has set the wall clock, which the
-        // kernel uses.
+        // A wait of more than a minute is ignored: the kernel computes the wait from the wall clock, so such a wait
+        // shows that the wall clock was changed.
         return 0...60_000_000_000 ~= wait ? .nanoseconds(wait) : nil
     }
 
     static func setNoDelay(_ descriptor: Int32) {
-        // The option fails only for a Unix-domain socket, which sends output immediately anyway.
+        // A failure is ignored, because the option fails only for a Unix-domain socket, and such a socket sends output
+        // immediately without it.
         try? setOption(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, 1)
     }
 }
@@ -207,10 +208,11 @@ extension System {
 extension System {
     /// Lowers the priority of the calling thread, so that the kernel prefers the other threads of the process.
     static func lowerThreadPriority(to niceness: Int32) {
-        // Each thread has a nice value of its own on Linux. This call cannot fail, because every thread may raise its
-        // own nice value.
+        // Each thread has a nice value of its own on Linux. `setpriority` cannot fail here, because every thread is
+        // allowed to raise its own nice value.
         _ = setpriority(__priority_which_t(PRIO_PROCESS.rawValue), 0, niceness)
-        // The length of the thread's time slices, inherited from its creator, is reset here.
+        // The length of the thread's time slices is set to the default here, because the thread inherited the length
+        // from its creator.
         _ = thread_set_turn(0)
     }
 
@@ -234,8 +236,8 @@ extension System {
         return UInt64(raised.rlim_cur)
     }
 
-    /// Enlarges the kernel's table of descriptors. If the table grew later, calls would wait for a tenth of a second or
-    /// more (`synchronize_rcu`).
+    /// Enlarges the kernel's table of descriptors. If the kernel enlarged the table later, SIP messages would wait for
+    /// a tenth of a second or more (`synchronize_rcu`).
     static func growDescriptorTable(to count: Int) {
         guard let last = Int32(exactly: count - 1), let any = try? wakeDescriptor() else { return }
         // Failures are ignored, because the table then has this size already, or grows on demand.
@@ -293,7 +295,7 @@ extension System {
         var status = stat()
         guard unsafe lstat(path, &status) == 0 else { return }
         guard status.st_mode & S_IFMT == S_IFSOCK else { throw SystemError(call: "bind", code: EADDRINUSE) }
-        // The socket file is stale unless connecting succeeds, which shows that another process listens.
+        // If a connection succeeds, another process listens on the socket file; otherwise the file is stale.
         do {
             _ = try connectedUnixSocket(to: path)
         } catch {
@@ -350,7 +352,7 @@ extension System {
 
     static func wake(_ descriptor: Int32) {
         var one: UInt64 = 1
-        // A failure is ignored, because it means that the counter is full, and so a wake-up is already pending.
+        // A failure is ignored, because it means that the counter is full, so that the loop will wake up anyway.
         _ = try? attempt("write") { unsafe write(descriptor, &one, 8) }
     }
 
@@ -384,7 +386,7 @@ struct Descriptor: ~Copyable {
 
     deinit { System.close(number) }
 
-    /// Gives the descriptor to the caller, who must close it.
+    /// Returns the descriptor without closing it; the code that gets it must close it.
     consuming func release() -> Int32 {
         let number = number
         discard self

@@ -10,7 +10,7 @@ package enum SystemClock {
         return Instant(nanoseconds: seconds &* 1_000_000_000 &+ nanoseconds)
     }
 
-    /// The times of both clocks, for callers that need the monotonic time and the date.
+    /// The monotonic time and the date, read together.
     package static var moment: Moment {
         let (seconds, nanoseconds) = read(CLOCK_REALTIME)
         return Moment(instant: now, date: UnixTime(milliseconds: seconds &* 1000 &+ nanoseconds / 1_000_000))
@@ -24,7 +24,7 @@ package enum SystemClock {
 
     private static func read(_ clock: Int32) -> (seconds: Int64, nanoseconds: Int64) {
         var value = timespec()
-        // The call cannot fail, because all kernels on which Swift runs have both clocks.
+        // `clock_gettime` cannot fail here, because all kernels on which Swift runs have both clocks.
         unsafe clock_gettime(clock, &value)
         return (Int64(value.tv_sec), Int64(value.tv_nsec))
     }

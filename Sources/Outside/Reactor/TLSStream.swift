@@ -5,8 +5,8 @@ import Glibc
 /// The input and output of a connection with TLS. The stream is the sole owner of one libevent bufferevent, which owns
 /// the descriptor and a reference to the TLS session.
 ///
-/// The bufferevent refers to the connection only weakly, through a box (see ``LoopEvent``). The bufferevent is freed on
-/// the loop's thread.
+/// The bufferevent refers to the connection only weakly, through a box (see ``LoopEvent``). The loop's thread frees the
+/// bufferevent.
 @safe
 final class TLSStream {
     private let loop: EventLoop

@@ -43,18 +43,18 @@ package final class UDPSocket: @unchecked Sendable {
     private var isHandling = false
     private var isFlushPlanned = false
     private var isBlocked = false
-    /// The number of full batches that were received in a row.
+    /// The number of full batches that were received without a batch that was not full.
     private var fullBatches = 0
 
     private static let kernelBuffer: Int32 = 8 << 20
     package static let usualQueueLimit = 1024
-    /// The number of full batches in a row after which waiting connections are served.
+    /// The number of successive full batches after which waiting connections are served.
     private static let batchesInARow = 8
 
     /// Binds the socket, which receives nothing until ``receive(_:)`` is called.
     ///
     /// A datagram that is longer than `datagramLimit` is cut and marked. The default limit is higher than the longest
-    /// UDP datagram. At most `queueLimit` datagrams may wait to be sent.
+    /// UDP datagram. At most `queueLimit` datagrams wait to be sent; further datagrams are dropped.
     package init(
         boundTo endpoint: Endpoint, on loop: EventLoop, datagramLimit: Int = 65_535,
         queueLimit: Int = UDPSocket.usualQueueLimit
@@ -110,7 +110,7 @@ package final class UDPSocket: @unchecked Sendable {
         }
         guard isBlocked != wasBlocked else { return }
         let reading = watch.interest.intersection(.read)
-        // The call fails only if memory is lacking, and the next flush then tries again.
+        // If `watch(for:)` fails, because memory is lacking, the next flush tries again.
         try? watch.watch(for: isBlocked ? reading.union(.write) : reading)
     }
 
@@ -130,8 +130,8 @@ package final class UDPSocket: @unchecked Sendable {
     /// output is sent before the next batch.
     private func receiveBatch() {
         guard let watch else { return }
-        // Reading can fail because of an earlier datagram, for which the network returned an ICMP error. The datagrams
-        // that wait are then read in the next iteration of the loop.
+        // After an ICMP error for a datagram that was sent earlier, reading fails once. The waiting datagrams are read
+        // in the next iteration of the loop.
         guard (try? batch.receive(from: watch.descriptor)) != nil, batch.count > 0 else { return }
         counters.received += UInt64(batch.count)
         isHandling = true
@@ -142,8 +142,8 @@ package final class UDPSocket: @unchecked Sendable {
         if fullBatches == Self.batchesInARow { giveWay() }
     }
 
-    /// Lets connections be served, which would otherwise wait as long as datagrams arrive faster than the loop handles
-    /// them.
+    /// Stops reading until connections have been served, because connections would otherwise wait as long as datagrams
+    /// arrive faster than the loop handles them.
     private func giveWay() {
         fullBatches = 0
         guard let watch, (try? watch.watch(for: watch.interest.subtracting(.read))) != nil else { return }

@@ -7,12 +7,12 @@ package struct AnswerCache {
         let expiry: Instant
     }
 
-    /// How long the cache keeps a failure, or an answer that has no records. Keeping failures protects the name servers
-    /// from many calls to a name that does not exist.
+    /// How long the cache keeps a failure, or an answer that has no records. Because failures are kept, many SIP
+    /// requests to a name that does not exist do not cause many DNS queries.
     package static let negativeLifetime: Duration = .seconds(30)
     package static let failureLifetime: Duration = .seconds(2)
-    /// The minimum and maximum time for which the cache keeps an answer with records. The minimum lets other calls in
-    /// the same second use a record whose time to live is 0.
+    /// The minimum and maximum time for which the cache keeps an answer with records. The minimum makes a record whose
+    /// time to live is 0 usable for other look-ups in the same second.
     private static let lifetimes: ClosedRange<Duration> = .seconds(1) ... .seconds(86_400)
 
     private let capacity: Int
@@ -27,7 +27,8 @@ package struct AnswerCache {
         return entry.answer
     }
 
-    /// Stores an answer; `timeToLive` is the shortest time to live of its records, and is ignored if there are none.
+    /// Stores an answer. `timeToLive` is the shortest time to live of the answer's records, and is ignored for an
+    /// answer without records.
     package mutating func store(
         _ answer: DNSAnswer, to question: DNSQuestion, timeToLive: Duration, now: Instant
     ) {
@@ -41,8 +42,8 @@ package struct AnswerCache {
         entries[question] = Entry(answer: answer, expiry: now + lifetime)
     }
 
-    /// Drops expired answers, or if there are none, the eighth of the answers that would expire first. The function
-    /// searches all answers, which is slow but rarely needed.
+    /// Drops all expired answers. If no answer has expired, drops an eighth of the answers, beginning with the answer
+    /// that expires first. The function reads all answers; this is slow, but rarely needed.
     private mutating func makeRoom(now: Instant) {
         entries = entries.filter { now < $0.value.expiry }
         guard entries.count >= capacity else { return }

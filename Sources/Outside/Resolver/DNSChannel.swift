@@ -9,7 +9,7 @@ import Timekeeping
 /// Each answer arrives on the loop, after ``ask(_:completion:)`` has returned.
 @safe
 final class DNSChannel {
-    /// Called with the answer to a question, and the time for which the answer's records are valid.
+    /// A function that gets the answer to a question, and the time for which the answer's records are valid.
     typealias Completion = @Sendable (DNSAnswer, Duration) -> Void
 
     private let loop: EventLoop
@@ -58,7 +58,8 @@ final class DNSChannel {
     }
 
     deinit {
-        // The watches must end before c-ares closes the sockets, because a watch must not outlive its descriptor.
+        // The watches are removed before c-ares closes the sockets, because a watch must not exist longer than its
+        // descriptor.
         watches = nil
         let remains = unsafe Remains(raw: raw, box: box)
         loop.dispose { remains.free() }
@@ -83,7 +84,7 @@ final class DNSChannel {
     func ask(_ question: DNSQuestion, completion: @escaping Completion) {
         loop.checkThread()
         let loop = loop
-        // The completion is posted as a job, because c-ares may call back while it runs, even during this call.
+        // The completion is posted to the loop, because c-ares may report the answer before this function has returned.
         let pending = Pending(question.kind) { answer, lifetime in loop.post { completion(answer, lifetime) } }
         let context = unsafe Unmanaged.passRetained(pending).toOpaque()
         switch question.kind {
@@ -123,7 +124,7 @@ final class DNSChannel {
     }
 }
 
-/// A question that waits for its answer; until then, c-ares owns this object.
+/// A question that waits for its answer. c-ares owns this object until the answer arrives.
 private final class Pending {
     let kind: DNSQuestion.Kind
     let completion: (DNSAnswer, Duration) -> Void

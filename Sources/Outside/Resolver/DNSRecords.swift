@@ -1,6 +1,6 @@
 package import Addressing
 
-/// A DNS question, which consists of a name and the kind of records that are wanted.
+/// A DNS question: a name, and the kind of the wanted records.
 package struct DNSQuestion: Hashable, Sendable {
     package enum Kind: Hashable, Sendable {
         case naptr

@@ -48,7 +48,7 @@ package final class DNSResolver: @unchecked Sendable {
         loop.dispose { remains.fail() }
     }
 
-    /// Carries the searches of a released resolver to the loop, where they end.
+    /// Keeps the searches of a released resolver until they end on the loop's thread.
     ///
     /// - The type is `@unchecked Sendable`, because it moves to the loop and is used once.
     private final class Remains: @unchecked Sendable {
@@ -100,8 +100,8 @@ package final class DNSResolver: @unchecked Sendable {
         }
     }
 
-    /// Continues the search with the cached answers to the given questions. For each question that is not cached, the
-    /// search waits, and the question is asked unless this was done already.
+    /// Continues the search with the cached answers to the given questions. The name servers are asked each question
+    /// without a cached answer, unless they were asked already, and the search waits for the answer.
     private func ask(_ questions: [DNSQuestion], for search: Search) {
         let now = loop.now
         for question in questions {

@@ -35,8 +35,7 @@ package enum ResolverError: Error, Hashable, Sendable {
     case invalidQuery
     /// According to the name servers, the name or its records do not exist.
     case notFound
-    /// The name servers gave no answer, or a malformed answer. The name servers did not answer; a later query for the
-    /// same name may succeed.
+    /// The name servers gave no answer or a malformed one. A later query for the same name may succeed.
     case unavailable
     /// The resolver refused the search, because too many other searches are active.
     case overloaded

@@ -1,10 +1,9 @@
 import Addressing
 
-/// Finds the servers for a query by RFC 3263 section 4, without I/O. From the DNS answers that are known so far, this
-/// type computes either the next questions or the final servers.
+/// Finds the servers for a query by RFC 3263 section 4, without I/O. From the DNS answers that are known so far,
+/// ``step(for:known:using:)`` computes either the next questions or the final servers.
 ///
-/// The caller gets the answers to the next questions, and calls ``step(for:known:using:)`` again, until no questions
-/// are left.
+/// The resolver asks the next questions, and repeats the step with their answers, until the servers are known.
 package struct ServerSelection {
     package enum Step: Hashable, Sendable {
         case ask([DNSQuestion])
@@ -23,7 +22,7 @@ package struct ServerSelection {
     private var hosts: Set<String> = []
     private var hasFailure = false
 
-    /// Computes the next step from the answers that are known so far.
+    /// Computes the next questions or the final servers from the answers that are known so far.
     package static func step(
         for query: ServerQuery, known: [DNSQuestion: DNSAnswer], using random: inout some RandomNumberGenerator
     ) -> Step {
@@ -49,8 +48,8 @@ package struct ServerSelection {
         return .found(Array(candidates.prefix(Self.candidateLimit)))
     }
 
-    /// The transport that the query asks for, where `sips` changes TCP to TLS. The outer `nil` means that the query is
-    /// impossible, because it is for `sips` and the transport has no TLS.
+    /// The transport that the query asks for, where `sips` changes TCP to TLS. The outer `nil` means that the query
+    /// cannot be fulfilled, because it asks for `sips` over a transport without TLS.
     private func wantedTransport() -> Transport?? {
         guard query.isSecure else { return .some(query.transport) }
         switch query.transport {
@@ -79,8 +78,8 @@ package struct ServerSelection {
                 candidates += addresses(of: record.target, service.transport, record.port)
             }
         }
-        // The default port is used only if the domain certainly has no SRV records. If an SRV query failed, the domain
-        // may still have SRV records, and another service may use the default port.
+        // The default port is used only if the name servers have said that the domain has no SRV records. After a
+        // failed SRV query, the domain may have SRV records, and another service may use the default port.
         guard !hasRecords, !hasFailure, missing.isEmpty else { return candidates }
         let fallback = transport ?? .standard(isSecure: query.isSecure)
         return addresses(of: query.host, fallback, fallback.standardPort)
@@ -114,15 +113,15 @@ package struct ServerSelection {
                     }
                 }
             if !services.isEmpty { return Array(services.prefix(Self.serviceLimit)) }
-        // The search continues without NAPTR records. A failed NAPTR query is ignored as well, because many resolvers
-        // do not support NAPTR; a broken resolver fails later too.
+        // The search continues without NAPTR records. A failed NAPTR query is ignored too, because many resolvers do
+        // not support NAPTR. If the resolver is broken, the later queries fail as well.
         case .srv, .addresses, .nothing, .failed: break
         }
         let guesses: [Transport] = query.isSecure ? [.tls] : [.udp, .tcp]
         return guesses.flatMap { service(for: $0) }
     }
 
-    /// The SRV records of a service; `nil` if there are none, or if the answer is not known yet.
+    /// The SRV records of a service; `nil` if the service has none, or if the answer is not known yet.
     private mutating func records(of service: Service) -> [SRVRecord]? {
         let question = DNSQuestion(.srv, service.name)
         switch known[question] {
@@ -138,7 +137,8 @@ package struct ServerSelection {
         of host: String, _ transport: Transport, _ port: UInt16
     ) -> [ServerCandidate] {
         let question = DNSQuestion(.addresses, host)
-        // The number of host names is limited, so that a domain cannot cause any number of questions.
+        // The number of host names is limited, so that the records of one domain cannot cause an unlimited number of
+        // questions.
         guard hosts.count < Self.candidateLimit || hosts.contains(question.name) else { return [] }
         let isNew = hosts.insert(question.name).inserted
         switch known[question] {

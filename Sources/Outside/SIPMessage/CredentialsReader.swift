@@ -25,7 +25,7 @@ extension ValueReader {
         }
     }
 
-    /// Whether the scheme is Digest, with so few commas that libosip2 can parse the value quickly.
+    /// Whether the scheme is Digest, and the value has so few commas that libosip2 parses it quickly.
     private static func isDigest(_ bytes: Span<UInt8>, _ range: Range<Int>) -> Bool {
         let schemeEnd = range.lowerBound + 6
         guard range.count > 7, bytes.equalsIgnoringCase(range.lowerBound..<schemeEnd, "digest"),

@@ -29,6 +29,6 @@ extension FieldList: RandomAccessCollection {
     var startIndex: Int { 0 }
     var endIndex: Int { count }
 
-    // A span is used, because indexing the array would copy the whole array each time.
+    // The array is read through a span, because indexing the array itself would copy the whole array each time.
     subscript(index: Int) -> HeaderField { index < few.count ? few.span[index] : rest[index - few.count] }
 }

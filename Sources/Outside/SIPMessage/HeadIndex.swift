@@ -13,7 +13,7 @@ struct HeadIndex {
 
     private(set) var startLine = StartLine.none
     private(set) var headersStart = 0
-    /// The index at which the body begins, after the empty line. Without an empty line, this is the index after the
+    /// The index at which the body begins, after the empty line. If the head has no empty line, the index after the
     /// last readable header field.
     private(set) var bodyStart = 0
     /// Whether the empty line at the end of the head was found.
@@ -24,8 +24,8 @@ struct HeadIndex {
     private(set) var isSIP = false
     private(set) var isAcknowledgement = false
 
-    /// For each header name, the index of the first field with this name; -1 if there is none. This array is indexed by
-    /// the raw values of the header names.
+    /// For each header name, the index of the first field with this name; -1 if there is none. The indices of the array
+    /// are the raw values of the header names.
     private var firstPlaces = [64 of Int16](repeating: -1)
     private let limits: ReaderLimits
     private var hasForbiddenByte = false
@@ -139,7 +139,7 @@ struct HeadIndex {
     private mutating func readList(
         _ bytes: Span<UInt8>, _ name: HeaderName, _ row: Range<Int>, _ value: Range<Int>, _ fields: inout FieldList
     ) {
-        // Most fields take this fast path: they have one value without quotes.
+        // This is the fast path for most fields, which have one value without quotes.
         if bytes.firstPlace(of: UInt8(ascii: ","), or: UInt8(ascii: "\""), in: value) == value.upperBound {
             noteListed(name, row, value, &fields)
             return
@@ -196,7 +196,8 @@ struct HeadIndex {
     /// Reads a status line such as `SIP/2.0 200 OK`. The reason phrase may be empty, in which case the space before it
     /// may be missing.
     private mutating func readStatusLine(_ bytes: Span<UInt8>, _ line: Range<Int>) {
-        // An invalid status needs no answer, because responses are never answered.
+        // A response with an invalid status line is dropped without an answer, because the daemon answers only
+        // requests.
         guard line.count >= 11, bytes.equalsIgnoringCase(0..<8, "sip/2.0 "),
             line.count == 11 || bytes[11] == UInt8(ascii: " ")
         else { return fail(bytes.equalsIgnoringCase(0..<min(7, line.count), "sip/2.0") ? .startLine : .version) }
@@ -235,13 +236,14 @@ struct HeadIndex {
 
     // MARK: Answering
 
-    /// Whether this message may be answered, and has the header fields for a response (RFC 3261 section 8.2.6.2). An
-    /// ACK is never answered.
+    /// Whether this message is a request other than ACK, and has the header fields that a response copies (RFC 3261
+    /// section 8.2.6.2).
     func isAnswerable(_ bytes: Span<UInt8>, _ fields: HeaderFields) -> Bool {
         guard isSIP, !isAcknowledgement, !isResponse(bytes) else { return false }
         for name in [.via, .from, .to, .callID, .cseq] as [HeaderName] {
             guard let row = place(of: name).map({ fields[$0].row }), !row.isEmpty else { return false }
-            // In From and To, a quoted display name may have any byte except CR and LF after a backslash.
+            // In From and To, a quoted display name may have any byte except CR and LF after a backslash, even a
+            // control byte.
             let mayQuote = name == .from || name == .to
             guard !holdsForbiddenByte(bytes, row, unless: mayQuote) else { return false }
         }
@@ -282,8 +284,8 @@ struct HeadIndex {
 }
 
 extension Span<UInt8> {
-    /// The range of a field's value without surrounding white space. This function is optimised for exactly one space
-    /// before the value, as usual.
+    /// The range of a field's value without surrounding white space. The function is fastest for a value after exactly
+    /// one space, which is the usual form.
     @inline(__always)
     fileprivate func fieldValue(from start: Int, to end: Int) -> Range<Int> {
         if start + 1 < end, self[start] == UInt8(ascii: " "), self[start + 1] > UInt8(ascii: " "),

@@ -7,7 +7,8 @@ enum HeaderNames {
     /// begin with a valid name.
     static func read(_ bytes: Span<UInt8>, _ row: Range<Int>) -> (name: HeaderName, colon: Int)? {
         let start = row.lowerBound
-        // Nearly all names take this fast path: they have fewer than sixteen bytes, and the colon follows directly.
+        // This is the fast path for nearly all names, which have fewer than sixteen bytes and a colon directly after
+        // the name.
         if bytes.count - start >= 16 {
             let word = bytes.word(at: start)
             var count = word.count(before: UInt8(ascii: ":"))
@@ -28,7 +29,7 @@ enum HeaderNames {
             name(bytes, start..<end, bytes.lowercasedWord(start..<end), last), bytes, start..<end, colon: colon)
     }
 
-    /// Accepts a name that is known, and an unknown name that is a token.
+    /// Returns the name if it is known, or if it is a token; otherwise `nil`.
     @inline(__always)
     private static func judged(
         _ name: HeaderName, _ bytes: Span<UInt8>, _ range: Range<Int>, colon: Int
@@ -38,8 +39,8 @@ enum HeaderNames {
     }
 
     /// The header name in `range`, in upper or lower case. The arguments `word` and `lastWord` are the first and last
-    /// eight bytes of the name, in lower case. Length and first letter of the name leave at most two known names,
-    /// between which the two words decide.
+    /// eight bytes of the name, in lower case. At most two known names have the same length and first letter, and the
+    /// two words decide which of them it is.
     private static func name(
         _ bytes: Span<UInt8>, _ range: Range<Int>, _ word: UInt64, _ lastWord: UInt64
     ) -> HeaderName {
@@ -165,7 +166,7 @@ enum HeaderNames {
 }
 
 extension HeaderName {
-    /// Whether a field with this name can have several values that this program reads one by one.
+    /// Whether a field with this name can have several values, separated by commas, that this program reads separately.
     var isList: Bool {
         switch self {
         case .via, .route, .recordRoute, .path, .contact: true
@@ -173,8 +174,8 @@ extension HeaderName {
         }
     }
 
-    /// Whether this enum case stands for exactly one header name. The property is false for the cases that stand for
-    /// all unknown names, or for all names with a prefix.
+    /// Whether this enum case means exactly one header name. The property is false for the cases that mean all unknown
+    /// names, or all names with a prefix.
     var isWhole: Bool {
         switch self {
         case .other, .pCharging, .pOther: false

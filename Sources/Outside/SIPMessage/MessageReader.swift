@@ -4,9 +4,9 @@ package import SIPGrammar
 
 /// Parses bytes into SIP messages. The reader keeps no state between messages, so any thread may use it.
 ///
-/// The type ``HeadIndex`` finds the start line and the header fields. The reader itself parses plain values; libosip2
-/// checks all other values one by one (``ValueReader``), but never gets a body. All values of one message share one
-/// block of memory. The memory for libosip2, if it is needed, is part of this block.
+/// The type ``HeadIndex`` finds the start line and the header fields. The reader itself parses values in a plain form.
+/// libosip2 checks each other value alone (``ValueReader``), and never gets the body of a message. All values of one
+/// message share one block of memory. If libosip2 needs memory, its memory is part of this block.
 package struct MessageReader: Sendable {
     let limits: ReaderLimits
 
@@ -28,7 +28,8 @@ package struct MessageReader: Sendable {
         return read(message, index, fields, isStream: isStream)
     }
 
-    /// Reads one message, whose head ``StreamFramer`` may have parsed already, as `head`.
+    /// Reads one message. `head` is the result of ``StreamFramer`` if the framer has already parsed the head of the
+    /// message.
     package func read(_ bytes: Span<UInt8>, isStream: Bool, head: MessageHead?) -> ReadMessage {
         guard let head else { return read(bytes, isStream: isStream) }
         return read(bytes.extracting(place(of: bytes)), head.index, head.fields, isStream: isStream)
@@ -40,8 +41,8 @@ package struct MessageReader: Sendable {
         while start < bytes.count, bytes[start] == UInt8(ascii: "\r") || bytes[start] == UInt8(ascii: "\n") {
             start += 1
         }
-        // No more bytes than the limits allow are read, because a longer message is refused in any case. If the body is
-        // too long, only the head is read, for the answer.
+        // The reader reads at most as many bytes as the limits allow, because a longer message is refused in any case.
+        // If the body is too long, the reader reads only the head, which the answer needs.
         let end = min(bytes.count, start + limits.head + limits.body + 1)
         return start..<end
     }
@@ -58,13 +59,14 @@ package struct MessageReader: Sendable {
                 return attempt.message()
             }
             guard missing > 0 else { return result }
-            // The needed amount of memory is unknown, because libosip2 stopped when its memory was full. Parameters
-            // with names of one letter need the most memory.
+            // The first attempt does not show how much memory is needed, because libosip2 stopped when its memory was
+            // full. The next attempt gets at least 32 bytes for each byte of the message, because parameters with names
+            // of one letter need much memory.
             spare = max(32 * min(message.count, limits.head), 4 * spare)
         }
     }
 
-    /// Parses a stored message again, for example a held INVITE.
+    /// Parses a message that the daemon has stored, for example a held INVITE.
     package func read(_ bytes: ByteString, isStream: Bool) -> ReadMessage {
         bytes.withSpan { read($0, isStream: isStream) }
     }

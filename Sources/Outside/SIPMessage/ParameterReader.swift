@@ -11,7 +11,7 @@ extension ValueReader {
         /// Parameters of a header field. In a header field, names are tokens, and values may be quoted.
         case ofField
         /// Parameters of a header field to which this proxy appends its own parameters. The syntax is that of
-        /// `ofField`, except that a quote may not stay open at the end.
+        /// `ofField`, but the value must not end inside quotes.
         case growing
     }
 

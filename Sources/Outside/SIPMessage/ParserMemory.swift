@@ -4,7 +4,7 @@ import SIPGrammar
 
 /// The storage of one message while it is parsed: the message's bytes, its header fields, then libosip2's allocations.
 ///
-/// This memory exists only during `read`, when libosip2 allocates from it on the current thread.
+/// The memory exists only during `read`, while libosip2 allocates from it on the current thread.
 @safe
 struct ParserMemory {
     let storage: ByteStorage
@@ -19,8 +19,8 @@ struct ParserMemory {
     /// Copies the bytes and the positions of their header fields into new storage. The argument `spare` is the number
     /// of bytes that are reserved for libosip2. The function `body` reads the values of the message in this storage.
     ///
-    /// The result includes the number of bytes that libosip2 lacked. If the number of missing bytes is not 0, the
-    /// result of `body` is invalid, and the caller must try again with at least that many more bytes.
+    /// The second part of the result is the number of bytes that libosip2 lacked. If this number is not 0, the result
+    /// of `body` is invalid, and the message must be read again with at least that many more bytes.
     static func read<Result>(
         _ bytes: Span<UInt8>, _ fields: FieldList, spare: Int, _ body: (ParserMemory) -> Result
     ) -> (result: Result, missing: Int) {
@@ -51,10 +51,9 @@ struct ParserMemory {
 
     // MARK: Texts for the parser
 
-    /// The changes that a text needs so that libosip2 reads it correctly.
+    /// The changes that are made to a text, so that libosip2 reads the text correctly.
     struct Preparation {
-        /// Whether `%` is replaced by another byte. Otherwise libosip2 would decode escapes, and would end the text at
-        /// `%00`.
+        /// Whether `%` is replaced by another byte, because libosip2 would decode escapes and end the text at `%00`.
         var hidesEscapes = false
         /// Whether tabs and folds are replaced by spaces, because libosip2 does not accept other white space
         /// everywhere.
@@ -63,7 +62,8 @@ struct ParserMemory {
         var isNeeded: Bool { hidesEscapes || spacesBlanks }
     }
 
-    /// The byte that replaces `%`. The message cannot contain this control byte itself, because it would be refused.
+    /// The byte that replaces `%`. The message itself cannot contain this control byte, because the reader refuses a
+    /// message that contains it.
     private static let hiddenEscape: UInt8 = 1
 
     /// Calls `body` with the text in the range as a C string.
@@ -74,7 +74,7 @@ struct ParserMemory {
     ) -> Result? {
         precondition(range.lowerBound >= 0 && range.upperBound <= count, "text outside the message")
         guard preparation.isNeeded else {
-            // There is a byte after the range, because the storage is at least one byte longer than the message.
+            // This index is valid, because the storage is at least one byte longer than the message.
             let kept = unsafe base[range.upperBound]
             unsafe base[range.upperBound] = 0
             defer { unsafe base[range.upperBound] = kept }

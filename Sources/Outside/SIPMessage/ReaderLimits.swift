@@ -1,5 +1,5 @@
-/// The limits for the size of a SIP message and its parts (threat T3). If a message exceeds a limit, the reader refuses
-/// the message, and never shortens it.
+/// The limits for the size of a SIP message and its parts (threat T3). The reader refuses a message that exceeds a
+/// limit, instead of shortening it.
 package struct ReaderLimits: Sendable {
     /// The maximum size of start line, header fields and empty line together, in bytes.
     package var head = 16 * 1024
@@ -13,10 +13,11 @@ package struct ReaderLimits: Sendable {
 
     package init() {}
 
-    /// The maximum number of header field values, because some fields have several values.
+    /// The maximum number of header field values; a field may have several values.
     var values: Int { 2 * headerFields }
     /// The maximum number of parameters of one value.
     static let parameters = 64
-    /// The maximum number of commas in one Authorization field, because libosip2 reads each part of it many times.
+    /// The maximum number of commas in one Authorization field. The number is limited, because libosip2 reads each part
+    /// of the field many times.
     static let credentialParts = 64
 }

@@ -3,12 +3,12 @@ import SIPGrammar
 
 /// Splits the bytes of a stream into messages, by Content-Length (RFC 3261 section 18.3).
 ///
-/// The framer stores no bytes. The caller passes all bytes that wait, and the framer finds the length of the first
-/// message. No byte is scanned twice, so a message that arrives byte by byte costs no more than one in a single piece.
-/// The code of ``MessageReader`` parses the header fields, so that framer and reader agree where a message ends.
+/// The framer stores no bytes: it gets all waiting bytes, and finds the length of the first message. No byte is scanned
+/// twice, so a message that arrives byte by byte costs no more than one in a single piece. The code of
+/// ``MessageReader`` parses the header fields, so that framer and reader agree where a message ends.
 package struct StreamFramer: Sendable {
     package enum Frame: Hashable, Sendable {
-        /// More bytes are needed. The caller must pass these bytes again, together with the bytes that follow.
+        /// More bytes are needed. The framer must get the same bytes again, together with the bytes that follow.
         case incomplete
         /// A keep-alive of this many bytes. A single CRLF (2 bytes) needs no answer. A double CRLF (4 bytes) must be
         /// answered by a single CRLF (RFC 5626 section 4.4.1).
@@ -16,8 +16,8 @@ package struct StreamFramer: Sendable {
         /// A complete message with this length in bytes.
         case message(Int)
         /// The stream cannot be read further, because the head is too long, or Content-Length is missing, invalid,
-        /// repeated or too large. The caller passes the waiting bytes to ``MessageReader`` once more, to answer the
-        /// last message.
+        /// repeated or too large. ``MessageReader`` must still read the waiting bytes, so that the last message is
+        /// answered.
         case broken
     }
 
@@ -29,14 +29,14 @@ package struct StreamFramer: Sendable {
 
     package init(limits: ReaderLimits = ReaderLimits()) { self.limits = limits }
 
-    /// Finds the message or keep-alive at the front of the bytes. The caller then drops this message or keep-alive, and
-    /// passes the bytes after it. For a complete message, `head` is set to the parts that were parsed.
+    /// Finds the message or keep-alive at the front of the bytes. Next, the framer must get the bytes after this
+    /// message or keep-alive. For a complete message, `head` is set to the parts that were parsed.
     package mutating func next(in bytes: Span<UInt8>, head: inout MessageHead?) -> Frame {
         if let length { return finish(length, bytes) }
         if scanned == 0, !bytes.isEmpty, bytes[0] == UInt8(ascii: "\r") || bytes[0] == UInt8(ascii: "\n") {
             return lineEnds(bytes)
         }
-        // Nearly all heads take this fast path: they arrive in one piece, and parsing a head shows where it ends.
+        // This is the fast path for nearly all heads. If a head arrives in one piece, parsing it shows where it ends.
         if scanned == 0 {
             let read = MessageHead(bytes, limits)
             if read.index.hasEnd { return headEnded(at: read.index.bodyStart, read, bytes, &head) }

@@ -4,9 +4,9 @@ import SIPGrammar
 
 /// Reads single values of header fields. The result of each function is `nil` for a malformed value.
 ///
-/// The module `SIPGrammar` finds the parts of a value. A plain value is accepted immediately; libosip2 checks any other
-/// value. The library libosip2 copies the values, stops silently at a parameter that it does not accept, and is slow
-/// for long lists. This type checks parameters itself (``areWellFormed(_:_:_:)``), and checks again the values that
+/// The module `SIPGrammar` finds the parts of a value. A value in a plain form is accepted immediately, and libosip2
+/// checks any other value. libosip2 is slow for long lists, and stops without an error at a parameter that it does not
+/// accept. This type therefore checks parameters itself (``areWellFormed(_:_:_:)``), and checks again the values that
 /// libosip2 accepts.
 struct ValueReader {
     let memory: ParserMemory
@@ -45,7 +45,7 @@ struct ValueReader {
             guard unsafe osip_uri_init(&parsed) == 0, let parsed = unsafe parsed,
                 unsafe osip_uri_parse(parsed, pointer) == 0,
                 unsafe isHost(parsed.pointee.host, uri.host), unsafe isPort(parsed.pointee.port, uri.port),
-                // The lengths are compared, because libosip2 ignores other characters next to the brackets of an IPv6
+                // The lengths are compared, because libosip2 ignores wrong characters beside the brackets of an IPv6
                 // address.
                 unsafe uri.hostPort.count == uri.host.count + (memory.slice(parsed.pointee.port)?.count ?? -1) + 1
             else { return false }

@@ -1,9 +1,9 @@
 import Glibc
 
-/// A file to which bytes are only appended. After ``append(_:)``, the bytes are in the kernel's cache: they survive the
-/// end of the process, but not always a power failure.
+/// A file to which bytes are only appended. After ``append(_:)``, the bytes are in the kernel's cache, so they survive
+/// the end of the process, but not always a power failure.
 ///
-/// Only the file's owner may read the appended file.
+/// Only the owner of the file can read it.
 package final class AppendedFile {
     private let descriptor: Int32
     /// The size of the file in bytes.
@@ -28,8 +28,8 @@ package final class AppendedFile {
 
     deinit { close(descriptor) }
 
-    /// Appends all of the bytes, or none of them if the function throws. The next call overwrites bytes that a failed
-    /// call has partly written.
+    /// Appends all of the bytes, or none of them if the function throws. If an append fails after it has written some
+    /// bytes, the next append overwrites these bytes.
     package func append(_ bytes: [UInt8]) throws(Failure) {
         var written = 0
         while written < bytes.count {
@@ -48,8 +48,8 @@ package final class AppendedFile {
 
     /// The contents of a file; the function refuses the file unless only its owner can have written it.
     ///
-    /// A file that is not a plain file is refused too, because reading a pipe would block. A file above the limit is
-    /// refused, because a file with holes may be longer than its disk.
+    /// A file that is not a plain file is refused too, because reading a pipe would block. A file that is longer than
+    /// the limit is refused, because a file with holes can be longer than its disk.
     package static func contents(of path: String, limit: Int = 64 << 20) throws(Failure) -> [UInt8] {
         let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
         guard descriptor >= 0 else { throw Failure() }
@@ -84,21 +84,21 @@ package final class AppendedFile {
 
     package static func remove(_ path: String) { unsafe unlink(path) }
 
-    /// Creates a folder that only its owner may use. If the folder exists already, it stays unchanged.
+    /// Creates a folder that only its owner can use. If the folder exists already, it stays unchanged.
     package static func makeFolder(_ path: String) throws(Failure) {
         guard unsafe mkdir(path, 0o700) == 0 || errno == EEXIST else { throw Failure() }
     }
 
-    /// Checks that no other users than this process's user and root may create files in an existing folder.
+    /// Checks that only this process's user and root can create files in an existing folder.
     ///
-    /// - Throws: an error if other users may create files in the folder.
+    /// - Throws: an error if other users can create files in the folder.
     package static func checkFolder(_ path: String) throws(Failure) {
         var status = stat()
         guard unsafe stat(path, &status) == 0, status.st_mode & S_IFMT == S_IFDIR else { return }
         if let fault = fault(of: status) { throw Failure(fault) }
     }
 
-    /// An error text if other users than this process's user and root may write the file; otherwise `nil`.
+    /// An error text if another user than this process's user and root can write the file; otherwise `nil`.
     private static func fault(of status: stat) -> String? {
         let own = geteuid()
         if own != 0, status.st_uid != own, status.st_uid != 0 { return "it belongs to another user: \(status.st_uid)" }

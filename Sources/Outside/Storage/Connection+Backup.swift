@@ -18,13 +18,13 @@ package enum BackupError: Error, Hashable, Sendable, CustomStringConvertible {
 }
 
 extension Connection {
-    /// Copies the whole database in its current state, while other connections may write to it. First a temporary file
-    /// in the target's folder gets the copy. The complete copy then replaces the target, so that the target is never
-    /// incomplete. Only the owner of the backup may read the copy.
+    /// Copies the whole database in its current state. During the copy, other connections can write to the database.
+    /// The database is first copied into a temporary file in the target's folder. The complete copy then replaces the
+    /// target, so that the target is never incomplete. Only the owner of the backup can read the copy.
     ///
     /// - Parameters:
     ///   - target: an absolute path. A plain file at this path is replaced.
-    ///   - database: the path of this connection's file. The target may be neither this file nor one of its related
+    ///   - database: the path of this connection's file. The target must be neither this file nor one of its related
     ///     files.
     ///   - isCancelled: called at intervals; if it returns true, the copy is cancelled.
     /// - Returns: the size of the backup in bytes.
@@ -55,8 +55,8 @@ extension Connection {
         }
     }
 
-    /// Copies the pages of the database into the file at `path`, some pages at a time. One read transaction covers all
-    /// pages, because otherwise a change by another connection would restart the copy.
+    /// Copies the pages of the database into the file at `path`, some pages at a time. All pages are copied in one read
+    /// transaction, because otherwise each change by another connection would restart the copy.
     private func copyPages(to path: String, _ isCancelled: () -> Bool) throws(BackupError) {
         do throws(SQLError) {
             let copy = try DatabaseHandle(path: path, access: .readWrite)
@@ -73,8 +73,8 @@ extension Connection {
             guard code == SQLITE_DONE, end == SQLITE_OK else {
                 throw copy.error(code == SQLITE_DONE ? end : code, sql: nil)
             }
-            // With this journal mode, the copy is one self-contained file, for which SQLite looks for no write-ahead
-            // log.
+            // With this journal mode, the copy is complete in one file, because SQLite looks for no write-ahead log
+            // beside it.
             let mode = unsafe sqlite3_exec(copy.raw, "PRAGMA journal_mode = DELETE", nil, nil, nil)
             guard mode == SQLITE_OK else { throw copy.error(mode, sql: nil) }
         } catch {
@@ -89,9 +89,9 @@ private struct BackupPlace {
     let temporary: String
     private let folder: String
 
-    /// Checks that the target may be overwritten.
+    /// Checks that the target is not one of the database's own files and can be overwritten.
     ///
-    /// - Throws: if the target may not be overwritten.
+    /// - Throws: if the target must not or cannot be overwritten.
     init(target: String, database: String) throws(BackupError) {
         guard target.hasPrefix("/"), let path = resolvedFolder(of: target) else {
             throw .refused("the folder of \(target) does not exist")

@@ -2,7 +2,7 @@ extension Connection {
     /// The version of the database's schema; 0 for a new file.
     package func schemaVersion() throws(SQLError) -> Int { Int(try integer("PRAGMA user_version") ?? 0) }
 
-    /// Changes the database to the program's schema.
+    /// Migrates the database to the program's schema.
     ///
     /// - Parameters:
     ///   - scripts: the changes from each schema to the next, beginning with the change to schema 1. A script of a

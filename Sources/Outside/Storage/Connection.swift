@@ -1,6 +1,6 @@
 import CSQLite
 
-/// One connection to a SQLite database. A connection is not `Sendable`, because only one thread at a time may use it.
+/// One connection to a SQLite database. A connection is not `Sendable`, because only one thread at a time can use it.
 ///
 /// A committed transaction survives a crash, because each commit syncs the write-ahead log to the disk
 /// (`synchronous=FULL`). After the errors ``SQLResultCode/inputOutput`` and ``SQLResultCode/full``, close the
@@ -37,8 +37,8 @@ import CSQLite
         guard code == SQLITE_OK else { throw handle.error(code, sql: sql) }
     }
 
-    /// The prepared statement for this SQL. All calls with the same SQL return the same object, which is then reset and
-    /// has no bound values.
+    /// The prepared statement for this SQL. For the same SQL, the function always returns the same object, which is
+    /// reset and has no bound values.
     package func statement(_ sql: String) throws(SQLError) -> Statement {
         if let statement = statements[sql] {
             statement.reset()
@@ -50,8 +50,8 @@ import CSQLite
         return statement
     }
 
-    /// The prepared statement for SQL that is a constant of the program. The memory address of the SQL identifies the
-    /// statement, which is faster than a hash of the SQL.
+    /// The prepared statement for SQL that is a constant of the program. The statement is found by the memory address
+    /// of the SQL, because computing a hash of the SQL would take longer.
     package func statement(fixed sql: StaticString) throws(SQLError) -> Statement {
         let address = unsafe UInt(bitPattern: sql.utf8Start)
         if let statement = fixed[address] {
@@ -65,7 +65,8 @@ import CSQLite
 
     /// Runs `body` in a transaction. All changes of `body` are committed, or none of them if it throws.
     ///
-    /// The transaction takes the write lock first, so that another writer cannot make `body` fail in the middle.
+    /// The transaction takes the write lock at its beginning, so that another writer cannot make `body` fail in the
+    /// middle.
     package func transaction<Result>(_ body: () throws(SQLError) -> Result) throws(SQLError) -> Result {
         try statement(fixed: "BEGIN IMMEDIATE").run()
         do {
@@ -111,8 +112,8 @@ extension Connection {
     }
 
     /// The number of pages in the write-ahead log after this connection's last commit. The number is valid only if
-    /// ``ConnectionOptions/autoCheckpoint`` is 0. After all pages were copied, the next commit starts the log, and so
-    /// this number, from the beginning.
+    /// ``ConnectionOptions/autoCheckpoint`` is 0. When all pages have been copied, the next commit writes the log from
+    /// its beginning, and this number begins again.
     package var pagesInLog: Int { handle.pagesInLog }
 
     /// The result of a query that returns one number, such as a pragma; `nil` if the query returns no row.

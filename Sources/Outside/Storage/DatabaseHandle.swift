@@ -1,16 +1,16 @@
 import CSQLite
 import Glibc
 
-/// The sole owner of one `sqlite3` object. The connection and its statements share this object, so that the last of
-/// them closes the database.
+/// The sole owner of one `sqlite3` object. The connection and its statements share this object. The database is closed
+/// when the connection and all statements are released.
 @safe final class DatabaseHandle {
     let raw: OpaquePointer
     /// The number of pages in the write-ahead log, which SQLite's hook updates at each commit; `nil` while SQLite
     /// itself copies the pages.
     private var loggedPages: UnsafeMutablePointer<Int32>?
 
-    /// Configures SQLite once in a process, before the first database is opened. If another library started SQLite
-    /// earlier, the configuration fails, and SQLite is only a little slower.
+    /// Configures SQLite once in a process, before the first database is opened. If another library has already started
+    /// SQLite, the configuration fails. SQLite then works too, only a little slower.
     private static let isConfigured = sqlite_count_no_memory() == SQLITE_OK
 
     init(path: String, access: ConnectionOptions.Access) throws(SQLError) {
@@ -51,12 +51,12 @@ import Glibc
 
     var pagesInLog: Int { unsafe Int(loggedPages?.pointee ?? 0) }
 
-    /// Creates an empty file that only its owner may read, if the file does not exist. SQLite gives its journal files
+    /// Creates an empty file that only its owner can read, if the file does not exist. SQLite gives its journal files
     /// the mode of this file.
     ///
-    /// The function never opens an existing file: closing it would end SQLite's locks, because POSIX locks belong to
-    /// the process. Without its locks, another process could believe that it is the last user, and delete the
-    /// write-ahead log.
+    /// The function never opens an existing file, because closing it would end SQLite's locks: POSIX locks belong to
+    /// the process. Without these locks, another process could believe that it is the last user of the database, and
+    /// delete the write-ahead log.
     private static func create(_ path: String) throws(SQLError) {
         guard path != ":memory:" else { return }
         let descriptor = unsafe open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)

@@ -1,12 +1,14 @@
 import Glibc
 
-/// A lock file, which at most one process at a time can lock. The kernel releases this lock (`flock`) when the process
-/// ends, however it ends.
+/// A lock file that only one process at a time can lock. The kernel releases this lock (`flock`) when the process ends,
+/// however it ends.
 ///
-/// The lock file is not removed when the lock is released. The lock file contains the process id, the process's
-/// activity, and possibly a marker word, which stays in the file later.
+/// The lock file is not removed when the lock is released. The lock file contains the id and the activity of the
+/// process that locked it, and possibly a marker word. The marker word stays in the file when other processes lock it
+/// later.
 package final class FileLock: @unchecked Sendable {
-    // The class is `@unchecked Sendable`, because `release()` or the last owner closes this descriptor only once.
+    // The class is `@unchecked Sendable`, because this descriptor is closed only once, by `release()` or when the last
+    // reference is released.
     private var descriptor: Int32
 
     /// The reason why the file could not be locked.
@@ -34,8 +36,8 @@ package final class FileLock: @unchecked Sendable {
         descriptor = try Self.take(path, activity)
     }
 
-    /// Locks the file at the path if another file is locked now, because somebody removed or replaced the lock file.
-    /// Without a lock on the new file, the next process could lock that file.
+    /// Locks the file at the path if another file is locked now, because somebody removed or replaced the lock file. If
+    /// the process kept only its old lock, another process could lock the new file.
     ///
     /// - Returns: whether a new lock was needed.
     /// - Throws: an error that names the holder of the new file's lock, or the system's error. After an error, the
@@ -57,8 +59,8 @@ package final class FileLock: @unchecked Sendable {
                 close(opened)
                 throw failure
             }
-            // The file is compared with the path, because its previous holder may have removed it before it was opened
-            // here. A removed file must not be used, because its lock does not exclude other processes.
+            // The opened file must still be the file at the path, because another process may have removed it in the
+            // meantime. The lock of a removed file does not exclude other processes.
             guard FileIdentity(path: path) == FileIdentity(descriptor: opened) else {
                 close(opened)
                 continue
@@ -98,8 +100,8 @@ package final class FileLock: @unchecked Sendable {
         descriptor = -1
     }
 
-    /// Unlocks and closes the descriptor. Closing the descriptor is not enough, because a child process that was just
-    /// forked would keep the lock for a moment.
+    /// Unlocks and closes the descriptor. The explicit unlock is needed, because after a mere close, a child process
+    /// that was just forked would keep the lock for a moment.
     private static func unlock(_ descriptor: Int32) {
         flock(descriptor, LOCK_UN)
         close(descriptor)
@@ -151,7 +153,7 @@ package struct FileIdentity: Hashable, Sendable {
     }
 }
 
-/// The path with its symbolic links resolved. The last part of the path may not exist yet.
+/// The path with its symbolic links resolved. The file itself need not exist yet.
 ///
 /// - Returns: `nil` if the folder does not exist.
 package func resolvedPath(_ path: String) -> String? {

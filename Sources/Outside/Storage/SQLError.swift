@@ -1,8 +1,8 @@
 import CSQLite
 import Glibc
 
-/// A result code of SQLite, such as "busy" or "full". In a `case` pattern, a primary result code matches all extended
-/// codes of the same primary code.
+/// A result code of SQLite, such as "busy" or "full". In a `case` pattern, a primary result code also matches its
+/// extended codes.
 package struct SQLResultCode: RawRepresentable, Hashable, Sendable {
     package let rawValue: Int32
 
@@ -40,8 +40,8 @@ package struct SQLError: Error, Hashable, Sendable, CustomStringConvertible {
         self.systemError = systemError
     }
 
-    /// The text for operators: the cause with SQLite's message if an operator can remove the cause, otherwise the message
-    /// with the SQL statement.
+    /// The text for operators. If an operator can remove the cause of the error, the text has the cause and SQLite's
+    /// message; otherwise the message and the SQL statement.
     package var description: String {
         if let trouble { return "\(trouble) (SQLite \(code.rawValue): \(message))" }
         return "\(message) (SQLite \(code.rawValue))" + (sql.map { ": \($0)" } ?? "")
@@ -58,8 +58,7 @@ package struct SQLError: Error, Hashable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// Whether the disk or the system caused the error. When the disk or the system is at fault, the same SQL statement
-    /// may succeed later.
+    /// Whether the disk or the system caused the error. After such an error, the same SQL statement may succeed later.
     package var isOfSystem: Bool {
         switch code {
         case .full, .inputOutput, .cannotOpen, .readOnly, .busy, .outOfMemory: true

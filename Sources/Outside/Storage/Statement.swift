@@ -11,8 +11,8 @@ import CSQLite
     private var bindingFailure = SQLITE_OK
     /// Whether a reset is unnecessary, because no values are bound and no rows are left.
     private var isClean = true
-    /// The memory for bound bytes, which is used again after each reset. SQLite copies values that do not fit, at the
-    /// cost of an allocation for each.
+    /// The memory for bound bytes, which is used again after each reset. If a value does not fit into this memory,
+    /// SQLite allocates memory for a copy of the value.
     private var bound: UnsafeMutableRawBufferPointer?
     private var boundCount = 0
     private static let boundCapacity = 2048
@@ -36,7 +36,7 @@ import CSQLite
 
     /// Advances to the next row.
     ///
-    /// - Returns: whether there is a next row. Without a next row, the statement is reset.
+    /// - Returns: whether there is a next row. If there is no next row, the statement is reset.
     /// - Throws: SQLite's error. If a step fails, SQLite resets the statement too.
     package func step() throws(SQLError) -> Bool {
         isClean = false
@@ -77,8 +77,7 @@ import CSQLite
 
     package func bind(_ index: Int, text: String) { bind(index, text: text.utf8.span) }
 
-    /// Binds a text, which may consist of any bytes. SQLite copies the bytes, and does not check whether they are
-    /// UTF-8.
+    /// Binds a text of any bytes. SQLite copies the bytes, and does not check whether they are UTF-8.
     package func bind(_ index: Int, text: Span<UInt8>) {
         guard let copy = unsafe keep(text) else {
             return unsafe text.withUnsafeBytes { bytes in
@@ -106,7 +105,8 @@ import CSQLite
     }
 
     /// Copies the bytes into memory that is valid until ``reset()``. The result is `nil` if the memory has no room for
-    /// the bytes. Even an empty value gets a pointer, because SQLite would read a null pointer as NULL.
+    /// the bytes. Even for an empty value, the result is not a null pointer, because SQLite would read a null pointer
+    /// as NULL.
     private func keep(_ bytes: Span<UInt8>) -> UnsafeMutableRawPointer? {
         guard bytes.count <= Self.boundCapacity - boundCount else { return nil }
         if unsafe bound == nil { unsafe bound = .allocate(byteCount: Self.boundCapacity, alignment: 1) }
@@ -154,7 +154,7 @@ import CSQLite
     package func isNull(_ column: Int) -> Bool { unsafe sqlite3_column_type(raw, position(column)) == SQLITE_NULL }
 
     /// Passes the bytes of a text or blob column to `body`; for NULL, the span is empty. The bytes are in SQLite's
-    /// memory, and valid only until the next call on this statement.
+    /// memory, and are valid only until the statement is used again.
     package func withBytes<Result>(_ column: Int, _ body: (Span<UInt8>) -> Result) -> Result {
         let start = unsafe sqlite3_column_blob(raw, position(column))
         let count = Int(unsafe sqlite3_column_bytes(raw, position(column)))

@@ -28,8 +28,8 @@ package struct WebSocketHandshake: Hashable, Sendable {
     /// The header fields of the client's request that the handshake uses.
     package struct Request: Sendable {
         package var isGet = false
-        /// The values of the Upgrade fields, in the order of the request. The properties below have the values of other
-        /// fields in the same form, but the values of `Origin` in lower case.
+        /// The values of the Upgrade fields, in the order of the request. The following properties have the values of
+        /// the other fields in the order of the request; the values of `Origin` are in lower case.
         package var upgrade: [String] = []
         package var connection: [String] = []
         package var version: [String] = []

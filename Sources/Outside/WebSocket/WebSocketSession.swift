@@ -7,7 +7,7 @@ import CWSlay
 /// close code of the RFC.
 ///
 /// The session assembles messages itself, because the library wslay would allocate as many bytes as a frame announces.
-/// A message uses only as much memory as has arrived, in any number of frames.
+/// In the session, an incomplete message uses only as much memory as has arrived.
 ///
 /// - The type is `@unchecked Sendable`, because only the owner of the connection uses it.
 @safe
@@ -21,7 +21,7 @@ package final class WebSocketSession: @unchecked Sendable {
     private let context: wslay_event_context_ptr
     private let traffic: Traffic
 
-    /// The number of bytes that are processed in one step, which is the number that wslay reads ahead.
+    /// The number of bytes that are processed in one step. wslay reads the same number of bytes at a time.
     private static let chunk = 4096
 
     /// Starts a session.
@@ -58,7 +58,7 @@ package final class WebSocketSession: @unchecked Sendable {
         }
         var made: wslay_event_context_ptr?
         let traffic = unsafe Unmanaged.passUnretained(traffic).toOpaque()
-        // This call fails only if memory is lacking.
+        // wslay fails here only if memory is lacking.
         guard unsafe wslay_event_context_server_init(&made, &callbacks, traffic) == 0, let made = unsafe made else {
             fatalError("no memory for a WebSocket")
         }
@@ -69,10 +69,10 @@ package final class WebSocketSession: @unchecked Sendable {
 
     deinit { unsafe wslay_event_context_free(context) }
 
-    /// The input and output of wslay; the C library refers to this object by an unretained pointer.
+    /// The input and output of wslay, which refers to this object by an unretained pointer.
     @safe
     private final class Traffic {
-        /// The bytes that are being processed; `nil` while no call is active.
+        /// The bytes that are being processed; `nil` while wslay is not running.
         var input: UnsafeBufferPointer<UInt8>?
         var taken = 0
         var messages: [[UInt8]] = []
@@ -99,13 +99,14 @@ package final class WebSocketSession: @unchecked Sendable {
 
         func take(_ bytes: UnsafeBufferPointer<UInt8>) {
             guard isPart, !bytes.isEmpty else { return }
-            // The memory grows only by an eighth, because every connection would pay for spare memory.
+            // The memory grows only by an eighth, because every connection has such memory, and spare memory would be
+            // wasted.
             let needed = message.count + bytes.count
             if message.capacity < needed { message.reserveCapacity(needed + max(needed / 8, 64)) }
             unsafe message.append(contentsOf: bytes)
         }
 
-        /// Handles the end of a message, ping or close, and keeps messages only.
+        /// Handles the end of a message, ping or close. Only messages are kept.
         func end(_ opcode: UInt8) {
             guard isPart, opcode < UInt8(WSLAY_CONNECTION_CLOSE.rawValue) else { return }
             messages.append(message)
@@ -126,7 +127,7 @@ package final class WebSocketSession: @unchecked Sendable {
         }
     }
 
-    /// Processes a part of the bytes. The complete messages can then be taken by ``takeMessages()``.
+    /// Processes a part of the bytes, so that ``takeMessages()`` then returns the messages that have become complete.
     ///
     /// - Returns: how many bytes were processed; 0 when the session has ended.
     package func receive(_ bytes: Span<UInt8>) -> Int {
@@ -180,7 +181,7 @@ package final class WebSocketSession: @unchecked Sendable {
         unsafe bytes.withUnsafeBufferPointer { buffer in
             var message = unsafe wslay_event_msg(
                 opcode: UInt8(opcode.rawValue), msg: buffer.baseAddress, msg_length: buffer.count)
-            // The call fails after the closing handshake, when wslay refuses messages.
+            // A failure is ignored, because wslay refuses messages only after the closing handshake.
             _ = unsafe wslay_event_queue_msg(context, &message)
         }
         flush()

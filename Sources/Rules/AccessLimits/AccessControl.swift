@@ -7,20 +7,20 @@ import SIPGrammar
 package import Telemetry
 package import Timekeeping
 
-/// Decides who may use the proxy, and how often: by passwords, limits for sources, refusals and overload.
+/// Decides who is allowed to use the proxy, and how often: by passwords, by limits for sources, and by the load.
 package struct AccessControl {
     package var sources: SourceLimits
     /// Checks passwords.
     package var digest: DigestAuthenticator
     /// Checks bearer tokens.
     package var bearer: BearerAuthenticator
-    /// Limits the lines about keys of tokens.
+    /// The limit on log lines about keys for bearer tokens.
     package var keyLines = LogRateLimit()
     /// The limits on how many refusals are reported to operators.
     package var refusals = Refusals()
-    /// Refuses new work while the daemon is overloaded.
+    /// The part that refuses new work while the daemon is overloaded.
     package var admission: Admission
-    /// Users that other sources than the store have, and the requests that wait for an answer of these sources.
+    /// The users from sources outside the store, and the requests that wait for an answer of these sources.
     package var users: UserDesk
 
     package init(_ settings: ProxySettings, _ functions: DigestFunctions) {
@@ -34,8 +34,8 @@ package struct AccessControl {
 
     /// Checks the digest credentials of a request, as ``DigestAuthenticator`` does. A user that the store does not have
     /// is looked for in the other sources. `wait` gets the limits for logins, and returns the time to wait before the
-    /// user's password is checked, or `nil` if it is checked now. `pushed` and `isKept` say which nonces may be used that
-    /// were not sent to the sender's address.
+    /// user's password is checked, or `nil` if it is checked now. The closures `pushed` and `isKept` decide which
+    /// nonces are accepted although they were not sent to the sender's address.
     package mutating func check(
         _ incoming: IncomingRequest, as role: DigestAuthenticator.Role, home: ByteString, owner: ByteString?,
         from holder: NonceHolder, users stored: UserDirectory, now: Instant,

@@ -3,16 +3,16 @@ package import Timekeeping
 /// Decides which part of new work is refused under overload, so that the rest is served in time (F7).
 ///
 /// The measure of overload is how long work waits: from a message's arrival until the daemon reads it, plus the time
-/// until its changes are stored. While this wait exceeds ``limit``, the pressure rises; otherwise it falls. The kinds
+/// until its changes are stored. The pressure rises while this wait exceeds ``limit``, and falls otherwise. The kinds
 /// of work are refused in order: a kind is refused only after the previous kind has reached its maximum
 /// (``Kind/mostRefused``).
 ///
-/// A random number decides about each request, and a sender keeps its number for some seconds. Therefore, a request
-/// that was admitted without a password is also admitted when its sender repeats it with a password.
+/// A random number decides about each request, and a sender keeps its number for some seconds. A request that was
+/// admitted without a password is therefore also admitted when its sender repeats it with a password.
 ///
 /// The type ``Admission`` reads no clock, because each measurement comes with its time.
 package struct Admission: Sendable {
-    /// The kinds of work that may be refused, in the order of refusal.
+    /// The kinds of work that can be refused, in the order of refusal.
     ///
     /// Requests inside dialogs are never refused, and neither is the REGISTER of a phone that a call waits for.
     package enum Kind: Int, CaseIterable, Sendable {
@@ -38,7 +38,7 @@ package struct Admission: Sendable {
         }
     }
 
-    /// How long work may wait before new work is refused; zero if no work is ever refused.
+    /// The longest wait of work before new work is refused; zero if no work is ever refused.
     package var limit: Duration
     /// Whether the daemon is shutting down, and therefore begins no new calls.
     package private(set) var isDraining = false
@@ -133,8 +133,8 @@ package struct Admission: Sendable {
         measured(at: now)
     }
 
-    /// Notes that a message was lost because it was not read in time; a lost message counts as a wait of twice the
-    /// permitted time.
+    /// Notes that a message was lost because it was not read in time; a lost message counts as a wait of twice
+    /// ``limit``.
     package mutating func lost(now: Instant) {
         advance(to: now)
         loss = Measurement(wait: limit * 2, end: now + Self.life)

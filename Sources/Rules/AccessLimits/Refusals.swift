@@ -32,9 +32,9 @@ package struct Refusals {
     private var due = Queue<(sender: AskedSender, at: Instant)>()
     private var askedPerSource = RateLimit<IPAddress>(perMinute: 20, capacity: 1024)
 
-    /// How long a challenged sender may take to show a password before the call counts as refused.
+    /// The time within which a challenged sender must show a password; after it, the call counts as refused.
     package static let patience: Duration = .seconds(3)
-    /// The maximum number of calls whose senders may still show a password.
+    /// The maximum number of challenged calls that are kept until their senders show a password.
     package static let capacity = 512
 
     // MARK: What is told
@@ -112,8 +112,8 @@ package struct Refusals {
 
     /// Remembers a call whose sender was challenged, because the call came without a password.
     ///
-    /// - Returns: when ``silent(now:)`` must be called; `nil` if that call is already scheduled, or if the challenged
-    ///   call is not kept.
+    /// - Returns: the time for ``silent(now:)``; `nil` if that time is already scheduled, or if the challenged call is
+    ///   not kept.
     package mutating func asked(_ call: () -> RefusedCall, callID: ByteString, at source: Endpoint, now: Instant)
         -> Instant?
     {
@@ -159,7 +159,7 @@ package struct RefusedCall {
         self.callID = callID
     }
 
-    /// Reads the data from a request; `known` is the callee, if it is known better than by the Request-URI.
+    /// Reads the data from a request; `known` is the callee, if another source than the Request-URI names the callee.
     package init(_ request: SIPRequest, to known: AddressOfRecord? = nil) {
         let uri = request.uri
         callee =

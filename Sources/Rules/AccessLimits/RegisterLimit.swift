@@ -4,9 +4,9 @@ import SIPGrammar
 package import Telemetry
 package import Timekeeping
 
-/// Limits how many REGISTERs one source may send each second (T17.6).
+/// Limits the number of REGISTERs from one source each second (T17.6).
 ///
-/// UDP and connections are counted separately, because the source address of a datagram may be forged.
+/// UDP and connections are counted separately, because anybody can send datagrams with a forged source address.
 package struct RegisterLimit: Sendable {
     private var rate: SourceRate
     private var logLimit = LogRateLimit(burst: 5, per: .seconds(60))

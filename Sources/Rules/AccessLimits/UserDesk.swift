@@ -8,7 +8,7 @@ import SIPTransactions
 package import Telemetry
 package import Timekeeping
 
-/// Holds requests and logins until a source of users has said who the user is, and remembers the answers.
+/// Holds requests and logins until a source of users has answered about their user, and remembers the answers.
 ///
 /// A waiting request has a transaction only if its sender is trusted. Nobody can use up the share of another address,
 /// because a request waits only after its digest nonce has proved its source address.
@@ -23,9 +23,9 @@ package struct UserDesk {
     private var loginCount = 0
     /// The time of the timer that the engine has set; `nil` if none is set.
     private var armed: Instant?
-    /// Limits the log lines about unusable answers for single users.
+    /// The limit on log lines about answers for single users that cannot be used.
     package var userLines = LogRateLimit()
-    /// Limits the log lines about sources that stop or start to answer.
+    /// The limit on log lines about sources that stop or start to answer.
     package var sourceLines = LogRateLimit()
 
     /// The maximum numbers of waiting requests: in all, from one address, and from all phones together.

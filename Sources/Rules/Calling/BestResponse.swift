@@ -10,7 +10,7 @@ package struct BestResponse: Sendable {
     /// The 401 and 407 responses besides the best response, whose challenges are added to the final response.
     private var challenges: [SIPResponse] = []
 
-    /// Considers the final status of a failed branch, with its response if a response was received.
+    /// Takes the final status of a failed branch into account, with its response if a response was received.
     package mutating func consider(_ status: Status, _ response: SIPResponse?) {
         var other = response
         if isBetter(status) {

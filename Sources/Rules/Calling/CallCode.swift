@@ -10,7 +10,7 @@ package struct CallCode: Hashable, Sendable, CustomStringConvertible {
         case atOnce = "N"
         /// A phone made the call through the upstream.
         case outgoing = "O"
-        /// No phone was called: the call was refused immediately, or the user has no contact.
+        /// No phone got the INVITE or a push, because the call was refused immediately or the user has no contact.
         case none = "-"
     }
 
@@ -36,7 +36,7 @@ package struct CallCode: Hashable, Sendable, CustomStringConvertible {
     package enum Wake: String, Hashable, Sendable, CaseIterable {
         /// A phone registered.
         case registered = "R"
-        /// A phone showed life on the flow with which it had registered.
+        /// A phone showed life on the flow on which the phone had registered.
         case showedLife = "K"
         /// No phone woke.
         case nobody = "N"
@@ -84,7 +84,7 @@ package struct CallCode: Hashable, Sendable, CustomStringConvertible {
         self.end = end
     }
 
-    /// The code of a call that was refused before any phone was called.
+    /// The code of a call that was refused before any phone got the INVITE or a push.
     package static let denied = CallCode(.none, .none, .none, .denied)
 
     package var description: String { hold.rawValue + push.rawValue + wake.rawValue + end.rawValue }
@@ -116,7 +116,7 @@ extension CallCode {
 }
 
 extension CallCode.End {
-    /// The way in which the call ended, in words for log lines.
+    /// The end of a call, in words for log lines.
     package var words: StaticString {
         switch self {
         case .answered: "answered"
@@ -136,7 +136,7 @@ extension CallCode.End {
     }
 }
 
-/// Events of a call for the log line at its end, as far as the call's ``Fork`` does not keep them.
+/// The events of a call that are needed for the log line at its end and that its ``Fork`` does not keep.
 package struct CallMarks: OptionSet, Sendable {
     package let rawValue: UInt16
 

@@ -2,7 +2,7 @@ package import Bytes
 import Registration
 import SIPGrammar
 
-/// Reads and writes the Reason header field, which may say in a CANCEL that the call was answered elsewhere (RFC 3326).
+/// Reads and writes the Reason header field, by which a CANCEL can say that the call was answered elsewhere (RFC 3326).
 package enum CallReason {
     static let completedElsewhere = ByteString("SIP;cause=200;text=\"Call completed elsewhere\"")
 

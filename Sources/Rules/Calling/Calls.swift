@@ -11,8 +11,8 @@ package import Timekeeping
 
 /// A request that is being proxied, with its state: the response context of RFC 3261 section 16.7.
 ///
-/// The type is a class, so that the engine's extensions change a request in place. The order of the properties leaves
-/// no gaps in memory, because the daemon keeps many calls.
+/// The type is a class, so that all parts of the engine change one instance. The order of the properties leaves no gaps
+/// in memory, because the daemon keeps many calls.
 package final class ProxiedRequest {
     /// The kind of the proxied request, with the state that only this kind has.
     package enum Purpose {
@@ -52,7 +52,7 @@ package final class ProxiedRequest {
     private var toldKnowing: UInt8 = 0
     /// Whether the list of missed calls was told that the call was answered.
     package private(set) var wasAnswered = false
-    /// Events for the log line at the end of the call, as far as the fork does not keep them.
+    /// The events for the log line at the end of the call that the fork does not keep.
     package private(set) var marks: CallMarks = []
     /// The status of the final response that the caller got; 0 if the caller got none yet.
     package private(set) var finalStatus: UInt16 = 0
@@ -88,20 +88,19 @@ package final class ProxiedRequest {
     /// Stores the timer that ends the call's wait for devices.
     package func waits(until deadline: DeadlineID) { self.deadline = deadline }
 
-    /// Removes and returns the timer that ends the call's wait for devices; the caller of this method may cancel the
-    /// timer.
+    /// Removes and returns the timer that ends the call's wait for devices, so that the engine can cancel the timer.
     package func stopsWaiting() -> DeadlineID {
         defer { deadline = .none }
         return deadline
     }
 
-    /// Sets the purpose of the request, if it became known after the request was kept.
+    /// Sets the purpose of the request, for a purpose that became known after the request was kept.
     package func turned(into purpose: Purpose) { self.purpose = purpose }
 
     /// Notes an event for the log line at the end of the call.
     package func saw(_ mark: CallMarks) { marks.insert(mark) }
 
-    /// Restores the events for the log line at the end of a resumed call, as far as the journal has them.
+    /// Restores the events that the journal has for the log line of a resumed call.
     ///
     /// A call with a final response gets no log line in this run, because the earlier run has written the line.
     package func resumed(from stored: StoredCall) {
@@ -131,8 +130,8 @@ package final class ProxiedRequest {
         case knowing(isOver: Bool)
     }
 
-    /// Returns the change for the lists of missed calls since the last call of this method; `nil` if there is none, or
-    /// if the call was reported as answered.
+    /// Returns the change for the lists of missed calls that was not returned before; `nil` if there is none, or if the
+    /// SIP call was reported as answered.
     package func takeBucketNews() -> BucketNews? {
         guard !wasAnswered else { return nil }
         if fork.isAnswered {
@@ -160,8 +159,8 @@ package enum Journalling: Equatable, Sendable {
     case off
     /// The journal keeps the call until its caller has acknowledged the final response.
     case open
-    /// The journal keeps the answered call for a short time, as long as this number of answers may lack an ACK: see
-    /// ``AnsweredCalls``.
+    /// The journal keeps the answered call for a short time, until this number of answers has got an ACK or timed out,
+    /// see ``AnsweredCalls``.
     case answered(UInt8)
 }
 
@@ -249,7 +248,7 @@ package struct Calls: ~Copyable {
     package private(set) var away = AwayCallers()
     private var calls: [ProxiedRequest?] = []
     private var vacant: [UInt32] = []
-    /// The calls by server transaction, until the transaction ends, because a CANCEL names the transaction.
+    /// The calls by server transaction, by which a CANCEL finds its call; an entry stays until the transaction ends.
     private var byServer = TransactionNotes<ServerTransactionID, ProxiedRequest>()
     private var userCalls = SlotIndex()
     package private(set) var shares = HeldShares()
@@ -279,7 +278,7 @@ package struct Calls: ~Copyable {
     /// The number of bytes of all kept requests, including those of ended calls.
     package var bytes: Int { shares.all.bytes + ended.bytes }
 
-    /// Finds a call by its id with a search through all calls, so only commands of operators use this subscript.
+    /// Finds a call by its id. Only operators' commands use this subscript, because it searches through all calls.
     package subscript(id: ForkID) -> ProxiedRequest? { calls.first { $0?.id == id } ?? nil }
 
     /// The call in the slot with this index, see ``ProxiedRequest/place``.
@@ -305,7 +304,7 @@ package struct Calls: ~Copyable {
         case noRoom(HeldShares.Refusal)
     }
 
-    /// Decides whether an INVITE to a user may be held.
+    /// Decides whether an INVITE to a user can be held.
     ///
     /// - Parameters:
     ///   - key: the key of the INVITE.
@@ -323,7 +322,7 @@ package struct Calls: ~Copyable {
         return refusal(of: size, isInvite: true, for: parties, settings, dropping: drop).map { .noRoom($0) }
     }
 
-    /// Decides whether a request may be held until its final response, by the total limits and by the shares of its
+    /// Decides whether a request can be held until its final response, by the total limits and by the shares of its
     /// caller and callee. To make room, the oldest ended calls are forgotten.
     package mutating func refusal(
         of size: Int, isInvite: Bool, for parties: HeldShares.Parties, _ settings: LimitSettings,
@@ -382,7 +381,7 @@ package struct Calls: ~Copyable {
         call.recent = request
         recent.append((call.place, call.id))
         guard recent.count > Self.recentLimit, let oldest = recent.popFirst() else { return }
-        // The oldest call may have ended, and another call may use its slot now.
+        // The id is compared, because the oldest call may have ended and another call may now use its slot.
         guard let call = calls[Int(oldest.place)], call.id == oldest.id else { return }
         call.recent = nil
         packer.pack(&call.request)
@@ -449,7 +448,7 @@ package struct Calls: ~Copyable {
     /// Adds a call that was answered in an earlier run.
     package mutating func resumeAnswered(_ call: ProxiedRequest, now: Instant) { answered.resume(call, now: now) }
 
-    /// The time for which the caller of this method must set a timer; `nil` if no timer is needed.
+    /// The time for which the engine must set the timer of the journal; `nil` if no timer is needed.
     package mutating func journalTimerWanted() -> Instant? { answered.timerWanted() }
 
     /// Handles a timer of the journal.
@@ -472,7 +471,7 @@ package struct Calls: ~Copyable {
 
     /// The oldest calls with higher ids than `id`, in the order of their ids.
     ///
-    /// The collected calls are sorted and cut off whenever they are twice as many as the page can have. Collecting one
+    /// The collected calls are sorted and cut off whenever there are twice as many as the page can have. Collecting one
     /// page takes a millisecond if there are 200,000 calls.
     package func page(after id: UInt64, limit: Int) -> [ProxiedRequest] {
         var page: [ProxiedRequest] = []

@@ -27,6 +27,6 @@ package final class DialogRequest {
     /// Notes that a push was sent to the phone for this request.
     package func wokePhone() { hasWoken = true }
 
-    /// Sets the end of a wait for the phone that began in an earlier run of the daemon.
+    /// Sets the end of the request's wait for its phone, because the wait began in an earlier run of the daemon.
     package func waits(until end: Instant) { waitsUntil = end }
 }

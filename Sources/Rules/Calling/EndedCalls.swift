@@ -13,8 +13,8 @@ package final class EndedCall {
     package let until: Instant
     /// The devices that get an INVITE and a CANCEL when they register, each with the Reason values for the CANCEL.
     package private(set) var reasons: [DeviceID: [ByteString]]
-    /// The transactions by which phones may still ring although their connections have ended. A phone that may still
-    /// ring gets only a CANCEL when it registers.
+    /// The INVITE transactions whose connections have ended, so that their phones may still ring. A phone that may
+    /// still ring gets only a CANCEL when it registers.
     package private(set) var rings: [DeviceID: [ClientTransactionID]]
 
     package init(

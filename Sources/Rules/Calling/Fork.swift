@@ -15,8 +15,8 @@ package struct ForkID: SerialID, Sendable {
 /// The response context of one proxied request (RFC 3261 section 16.7): its branches, and the choice of the response
 /// for the caller.
 ///
-/// A fork performs no input or output. The methods of a fork take an event of a branch, and return orders for the
-/// engine.
+/// A fork performs no input or output. The methods of a fork handle the events of its branches, and return orders for
+/// the engine.
 package struct Fork: Sendable {
     package enum Phase: Hashable, Sendable {
         /// The caller has no final response yet; the next phase can be any other phase.
@@ -84,7 +84,7 @@ package struct Fork: Sendable {
     private var taker = Taker.nobody
     package private(set) var branches: [ForkBranch]
     private var best = BestResponse()
-    /// Whether the request may be forwarded to one further destination, once, if no phone is found.
+    /// Whether the request can be forwarded to one further destination, once, if no phone is found.
     private var mayForward = false
     /// Whether the destination of the forward rings or has answered.
     private var forwardStands = false
@@ -151,7 +151,7 @@ package struct Fork: Sendable {
     /// Whether the caller got the 2xx of a branch; unlike ``phase``, this value stays when the fork ends.
     package var wasAnswered: Bool { taker == .branch || taker == .forward }
 
-    /// Whether new branches may start, because no final response was chosen yet.
+    /// Whether new branches can start, because no final response was chosen yet.
     package var acceptsBranches: Bool { phase == .proceeding }
 
     /// The index of the branch that waits for this device; `nil` if no branch waits for the device.
@@ -211,7 +211,7 @@ package struct Fork: Sendable {
     /// Notes that the branch's push was sent to its provider.
     package mutating func pushLeft(_ branch: Int) { branches[branch].pushLeft() }
 
-    /// Notes that the provider has refused the branch's push, so that the engine may send the push again.
+    /// Notes that the provider has refused the branch's push, so that the engine can send the push again.
     package mutating func pushRefused(_ branch: Int) { branches[branch].pushRefused() }
 
     /// Notes the provider's final result for the branch's push.
@@ -287,7 +287,8 @@ package struct Fork: Sendable {
             return (isInvite ? [.relay(response)] : []) + closeIfDone()
         case .endedByOperator: return [.hangUp(response, branch: branch, client)] + closeIfDone()
         case .ended:
-            // A 2xx to an INVITE is forwarded even now, because the device repeats it until it gets the caller's ACK.
+            // A 2xx to an INVITE is forwarded even now, because the device repeats the 2xx until the caller's ACK
+            // arrives.
             return isInvite ? [.relay(response)] : []
         }
     }
@@ -456,7 +457,7 @@ extension Fork {
     /// Whether the request is forwarded as soon as the wait for all phones ends.
     package var forwardsNow: Bool { forwardsAfter(nil) }
 
-    /// Decides whether the request may be forwarded if no phone is found.
+    /// Decides whether the request can be forwarded if no phone is found.
     package mutating func allowsForward(_ isAllowed: Bool) { mayForward = isAllowed }
 
     /// Whether the request is forwarded as soon as the wait of this branch ends; `nil` stands for the waits of all

@@ -62,7 +62,7 @@ package struct ForkBranch: Sendable {
         case sinceRecord
     }
 
-    // Small properties are declared together, so that they leave no gaps: many calls are kept in memory.
+    // Small properties are declared together, so that no memory is lost between them: the daemon keeps many branches.
     package private(set) var state = State.unsent
     private var waking = Waking.none
     private var knowledge = Knowledge.none
@@ -99,7 +99,8 @@ package struct ForkBranch: Sendable {
     /// Restores a branch of an earlier run, whose request was not sent in this run yet.
     package init(resuming stored: StoredCall.Branch) {
         device = stored.device
-        // A push that was not accepted is sent again, unless the phone could be reached when the call arrived.
+        // The push counts as accepted if the INVITE was sent together with it; any other push without an accepting
+        // answer is sent again.
         if stored.wasWoken || stored.stage == .called && stored.code != nil { waking = .taken }
         if stored.deviceKnows { knowledge = .before }
         hasMoved = stored.hasMoved
@@ -124,7 +125,7 @@ package struct ForkBranch: Sendable {
     /// now means that the device has moved.
     package var routeHash: Int? { course.value?.routeHash }
 
-    /// Earlier transactions of the branch, from before the device moved, that may still get a response.
+    /// Earlier transactions of the branch, from before the device moved, in which a response can still arrive.
     package var former: [ClientTransactionID] { course.value?.former ?? [] }
 
     /// The flow on which the request was last sent.
@@ -182,7 +183,7 @@ package struct ForkBranch: Sendable {
     /// record began.
     package var hasRung: Bool { knowledge == .sinceRecord }
 
-    /// Whether the branch calls the given binding, either as its device or in place of its device.
+    /// Whether the branch sends its request to the given binding, either as its device or in place of its device.
     package func isOf(_ binding: DeviceID) -> Bool { device == binding || contact == binding }
 
     /// The binding whose flow gets the request.
@@ -260,7 +261,7 @@ package struct ForkBranch: Sendable {
         case takeBack(ClientTransactionID)
         /// Send the request again immediately, because the earlier transaction is over.
         case repeatNow
-        /// Treat the 482 as the final response of the branch, because it has another cause or came too often.
+        /// Treat the 482 as the final response of the branch, because the 482 has another cause or came too often.
         case isFinal
     }
 
@@ -352,7 +353,7 @@ package struct ForkBranch: Sendable {
     /// Notes that the branch's push was sent to its provider.
     package mutating func pushLeft() { if waking == .none { waking = .left } }
 
-    /// Notes that the provider has refused the branch's push, so that the engine may send the push again.
+    /// Notes that the provider has refused the branch's push, so that the engine can send the push again.
     package mutating func pushRefused() { if waking == .left { waking = .none } }
 
     /// Notes that the provider has accepted the branch's push, so that the phone may ring even if the branch has
@@ -371,8 +372,7 @@ package struct ForkBranch: Sendable {
         if knowledge == .sinceRecord { knowledge = .before }
     }
 
-    /// Removes and returns the branch's timeline record, into which the caller of this method writes the end of the
-    /// branch.
+    /// Removes and returns the branch's timeline record, so that the end of the branch can be written into it.
     package mutating func takeRecord() -> RecordID? {
         defer { record = nil }
         return record
@@ -414,7 +414,7 @@ package struct ForkBranch: Sendable {
 }
 
 extension ForkTarget {
-    /// A hash that stands for the way to the device: a hash of its flow or, behind an edge, of the Path. An edge's flow
-    /// would not identify the device, because many devices share the edge's flow.
+    /// A hash that changes when the device registers on another flow: a hash of the flow or, behind an edge, of the
+    /// Path. An edge's flow would not identify the device, because many devices share the edge's flow.
     package var routeHash: Int { path.isEmpty ? flow.hashValue : path.hashValue }
 }

@@ -57,7 +57,8 @@ package struct RequestPacker {
     private var sample: RequestSample?
     private var uses = 0
 
-    /// The number of requests that are packed with one sample, before a newer sample resembles new requests more.
+    /// The number of requests that are packed with one sample. After this many requests, a newer request becomes the
+    /// sample, because it resembles new requests more.
     static let usesOfSample = 1024
 
     package init(_ packing: RequestPacking) { self.packing = packing }

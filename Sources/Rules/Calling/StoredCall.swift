@@ -103,8 +103,8 @@ package struct StoredCall: Hashable, Sendable {
         }
     }
 
-    /// Whether the call is to one of our users, so that a branch without a device leads to the destination of a
-    /// forward.
+    /// Whether the call is to one of our users. In such a call, a branch without a device is the branch to the
+    /// destination of a forward.
     var isUserCall: Bool { userCall != nil }
 
     /// The devices that the call waits for.
@@ -117,7 +117,7 @@ package struct StoredCall: Hashable, Sendable {
 package struct StoredUserCall: Hashable, Sendable {
     package let aor: AddressOfRecord
     package let callRef: CallRef
-    /// The Call-ID and the From tag; both are empty in the journal, because its reader takes them from the request.
+    /// The Call-ID and the From tag; both are empty in the journal, because they are read from the stored INVITE.
     package let callID, fromTag: ByteString
     /// The time at which the call stops waiting for phones.
     package let holdUntil: UnixTime

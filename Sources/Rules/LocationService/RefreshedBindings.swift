@@ -3,9 +3,9 @@ package import Bytes
 
 /// The bindings whose last refresh is not in the store yet, with its expiry, CSeq, Call-ID and User-Agent.
 ///
-/// A restart may lose a refresh without harm, so each binding is written late, and only once, however often its phone
-/// has refreshed it. Phones with the same app send the same User-Agent, so each text is kept only once. If there is no
-/// room for a new User-Agent, the store keeps the older User-Agent of the binding.
+/// A refresh that a restart loses does no harm, so each binding is written late, and only once for several refreshes.
+/// Phones with the same app send the same User-Agent, so each text is kept only once. If there is no room for a new
+/// User-Agent, the store keeps the older User-Agent of the binding.
 package struct RefreshedBindings {
     /// The index of each binding's User-Agent in ``agents``, or ``unknown`` if the text had no room.
     private var places: [DeviceID: UInt8] = [:]

@@ -10,8 +10,8 @@ package import Timekeeping
 /// 10.3).
 ///
 /// A REGISTER is authenticated (`ProxyEngine+Login`), planned (``RegisterProcessor``), committed to the store, and
-/// completed: the 200 is sent, and waiting calls are released. The registrar keeps no state for a REGISTER before its
-/// authentication. A report or removal of devices over HTTP begins with the plan.
+/// completed: the 200 is sent, and then the calls that wait for the phone. The registrar keeps no state for a REGISTER
+/// before its authentication. A report or removal of devices over HTTP begins with the plan.
 package struct Registrar: ~Copyable {
     package var bindings: BindingTable
     package var users: UserDirectory
@@ -122,8 +122,7 @@ package struct Registrar: ~Copyable {
 
     /// Handles the result of a commit; `succeeded` is false if the store could not write the plan.
     ///
-    /// - Returns: the plan's work, and the work queued behind it, which the caller of this method must begin again, in
-    ///   order.
+    /// - Returns: the plan's work, and the work queued behind it, which must begin again in order.
     package mutating func committed(_ ticket: CommitTicket, succeeded: Bool) -> (
         aor: AddressOfRecord, queue: RegistrarQueue
     )? {
@@ -222,7 +221,7 @@ package enum RegistrarStep {
     case challenged
     /// The REGISTER only refreshes a push contact, so that nothing must be stored first.
     case refreshed(ContactRefresh)
-    /// The plan may be applied now, because nothing must be stored first.
+    /// The plan can be applied now, because nothing must be stored first.
     case planned(RegisterPlan)
     /// The changes of the plan must be written to the store with this ticket.
     case committing(RegisterPlan, CommitTicket)

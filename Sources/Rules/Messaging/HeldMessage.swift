@@ -107,11 +107,12 @@ package final class HeldMessage {
     package let expiresAt: UnixTime
     /// The time at which a message that is not stored is given up.
     package let holdUntil: Instant
-    /// Whether a push may wake phones for the message.
+    /// Whether the daemon sends pushes that wake phones for the message.
     package let wakes: Bool
-    /// Whether the message may be written to the store.
+    /// Whether the message can be written to the store.
     package let mayBeStored: Bool
-    /// The event package of a NOTIFY; `nil` for other requests. Only the latest NOTIFY of each event waits.
+    /// The event package of a NOTIFY; `nil` for other requests. Only the latest of several NOTIFYs with the same event
+    /// package waits for the phones.
     package let event: ByteString?
     /// Whether the request is a NOTIFY of a PBX without a subscription.
     package var isNotice: Bool { event != nil && mayBeStored }

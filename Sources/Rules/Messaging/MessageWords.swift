@@ -8,8 +8,8 @@ package import Timekeeping
 
 /// Decides whether a waiting request wakes a phone, and writes the push about the request.
 package enum MessageWords {
-    /// Whether a request may wake phones, because a person wrote it: typing notices, receipts and non-urgent requests
-    /// wake no phone.
+    /// Whether the daemon wakes phones for a request, because a person wrote it: typing notices, receipts and
+    /// non-urgent requests wake no phone.
     package static func wakesPhones(_ request: SIPRequest) -> Bool {
         if let type = request.frame.firstValue(of: .contentType) {
             let kind = type[0..<(type.firstIndex(of: UInt8(ascii: ";")) ?? type.count)].trimmed()

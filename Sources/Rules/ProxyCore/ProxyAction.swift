@@ -13,9 +13,9 @@ package import Timekeeping
 /// order in which the engine returned them.
 package enum ProxyAction: Sendable {
     /// Write the bytes to a flow, and report a failure to ``ProxyEngine/sendFailed(on:now:)``. If the connection number
-    /// of a TCP or TLS flow is 0, the shell may use any connection to the remote endpoint, or opens one.
+    /// of a TCP or TLS flow is 0, the shell uses any open connection to the remote endpoint, or opens one.
     case send([UInt8], on: Flow)
-    /// Keep this connection, because its peer has proved its identity (T17). The number `account` stands for the user
+    /// Keep this connection, because its peer has proved its identity (T17). The number `account` identifies the user
     /// whose password the peer has shown; `nil` means that only an accepted REGISTER proves the peer.
     case flowProved(Flow, account: Int?)
     /// Use this connection, which the peer has opened, also for requests to the endpoint (RFC 5923).
@@ -33,7 +33,8 @@ package enum ProxyAction: Sendable {
     case refresh([StoredBinding])
     /// Write these records into the timeline, unless too many records already wait to be written.
     case trace([TimelineChange])
-    /// Write this ceiling of the CSeq of our REGISTERs, then call ``ProxyEngine/registerCeilingStored(_:now:)``.
+    /// Store this upper bound for the CSeq numbers of the daemon's own REGISTERs, then call
+    /// ``ProxyEngine/registerCeilingStored(_:now:)``.
     case storeRegisterCeiling(UInt32)
     /// Send the result to the HTTP client that reported a device, or asked to remove devices.
     case reported(ReportTicket, ReportResult)
@@ -45,12 +46,12 @@ package enum ProxyAction: Sendable {
     case dryRunEnded(DryRunTicket, canBePushed: Bool)
     /// Report the result of a test push to the operator who ordered it.
     indirect case testPushEnded(TestPushTicket, TimelineRecord)
-    /// Ask a source for a user, and report the answer to ``ProxyEngine/userAnswered(_:_:now:)``.
+    /// Ask a source of users about a user, and report the answer to ``ProxyEngine/userAnswered(_:_:now:)``.
     indirect case askUser(UserQuestion)
-    /// Read the keys of the issuer of tokens at this place in ``BearerRules/issuers``. Report them to
+    /// Read the keys of the token issuer with this index in ``BearerRules/issuers``, and report them to
     /// ``ProxyEngine/keysRead(_:of:now:)``.
     case readKeys(issuer: Int)
-    /// The login no longer waits for a source of users, and can be decided now.
+    /// Continue the login with this ticket, because it no longer waits for a source of users.
     case userSettled(LoginTicket)
     /// Look up the addresses of a host name, and report them to ``ProxyEngine/resolved(_:to:now:)``.
     case resolve(NextHop, ResolutionTicket)

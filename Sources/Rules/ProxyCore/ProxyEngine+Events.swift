@@ -48,8 +48,9 @@ extension ProxyEngine {
             noteReuse(incoming)
             if !calls.away.isEmpty { peerReturned(incoming) }
         }
-        // A request of a trusted peer gets its transaction immediately. A request of any other sender gets a transaction
-        // only when it will be served, so that a challenge or another refusal needs no state (T4.2).
+        // A request of a trusted peer gets its transaction immediately. A request of any other sender gets a
+        // transaction only when the request passes all checks, so that a challenge or another refusal needs no state
+        // (T4.2).
         let isUnderPressure = access.admission.isUnderPressure
         let (match, server) = sip.requestReceived(
             request, beginningOn: incoming.isTrusted && !isUnderPressure ? incoming.responseFlow : nil,
@@ -185,7 +186,7 @@ extension ProxyEngine {
     /// user.
     ///
     /// A trusted peer's request gets a server transaction immediately. Any other request gets a server transaction only
-    /// when it is served, so that a challenge or refusal needs no state (T4.2).
+    /// when it passes all checks, so that a challenge or refusal needs no state (T4.2).
     func dispatch(_ incoming: IncomingRequest, now: Moment) {
         let needsTransaction = incoming.isTrusted && incoming.server == nil
         guard let incoming = needsTransaction ? startTransaction(incoming, now: now) : incoming else { return }
@@ -256,13 +257,13 @@ extension ProxyEngine {
 
     // MARK: Sources of users
 
-    /// Handles the answer of a source to the question for a user, or the source's failure.
+    /// Handles the answer of a source of users to a question about a user, or the source's failure.
     package func userAnswered(_ ticket: UserTicket, _ answer: UserAnswer, now: Moment) {
         access.users.cache.answered(ticket, answer, now: now.instant)
         resumeWaiting(now: now)
     }
 
-    /// The keys of an issuer of tokens were read, or could not be read.
+    /// Handles the keys of a token issuer that were read, or the error if they could not be read.
     package func keysRead(_ keys: Result<[BearerKey], UserFault>, of issuer: Int, now: Moment) {
         keysArrived(keys, of: issuer, now: now)
         settle(now: now)
@@ -274,7 +275,8 @@ extension ProxyEngine {
         resumeWaiting(now: now)
     }
 
-    /// Judges the requests and logins whose users have become known, or whose time is over.
+    /// Continues the requests and logins that waited for a source of users, after the source has answered or their time
+    /// has run out.
     private func resumeWaiting(now: Moment) {
         for user in access.users.cache.takeSettled() {
             let (requests, logins) = access.users.take(user)
@@ -299,13 +301,13 @@ extension ProxyEngine {
         settle(now: now)
     }
 
-    /// The store has the ceiling of ``ProxyAction/storeRegisterCeiling(_:)``.
+    /// Handles the report that the store has the upper bound of ``ProxyAction/storeRegisterCeiling(_:)``.
     package func registerCeilingStored(_ ceiling: UInt32, now: Moment) {
         changeUpstreamUsers(now: now) { $0.ceilingStored(ceiling, now: $1, into: &$2) }
         settle(now: now)
     }
 
-    /// An operator orders another try for the users of a domain, or for one of them.
+    /// Tries again to register the users of a domain, or one of them, at their PBX, as an operator has ordered.
     ///
     /// - Returns: false if the domain is not registered at a PBX.
     package func upstreamRetryOrdered(_ domain: ByteString, user: ByteString?, now: Moment) -> Bool {
@@ -363,15 +365,14 @@ extension ProxyEngine {
 
     /// Ends a waiting or ringing call for an operator, and returns whether the call existed.
     ///
-    /// The call becomes a missed call for devices that did not learn about the call. The caller gets `status`, which is
-    /// 480, 486, 600 or 603.
+    /// The call becomes a missed call for each device that has sent no response to the INVITE. The caller gets
+    /// `status`, which is 480, 486, 600 or 603.
     package func callEndedByOperator(_ id: UInt64, with status: Status, now: Moment) -> Bool {
         defer { settle(now: now) }
         return end(id, with: status, now: now)
     }
 
-    /// Switches a push provider on or off, or pauses it (R8c, R9); the caller of this method must store the new state
-    /// first.
+    /// Switches a push provider on or off, or pauses it (R8c, R9); the store must already have the new state.
     package func providerSwitched(_ provider: PushProvider, to state: ProviderState, now: Moment) {
         switchProvider(provider, to: state, now: now)
         settlePushes(now: now)

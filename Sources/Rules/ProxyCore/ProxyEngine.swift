@@ -41,7 +41,7 @@ package final class ProxyEngine {
     var sip: TransactionLayer
 
     var calls: Calls
-    /// Users who are kept registered at a PBX.
+    /// The users whom the daemon keeps registered at a PBX.
     package internal(set) var upstreamUsers: UpstreamUsers
     /// The calls, messages and lists of missed calls that wait for devices to register.
     var wakes = WakeDesk()
@@ -49,7 +49,7 @@ package final class ProxyEngine {
     var messages: HeldMessages
     package internal(set) var ledger: PushLedger
     package internal(set) var dialogs: Dialogs
-    /// The time of the last timer for ``EngineTimer/keysDue``.
+    /// The time for which the engine last set the timer ``EngineTimer/keysDue``.
     var keysTimer: Instant?
 
     var output = EngineOutput()
@@ -91,15 +91,15 @@ package final class ProxyEngine {
     /// The part of the engine that refuses requests while the daemon is overloaded.
     package var admission: Admission { access.admission }
 
-    /// Removes and returns the actions since the last call of this method, in the order in which they must be
-    /// performed.
+    /// Removes and returns all actions that have not been taken yet, in the order in which they must be performed.
     package func takeActions() -> [ProxyAction] {
         var taken: [ProxyAction] = []
         takeActions(into: &taken)
         return taken
     }
 
-    /// Moves the actions since the last call into `taken`, whose old content is dropped and whose memory is reused.
+    /// Moves all actions that have not been taken yet into the array `taken`, which loses its old content and keeps its
+    /// memory.
     package func takeActions(into taken: inout [ProxyAction]) {
         if !taken.isEmpty { taken.removeAll(keepingCapacity: true) }
         swap(&taken, &output.actions)
@@ -153,7 +153,7 @@ enum EngineTimer: Sendable {
     case refusalsDue
     /// The engine checks whether the sources of users have answered in time.
     case usersDue
-    /// The keys of issuers of tokens must be read again.
+    /// The engine orders the keys of token issuers to be read again.
     case keysDue
     /// The engine checks whether a call's request has got a response. The ``ForkID`` shows whether the slot in
     /// ``Calls`` still has the same call.

@@ -16,10 +16,10 @@ package struct ProxyFunctions {
     package let reread: (ByteString) -> SIPRequest?
     package let packing: RequestPacking
     package let digest: DigestFunctions
-    /// The code that stands for a device in the daemon's pushes, and in the app's reports to the daemon.
+    /// The code by which the daemon's pushes and the app's reports to the daemon name a device.
     package let deviceCode: (DeviceID) -> ByteString?
-    /// A code that depends on a secret of the store, so that it is the same in every run. Users get their tokens at a
-    /// PBX from it.
+    /// Computes a code from bytes and a secret in the store, so that the same bytes give the same code in every run.
+    /// The code becomes the user part of the contact that the daemon registers at a PBX.
     package let upstreamCode: ([UInt8]) -> [UInt8]
 
     package init(
@@ -45,7 +45,7 @@ package struct StoredState: Sendable {
     package var disabledProviders: Set<PushProvider>
     package var pausedProviders: Set<PushProvider>
     package var messages: [StoredMessage]
-    /// No REGISTER of an earlier run has a higher CSeq.
+    /// The upper bound for the CSeq numbers that the daemon used in REGISTERs of earlier runs.
     package var registerCeiling: UInt32
 
     package init(

@@ -1,11 +1,12 @@
 package import Settings
 import SIPTransactions
 
-/// Settings for how calls reach devices, and for how long calls may last.
+/// Settings for how calls reach devices, and for how long calls can last.
 package struct CallSettings: SettingsGroup {
     /// The maximum time that an INVITE waits for a sleeping device (A12).
     package var ringTimeout: Duration = .seconds(30)
-    /// How long a phone may ring: Timer C, which is more than three minutes (RFC 3261 section 16.6 item 11).
+    /// The maximum time for which a phone rings: Timer C, which is more than three minutes (RFC 3261 section 16.6 item
+    /// 11).
     package var ringLimit = TransactionTimers().ringLimit
     /// How long after its REGISTER a phone gets an INVITE without a push; if zero, each phone with a push token gets a
     /// push (A9).

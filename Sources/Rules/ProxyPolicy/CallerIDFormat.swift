@@ -1,9 +1,9 @@
 /// The format in which pushes name the caller (reading A14).
 package enum CallerIDFormat: String, CaseIterable, Sendable {
-    /// The URI in the push about a call, and the user part in a list of missed calls, as in ECSS-10.
+    /// Pushes about a call contain the caller's URI, and lists of missed calls contain the user part, as in ECSS-10.
     case ecss10
-    /// The URI, in the push about a call and in a list of missed calls.
+    /// Pushes about a call and lists of missed calls contain the caller's URI.
     case uri
-    /// The user part, in the push about a call and in a list of missed calls.
+    /// Pushes about a call and lists of missed calls contain the user part of the caller's URI.
     case user
 }

@@ -4,7 +4,7 @@ package import Settings
 package struct LimitSettings: SettingsGroup {
     package var calls = 200_000
     package var callsPerAccount = 0
-    /// The percentage of a callee's limits that one caller may use (T32).
+    /// The percentage of a callee's limits that one caller can use (T32).
     package var callerShare = 50
     package var trustedShare = 25
     package var heldBytes = 536_870_912

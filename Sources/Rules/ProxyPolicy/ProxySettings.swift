@@ -96,9 +96,9 @@ package struct ProxySettings: Sendable {
     /// Whether phones must authenticate by digest.
     package var authenticates = true
     package var digest = DigestSettings()
-    /// Where users are looked for outside the store.
+    /// The sources outside the store in which the daemon looks for users.
     package var users = UserRules()
-    /// Which bearer tokens prove users.
+    /// The rules by which the daemon accepts bearer tokens.
     package var bearer = BearerRules()
     package var registrar = RegistrarSettings()
     package var call = CallSettings()
@@ -113,7 +113,7 @@ package struct ProxySettings: Sendable {
     package var dispatch = DispatchSetup(PushDirectory(PushSettings()))
     /// The maximum number of notifications per minute to one device; zero for no limit.
     package var notificationsPerDevice = 10
-    /// How long after its creation a push with a list of missed calls may still be sent.
+    /// How long after its creation a push with a list of missed calls can still be sent.
     package var missedCallsLife: Duration = .seconds(120)
     /// The maximum number of open timeline records; zero if no timeline is kept.
     package var timelineLimit = 200_000

@@ -12,7 +12,7 @@ extension LimitSettings {
 }
 
 extension ProxySettings {
-    /// A callee's limit `whole`, with the part that one caller may use and the part that is reserved for trusted peers
+    /// A callee's limit `whole`, with the part that one caller can use and the part that is reserved for trusted peers
     /// (T32).
     package func share(of whole: Int, ofOne: Int? = nil) -> FairShare {
         FairShare(
@@ -20,7 +20,7 @@ extension ProxySettings {
             ofUntrusted: trusted.isEmpty ? whole : whole - whole * limits.trustedShare / 100)
     }
 
-    /// The settings for lists of missed calls, with the part of a list that untrusted callers may use.
+    /// The settings for lists of missed calls, with the part of a list that untrusted callers can use.
     package var sharedBucket: BucketSettings {
         var settings = bucket
         settings.untrustedShare = trusted.isEmpty ? 100 : 100 - limits.trustedShare

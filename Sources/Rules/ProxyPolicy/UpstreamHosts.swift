@@ -14,7 +14,7 @@ package enum UpstreamHosts: Hashable, Sendable {
 
     /// Whether a Request-URI, whose host is not this daemon, names the upstream.
     ///
-    /// The port of the URI may be 5060, 5061, the port in the setting, or the port of a resolved address, as inside
+    /// The port of the URI must be 5060, 5061, the port in the setting, or the port of a resolved address, as inside
     /// dialogs (T20.4).
     package func name(_ uri: SIPURI, of upstream: NextHop?, at places: [Endpoint]) -> Bool {
         guard uri.scheme == .sip || uri.scheme == .sips, let upstream else { return false }

@@ -1,7 +1,8 @@
-/// How a phone is told about a call's end, if it got a push for the call and did not register before the end.
+/// How the daemon notifies a phone of a call's end, if the phone got a push for the call and did not register before
+/// the end.
 package enum AfterEnd: String, Hashable, Sendable, CaseIterable {
-    /// The phone gets the INVITE and immediately a CANCEL with a Reason, if it registers within a minute. By the
-    /// CANCEL, an app that had to show the call learns how the call ended.
+    /// The phone gets the INVITE and immediately a CANCEL with a Reason, if it registers within a minute. The CANCEL
+    /// tells an app that had to show the call how the call ended.
     case inviteCancel = "invite-cancel"
     /// The phone gets an end push as soon as the call is over.
     case push

@@ -1,4 +1,4 @@
-/// Whether the daemon sends pushes to a provider. An operator sets the state, and it is kept over restarts.
+/// Whether the daemon sends pushes to a provider. An operator sets the state, which is kept over restarts.
 package enum ProviderState: String, Hashable, Sendable, CaseIterable {
     case on
     /// The daemon sends no pushes to the provider. Contacts with this provider stay push contacts.

@@ -3,7 +3,7 @@ package import Timekeeping
 
 /// An app at one push provider: the server for its pushes, their format, and its limits.
 ///
-/// This type is a class, so that it is shared and not copied: it never changes, and each push uses it.
+/// This type is a class, so that all pushes share one instance, which never changes.
 package final class PushApp: Sendable {
     /// The app's index in the ``PushDirectory``.
     package struct ID: Hashable, Sendable { package let index: Int }
@@ -28,7 +28,7 @@ package final class PushApp: Sendable {
     ///
     /// - Parameters:
     ///   - push: the push and its device, whose token belongs to this app.
-    ///   - deviceCode: the code that stands for the device in the app's reports, if ``asksForDeviceCode`` is true.
+    ///   - deviceCode: the code by which the app's reports name the device, if ``asksForDeviceCode`` is true.
     ///   - now: the time of this try, from which lifetimes are counted.
     /// - Returns: the request, or the outcome of the push if no request can be built.
     package func render(_ push: PushRequest, deviceCode: ByteString? = nil, now: UnixTime) -> PushRendering {
@@ -42,8 +42,8 @@ package final class PushApp: Sendable {
     ///
     /// - Parameters:
     ///   - answer: the answer to a request that ``render(_:deviceCode:now:)`` has built.
-    ///   - isProven: whether the provider has already accepted a push of this app. Before that, an answer that calls
-    ///     the token foreign counts as a wrong setting, so that the daemon removes no contact because of it.
+    ///   - isProven: whether the provider has already accepted a push of this app; if not, an answer that names the
+    ///     token foreign counts as a wrong setting, and no contact is removed.
     ///   - now: the present time, from which a date in `Retry-After` is counted.
     /// - Returns: the outcome of this try.
     package func outcome(of answer: ProviderAnswer, isProven: Bool, now: UnixTime) -> PushOutcome {

@@ -2,8 +2,8 @@ package import Settings
 
 /// The rules of one app at its push provider: how requests are built, and what answers mean.
 ///
-/// Each provider implements the protocol by a class, which ``PushApp`` calls. A push needs only a few such calls, and
-/// they cost little compared with the HTTP request of the push.
+/// Each provider implements the protocol by a class, which ``PushApp`` uses. The dynamic method calls through the
+/// protocol cost little compared with the HTTP request of a push.
 package protocol PushAppRules: AnyObject, Sendable {
     /// Builds the request for one try of a push.
     func request(_ context: PayloadContext) -> PushRendering
@@ -24,8 +24,8 @@ package protocol PushAppRules: AnyObject, Sendable {
 
     /// Whether payloads contain a code for the device, so that the app can send the code when it reports about a push.
     var asksForDeviceCode: Bool { get }
-    /// How a phone that did not register before the end of a call is told about the end: by the app's setting, or by
-    /// the default for such an app.
+    /// How the daemon notifies a phone of a call's end if the phone did not register before: the app's setting or,
+    /// without one, the default for the payload format and token.
     func afterEnd(of token: PushToken) -> AfterEnd
     /// Whether a call stays in the list of missed calls although the phone got the INVITE after the end. `wish` is the
     /// setting, or `nil` for the app's default.
@@ -42,7 +42,8 @@ extension PushAppRules {
 
 /// The settings for an app's connections to its push server.
 package struct PushConnectionSettings: Sendable {
-    /// The file of the authorities that may issue the server's certificate; `nil` for the authorities of the system.
+    /// The file of the certificate authorities that are trusted for the server's certificate; `nil` for the authorities
+    /// of the system.
     package var authorityFile: String?
     /// The file of the certificate that the daemon shows to the server.
     package var certificateFile: String?

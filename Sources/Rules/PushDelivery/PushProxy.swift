@@ -50,7 +50,7 @@ extension PushProxy {
 }
 
 extension PushProxy.Address {
-    /// Parses `http://user:password@host:port`, in which user and password may be missing.
+    /// Parses `http://user:password@host:port`, with or without user and password.
     package init(_ text: String) throws(SettingComplaint) {
         guard !text.hasPrefix("https://") else {
             throw SettingComplaint(

@@ -9,8 +9,8 @@ package struct PushID: SerialID, Absentable, Sendable {
     package static var absent: PushID { PushID(rawValue: 0) }
     package init(rawValue: UInt64) { self.rawValue = rawValue }
 
-    /// Compares two ids. The compiler's own version would be slow in other modules, because it would use a witness
-    /// table there.
+    /// Compares two ids. The comparison that the compiler generates would be slow in other modules, because it uses a
+    /// witness table there.
     @inlinable
     package static func == (left: PushID, right: PushID) -> Bool { left.rawValue == right.rawValue }
 }
@@ -113,7 +113,7 @@ package struct PushRequest: Sendable {
     /// The time at which the push becomes useless: the end of the ring time for a call, or the expiry of a list or
     /// notification.
     package let deadline: UnixTime
-    /// The nonce with which the woken phone may register without a challenge; `nil` if the push has none.
+    /// The nonce with which the woken phone can register without a challenge; `nil` if the push has none.
     package let nonce: ByteString?
 
     package init(

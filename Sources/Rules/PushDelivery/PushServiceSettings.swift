@@ -52,7 +52,7 @@ package struct PushAppSettings {
     }
 }
 
-/// Decides which push tokens of one service belong to an app in the settings. The daemon uses these rules at each
+/// Decides which push tokens of one service belong to an app in the settings. The daemon applies the rules at each
 /// registration and each push.
 package protocol TokenAcceptance: Sendable {
     /// The reason why no app in the settings can push to the token; `nil` if an app can.
@@ -67,11 +67,12 @@ extension TokenAcceptance {
 
 /// A file whose path is in the settings of a push service.
 package enum PushFile: Hashable, Sendable {
-    /// The file of a private key that signs tokens, on the curve P-256. `key` is the name of the setting.
+    /// The file of a private key that signs tokens, on the curve P-256. The value `key` is the name of the setting with
+    /// the path.
     case signingKey(String, key: String)
     /// The file of a client certificate, and the file of its private key if the key has its own file.
     case certificate(String, privateKey: String?)
-    /// The file of the authorities that may issue the push server's certificate.
+    /// The file of the certificate authorities that are trusted for the push server's certificate.
     case authorities(String)
     case serviceAccount(String)
 }

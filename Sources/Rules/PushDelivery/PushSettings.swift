@@ -58,7 +58,7 @@ package struct PushSettings: SettingsGroup, Equatable {
         services.first { type(of: $0).providers.contains(provider) }
     }
 
-    /// The providers in the settings that are enabled, so that devices may register with them.
+    /// The providers in the settings that are enabled, so that devices can register with them.
     package var enabledProviders: Set<PushProvider> {
         Set(services.filter(\.enabled).flatMap { type(of: $0).providers })
     }

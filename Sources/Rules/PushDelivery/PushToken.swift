@@ -64,7 +64,7 @@ package struct PushToken: Hashable, Sendable, CustomStringConvertible {
     package let provider: PushProvider
     /// The value of `pn-param`, or of ECSS-10's `pn-params`, after percent-decoding; empty if the device sent none.
     package let param: ByteString
-    /// The value of `pn-prid` after percent-decoding, which is never empty. For APNs, it may be several
+    /// The value of `pn-prid` after percent-decoding, which is never empty. For APNs, the value can be several pairs
     /// `token:service`, joined by `&`.
     package let prid: ByteString
 

@@ -35,7 +35,7 @@ package enum TokenProblem: Hashable, Sendable, CaseIterable {
         }
     }
 
-    /// The remedy for the operator if contacts that were accepted earlier now have this problem.
+    /// The advice for the operator if contacts that were accepted earlier now have this problem.
     package var cure: StaticString {
         switch self {
         case .unknownProvider: "nothing: this daemon cannot push to it"

@@ -32,7 +32,7 @@ package struct BucketTable: Sendable {
     }
 
     /// The devices that have registered since a missed call but have not got their list, because their provider did not
-    /// accept it. The order of the devices is the same at each call of this method.
+    /// accept it. The order of the devices is the same each time.
     package func owed(isBack: (DeviceID, UnixTime) -> Bool) -> [(device: DeviceID, aor: AddressOfRecord)] {
         var owed: [(device: DeviceID, aor: AddressOfRecord)] = []
         for (aor, bucket) in buckets.all {

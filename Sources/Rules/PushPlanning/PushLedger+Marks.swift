@@ -3,13 +3,13 @@ package import Calling
 package import PushDelivery
 package import Timekeeping
 
-/// Handles reports about a push, such as that the user has read it; most reports come from apps, and some facts from
-/// SIP messages.
+/// Handles reports about pushes, for example that the user has read a push. Most reports come from apps, and some facts
+/// come from SIP messages.
 extension PushLedger {
     /// Notes an app's report about a push; repeated and late reports have no effect.
     ///
-    /// - Returns: true if the push's record is open. If the result is false, the caller of this method must mark the
-    ///   stored record of the push, if that record exists.
+    /// - Returns: true if the push's record is open. If the result is false, the mark belongs into the stored record of
+    ///   the push, if that record exists.
     package mutating func marked(_ code: PushCode, _ mark: PushMark, by device: DeviceID, at date: UnixTime) -> Bool {
         if mark == .read { unread.ended(code, of: device) }
         return timeline.marked(code, of: device, mark, at: date)

@@ -112,8 +112,8 @@ extension PushLedger {
     }
 
     /// Reports missed calls of a device whose token cannot carry a list of them (A28), once for each call, in the log
-    /// and the timeline. Missed calls that cannot be reported are kept, until they expire, for a device that registers
-    /// with another token.
+    /// and the timeline. Missed calls that cannot be reported are kept until they expire, because the device may
+    /// register with another token.
     ///
     /// - Returns: the number of calls that were reported now.
     package mutating func listNotCarried(
@@ -151,7 +151,7 @@ extension PushLedger {
         switch outcome {
         case .accepted, .acceptedWithNewToken: forgetFailedReport(to: device)
         case .retry, .renewCredential, .credentialsRefused, .noConnection: retryReport(to: device, of: aor, now: now)
-        // The missed calls wait for the device's next REGISTER, because a second push would fail in the same way.
+        // The missed calls wait for the device's next REGISTER, because a second push would fail for the same reason.
         case .tokenDead, .foreignToken, .payloadRefused, .noSuitableToken: forgetFailedReport(to: device)
         }
         tellBucket(of: aor, into: &actions) { bucket, _ in

@@ -14,7 +14,7 @@ package import Timekeeping
 extension PushLedger {
     // MARK: Beginning
 
-    /// Begins the timeline record of a device that is called, whether or not a push wakes the device.
+    /// Begins the timeline record of a device that gets an INVITE, a push, or both.
     ///
     /// The parameter `app` is the name of the app that gets the push, or empty if no push is needed. The parameter
     /// `earlier` is the time at which an earlier run began the call.
@@ -125,7 +125,8 @@ extension PushLedger {
         return record
     }
 
-    /// Whether the caller may cause one more timeline record (T32.5); if not, the log reports that records are missing.
+    /// Whether the caller's limit allows one more timeline record (T32.5); if not, the log reports that records are
+    /// missing.
     mutating func keepsRecord(from caller: Caller, now: Instant) -> Bool {
         if recordShares.admits(from: caller, now: now) { return true }
         timeline.leftOut()
@@ -150,8 +151,7 @@ extension PushLedger {
         if let id = branch.record { timeline.invited(id, now: now.instant) }
     }
 
-    /// Writes the reason for a branch's end into its timeline record, if only the caller of this method knows the
-    /// reason.
+    /// Writes the reason for a branch's end into its timeline record, for reasons that the fork does not know.
     package mutating func ended(
         _ branch: Int, of call: ProxiedRequest, _ end: TimelineRecord.End, now: Moment,
         into actions: inout some PushOrders

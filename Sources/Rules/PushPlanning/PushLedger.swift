@@ -22,9 +22,9 @@ package struct PushLedger: ~Copyable {
     package internal(set) var unread: UnreadPushes
     package internal(set) var buckets: BucketTable
     private var limits: PushRates
-    /// Limits the number of log lines about callers whose pushes are refused.
+    /// The limit on log lines about callers whose pushes are refused.
     private var lines = CallerLines()
-    /// Limits the number of timeline records that each caller may cause (T32.5).
+    /// The limit on the timeline records that each caller can cause (T32.5).
     var recordShares: RecordShares
     /// The devices whose list of missed calls waits for a retry.
     var failedReports: [DeviceID: FailedReport] = [:]
@@ -56,20 +56,20 @@ package struct PushLedger: ~Copyable {
 
     // MARK: Limits
 
-    /// Whether this caller may cause one more push, to any device. An admitted push is counted.
+    /// Whether the limit of this caller allows one more push to any device. An admitted push is counted.
     package mutating func admits(_ caller: Caller, now: Instant) -> Bool { limits.admits(caller, now: now) }
 
-    /// Whether a log line may report that this caller wakes no phone any more.
+    /// Whether a log line about a caller whose calls now wake no phone is written or suppressed.
     ///
     /// - Returns: the number of lines that were suppressed since the last one; `nil` if this line is suppressed too.
     package mutating func tellsOfRefused(_ caller: Caller, now: Instant) -> Int? { lines.admit(caller, now: now) }
 
-    /// Whether the token may get one more test push. An admitted push is counted.
+    /// Whether the token's limit allows one more test push. An admitted push is counted.
     package mutating func admitsTest(of token: PushToken, now: Instant) -> Bool {
         limits.admitsTest(of: token, now: now)
     }
 
-    /// Whether the device may be woken for anything but a call, see ``PushRates``.
+    /// Whether the limits allow a push to the device for anything but a call, see ``PushRates``.
     package func mayNotify(_ device: DeviceID, for caller: Caller?, now: Instant) -> Bool {
         limits.mayNotify(device, for: caller, now: now)
     }
@@ -154,7 +154,7 @@ package struct PushLedger: ~Copyable {
     // MARK: Outcomes
 
     /// Removes and returns a push that has ended, with the provider's final outcome, even if no branch waits for the
-    /// push any more. Call this method again until the result is `nil`.
+    /// push any more. The result is `nil` if no further push has ended.
     package mutating func nextOutcome() -> (push: AskedPush, outcome: PushOutcome)? {
         while let (id, outcome) = dispatcher.nextOutcome() {
             guard let push = pushes.removeValue(forKey: id) else { continue }
@@ -272,12 +272,13 @@ package struct PushLedger: ~Copyable {
             into: &actions)
     }
 
-    /// The shortest lifetime of a call's push, for a phone that was lost while it rang.
+    /// The shortest lifetime of a call's push, which applies to a phone whose connection was lost while it rang.
     private static var shortestCallPush: Duration { .seconds(5) }
 
     // MARK: Timers
 
-    /// When ``timePassed(now:into:)`` and ``due(now:into:)`` must be called; a past time if outcomes of pushes wait.
+    /// The time at which ``timePassed(now:into:)`` or ``due(now:into:)`` next has something to do; a past time if
+    /// outcomes of pushes wait.
     package var nextDeadline: Instant? {
         if dispatcher.hasOutcomes { return .distantPast }
         guard let timer = timers.nextDeadline, let dispatch = dispatcher.nextDeadline else {
@@ -375,20 +376,20 @@ package struct PushRates {
         testedToken.limit = settings.notificationsPerDevice
     }
 
-    /// Whether the device may get a push for one more call of this caller; if so, the method counts the push (T11.1,
-    /// T32.1).
+    /// Whether the limits allow a push to the device for one more call of this caller; if so, the method counts the
+    /// push (T11.1, T32.1).
     package mutating func admits(_ device: DeviceID, for caller: Caller, now: Instant) -> Bool {
         self.device.admit(
             device, by: caller.number(at: device.rawValue), isTrusted: caller.isTrusted, now: now)
     }
 
-    /// Whether this caller may cause one more push to any device; if so, the method counts the push.
+    /// Whether the limits allow this caller one more push to any device; if so, the method counts the push.
     package mutating func admits(_ caller: Caller, now: Instant) -> Bool { self.caller.admit(caller, now: now) }
 
-    /// Whether the push token may get one more test push; if so, the method counts the test push.
+    /// Whether the limits allow one more test push to the push token; if so, the method counts the test push.
     package mutating func admitsTest(of token: PushToken, now: Instant) -> Bool { testedToken.admit(token, now: now) }
 
-    /// Whether the device may get a push for anything but a call.
+    /// Whether the limits allow a push to the device for anything but a call.
     ///
     /// Notifications have their own limit, and are also refused while calls have used up the limit for calls.
     /// Notifications never use up the limit for calls, and a phone is not woken more often than both limits allow.

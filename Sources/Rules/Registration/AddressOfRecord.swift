@@ -5,7 +5,8 @@ package import SIPGrammar
 /// section 10.3 step 5).
 ///
 /// The user is percent-decoded and case-sensitive, and the host is in lower case. All other parts of the URI are
-/// dropped. User and host may be slices of a message; ``compacted()`` makes a copy that may outlive the message.
+/// dropped. User and host can be slices of a message; ``compacted()`` makes a copy that can be kept longer than the
+/// message.
 package struct AddressOfRecord: Hashable, Sendable, CustomStringConvertible {
     package let user: ByteString
     package let host: ByteString

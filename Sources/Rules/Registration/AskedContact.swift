@@ -54,9 +54,9 @@ final class AskedContact {
 
     /// Whether a stored contact with an equivalent URI belongs to the phone of this contact.
     ///
-    /// Private IP addresses are reused, and a phone that got the address of a sleeping phone must not end its push
-    /// contact. If the stored contact has a token, the Call-IDs must therefore be equal, too. If both tokens and labels
-    /// differ, the two contacts belong to two devices, whatever the Call-IDs are (reading A6).
+    /// An equal URI is not enough if the stored contact has a token: the Call-IDs must be equal too. The reason is that
+    /// a phone can get the private IP address of a sleeping phone, and must not end that phone's push contact. If both
+    /// tokens and labels differ, the two contacts belong to two devices, whatever the Call-IDs are (reading A6).
     func isSameContact(as stored: StoredContact, callID: ByteString) -> Bool {
         guard uri.isEquivalent(to: stored.uri, ignoringPush: true) else { return false }
         let hasOtherToken = token != nil && stored.token != nil && token != stored.token
@@ -70,7 +70,8 @@ final class AskedContact {
         return flow.instance == other.instance && flow.number != other.number
     }
 
-    /// Whether a later contact of the same REGISTER describes the binding of this contact.
+    /// Whether a later contact of the same REGISTER describes the same binding as this contact, and therefore replaces
+    /// this contact.
     func isRepeated(by later: AskedContact) -> Bool {
         if let flow, let laterFlow = later.flow { return flow == laterFlow }
         if let token, let laterToken = later.token { return token == laterToken }

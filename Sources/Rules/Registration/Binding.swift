@@ -24,7 +24,7 @@ package struct Binding: Sendable {
     package let cseq: UInt32
     /// The expiry in seconds that the last REGISTER was granted.
     package let granted: UInt32
-    /// The nonce that the device may use again.
+    /// The nonce that the device can use again.
     let nonce: KeptNonce
     private let block: ByteString
     private let userLength: UInt16
@@ -57,11 +57,11 @@ package struct Binding: Sendable {
 
     struct Marks: OptionSet {
         let rawValue: UInt8
-        /// The store is writing a change of this binding, so no other operation may remove the binding.
+        /// The store is writing a change of this binding, so no other operation is allowed to remove the binding.
         static let isBusy = Marks(rawValue: 1)
-        /// Each REGISTER of this contact is examined completely, even if its text is unchanged. The reason is in the
-        /// push parameters: they are a query, name an unknown provider, do not fit the settings, or another proxy
-        /// pushes.
+        /// Each REGISTER of this contact is examined completely, even if its text is unchanged. The mark is set if the
+        /// push parameters are a query, name an unknown provider or do not fit the settings, or if another proxy sends
+        /// the pushes.
         static let needsReview = Marks(rawValue: 2)
         /// The contact has `+sip.pnsreg`, so the device wakes up by itself to refresh its registration.
         static let refreshesItself = Marks(rawValue: 4)
@@ -69,7 +69,7 @@ package struct Binding: Sendable {
         static let isUnreachable = Marks(rawValue: 8)
         /// The stored contact ends with the label from a report about the device over HTTP.
         static let hasLabel = Marks(rawValue: 16)
-        /// The binding is a flow of RFC 5626 (see ``RegistrationFlow``), so its device may have several bindings.
+        /// The binding is a flow of RFC 5626 (see ``RegistrationFlow``), so its device can have several bindings.
         static let isFlow = Marks(rawValue: 32)
         /// The last request that was sent on this flow got no response.
         static let hasFailed = Marks(rawValue: 64)
@@ -107,7 +107,7 @@ extension Binding {
 // MARK: Making
 
 extension Binding {
-    /// The values of one contact in a REGISTER. The texts may be slices of the message.
+    /// The values of one contact in a REGISTER. The texts can be slices of the message.
     struct Content: Sendable {
         var aor: AddressOfRecord
         var contact: ByteString

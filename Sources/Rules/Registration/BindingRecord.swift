@@ -2,7 +2,7 @@ import Addressing
 import Bytes
 import Timekeeping
 
-/// A binding in the compact form in which ``BindingTable`` may store a million bindings.
+/// A binding in a compact form, because ``BindingTable`` can have a million bindings.
 ///
 /// One memory block has the texts, in this order: flow, user, Call-ID, Path, and the parts of the contact that only
 /// this phone has. The other parts of the contact are in a ``ContactFrames/Frame``, which many bindings share.
@@ -52,7 +52,7 @@ struct BindingRecord: Sendable {
         self.nonce = nonce
     }
 
-    /// The nonce that the device may use again.
+    /// The nonce that the device can use again.
     var nonce: KeptNonce {
         get {
             KeptNonce(name: nonceName, count: nonceCount, stored: nonceCount &+ UInt32(nonceAhead))
@@ -85,7 +85,8 @@ struct BindingRecord: Sendable {
 extension BindingTable {
     /// Creates the record of a binding, and the block with its texts.
     ///
-    /// - Returns: `nil` if a text is too long. A peer cannot cause this, because the daemon checks long texts before.
+    /// - Returns: `nil` if a text is too long. In practice no text is too long, because the daemon refuses long texts
+    ///   of peers before.
     mutating func makeRecord(_ id: DeviceID, _ content: Binding.Content) -> BindingRecord? {
         guard content.contact.count <= ContactText.longest else { return nil }
         var bytes: [UInt8] = []

@@ -5,8 +5,8 @@ package import Timekeeping
 /// Handles devices with several flows (RFC 5626). Each flow is a binding, and all bindings of one instance belong to
 /// one device.
 ///
-/// The id of a device is the lowest id of its bindings. Calls, pushes and missed calls belong to the device, and may
-/// use any of its flows. All functions in this file take the id of any binding of the device.
+/// The id of a device is the lowest id of its bindings. Calls, pushes and missed calls belong to the device, and can
+/// use any of its flows. All functions in this file accept the id of any binding of the device.
 extension BindingTable {
     /// The id of the device that a binding belongs to. The id of a device with one binding is the id of the binding.
     package func device(of binding: DeviceID) -> DeviceID {
@@ -54,7 +54,7 @@ extension BindingTable {
     }
 
     /// Notes that a request on this flow got no response. The device's other flows are tried first, until a message
-    /// arrives on this flow or it is registered again.
+    /// arrives on this flow or the phone registers it again.
     package mutating func flowFailed(_ binding: DeviceID) {
         guard let slot = slot(of: binding), self[slot].marks.contains(.isFlow) else { return }
         self[slot].marks.insert(.hasFailed)
@@ -66,7 +66,7 @@ extension BindingTable {
         self[slot].marks.remove(.hasFailed)
     }
 
-    /// Whether the binding is a flow of RFC 5626, so its device may have several bindings.
+    /// Whether the binding is a flow of RFC 5626, so its device can have several bindings.
     package func isFlow(_ binding: DeviceID) -> Bool {
         slot(of: binding).map { self[$0].marks.contains(.isFlow) } ?? false
     }
@@ -103,12 +103,11 @@ extension BindingTable {
     }
 
     /// Removes and returns the new id of a device whose binding was removed; `nil` if the device has no other binding.
-    /// The engine must call this method once after each removal.
+    /// The engine must use this method once after each removal, because the method forgets the new id.
     package mutating func takeHeir(of removed: DeviceID) -> DeviceID? {
         guard !heirs.isEmpty else { return nil }
         var heir = heirs.removeValue(forKey: removed)
-        // The REGISTER may also have removed the binding with the new id. In that case, a third binding gives the
-        // device its id.
+        // If the REGISTER has also removed the binding with the new id, a third binding gives the device its id.
         while let gone = heir, slot(of: gone) == nil { heir = heirs[gone] }
         return heir
     }

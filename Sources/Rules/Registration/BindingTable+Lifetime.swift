@@ -4,7 +4,7 @@ package import Timekeeping
 
 /// Removes bindings that have expired or whose provider is switched off, and restores bindings after a restart.
 extension BindingTable {
-    /// A device whose binding was removed, and the user it belonged to.
+    /// A device whose binding was removed, and the user of this device.
     package struct Ended: Hashable, Sendable {
         package let id: DeviceID
         package let aor: AddressOfRecord
@@ -17,7 +17,7 @@ extension BindingTable {
         for _ in 0..<limit {
             guard let slot = expiry.popExpired(now: now) else { break }
             if self[slot].freshUntil > now {
-                // The binding was refreshed after the deadline was set.
+                // A binding that was refreshed after its deadline was set gets a new deadline.
                 scheduleExpiry(of: slot, at: self[slot].freshUntil)
             } else if self[slot].marks.contains(.isBusy) {
                 scheduleExpiry(of: slot, at: now + .seconds(1))
@@ -99,7 +99,8 @@ extension BindingTable {
         let remaining = min(row.freshUntil - now.date, .seconds(Int64(row.granted)))
         let content = Binding.Content(
             aor: row.aor, contact: row.contact, callID: row.callID, path: row.path,
-            // All connections end when the daemon stops, and the next run uses their numbers for other connections.
+            // The flow counts as closed, because all connections of the earlier run have ended and this run uses their
+            // numbers again.
             flow: row.flow.closed, cseq: row.cseq, granted: row.granted, freshUntil: now.instant + remaining,
             registeredAt: row.registeredAt,
             q: contact.q, provider: contact.provider, marks: contact.marks,

@@ -7,7 +7,7 @@ extension BindingTable {
     /// part of the table.
     ///
     /// - Parameters:
-    ///   - cursor: the slot at which the visit begins. It is moved behind the visited slots, and restarts at the end of
+    ///   - cursor: the slot at which the visit begins; it is moved behind the visited slots, and restarts at the end of
     ///     the table.
     ///   - count: the number of slots to visit.
     ///   - lead: how long before the end of its granted time a contact is found.

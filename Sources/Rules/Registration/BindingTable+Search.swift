@@ -2,7 +2,7 @@ package import Addressing
 package import PushDelivery
 package import Timekeeping
 
-/// The position of a step-by-step search through all bindings. Bindings may be added and removed between two steps.
+/// The position of a step-by-step search through all bindings. Bindings can be added and removed between two steps.
 package struct BindingCursor: Hashable, Sendable {
     fileprivate var slot: UInt32 = 0
 
@@ -36,13 +36,13 @@ extension BindingTable {
     /// other providers are not read.
     ///
     /// - Parameters:
-    ///   - providers: the providers of the devices to visit. Providers that are switched off are ignored.
-    ///   - words: parts of the wanted tokens that need no escapes in a URI. If there are words, only devices whose
-    ///     contacts contain one of them are visited, in upper or lower case.
+    ///   - providers: the providers of the devices to visit; providers that are switched off are ignored.
+    ///   - words: parts of the wanted tokens that need no escapes in a URI; only devices whose contacts contain one of
+    ///     them, in upper or lower case, are visited, and an empty list means all devices.
     ///   - cursor: the position at which the visit begins, which is moved behind the visited bindings.
-    ///   - limit: the maximum number of tokens to read. Skipping a hundred bindings counts as one token, and searching
-    ///     a contact for ten words counts as one token, too.
-    ///   - body: gets each device. The tokens of some of these devices may differ from the wanted tokens.
+    ///   - limit: the maximum number of tokens to read, where skipping a hundred bindings or searching a contact for
+    ///     ten words counts as reading one token.
+    ///   - body: gets each device, including some devices whose tokens differ from the wanted tokens.
     /// - Returns: whether bindings remain behind the cursor.
     package func forEachDevice(
         of providers: ProviderSet, with words: [[UInt8]], from cursor: inout BindingCursor, limit: Int,
@@ -54,7 +54,7 @@ extension BindingTable {
             cursor.slot += 1
             cost += 1
             let provider = self[slot].provider
-            // A vacant slot has the provider number 0, which no set contains.
+            // A vacant slot has the provider number 0, which no set contains, so the slot is skipped.
             guard providers.contains(number: provider), enabled.contains(number: provider) else { continue }
             if !words.isEmpty {
                 cost += 10 * words.count
@@ -90,7 +90,7 @@ extension Span<UInt8> {
 }
 
 extension BindingTable {
-    /// When a device of the user that can be woken has last registered; `nil` if the user has no such device.
+    /// The time at which a push device of the user last registered; `nil` if no push can wake any device of the user.
     package func lastSign(ofWakeable aor: AddressOfRecord) -> UnixTime? {
         var last: UnixTime?
         forEachSlot(of: aor) { slot in

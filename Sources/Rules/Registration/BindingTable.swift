@@ -41,8 +41,8 @@ package struct BindingTable: ~Copyable, Sendable {
     /// Creates an empty table.
     ///
     /// With the date of the start, new ids are higher than all ids of earlier runs, even of deleted rows. The id of a
-    /// removed device must not be used again, because a list of missed calls may still contain it. Without the date,
-    /// ids count from 1.
+    /// removed device must not be used again, because a list of missed calls may still contain this id. Without the
+    /// date, ids count from 1.
     package init(enabled: ProviderSet, startedAt date: UnixTime? = nil) {
         self.enabled = enabled
         // Each millisecond since 1970 has a million ids. The ids suffice for two centuries, and fit into a signed
@@ -62,7 +62,8 @@ package struct BindingTable: ~Copyable, Sendable {
     /// The number of AORs that have a binding.
     package var addressCount: Int { byAOR.count }
 
-    /// The time at which ``removeExpired(limit:now:)`` must be called next; `nil` if no binding can expire.
+    /// The earliest time at which ``removeExpired(limit:now:)`` can find an expired binding; `nil` if no binding can
+    /// expire.
     @inlinable package var nextExpiry: Instant? { expiry.nextDeadline }
 
     /// Whether the AOR has a binding, which may have expired.
@@ -96,7 +97,7 @@ package struct BindingTable: ~Copyable, Sendable {
 
     package func flow(of id: DeviceID) -> Flow? { slot(of: id).map { flow(at: $0) } }
 
-    /// The first binding of the AOR for whose flow `isWanted` is true. The binding may have expired.
+    /// The first binding of the AOR, even if it has expired, for whose flow `isWanted` is true.
     package func device(of aor: AddressOfRecord, where isWanted: (Flow) -> Bool) -> DeviceID? {
         var slot = firstSlot(of: aor) ?? Self.noSlot
         while slot != Self.noSlot {

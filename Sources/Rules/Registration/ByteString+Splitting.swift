@@ -46,7 +46,7 @@ extension UInt8 {
         }
     }
 
-    /// Whether the byte may be in a URI parameter without percent-encoding (`paramchar`).
+    /// Whether the byte is allowed in a URI parameter without percent-encoding (`paramchar`).
     var isParameterCharacter: Bool {
         switch self {
         case UInt8(ascii: "["), UInt8(ascii: "]"), UInt8(ascii: "/"), UInt8(ascii: ":"), UInt8(ascii: "&"),

@@ -1,8 +1,8 @@
 import Bytes
 import Collections
 
-/// Stores the parts that the contacts of many phones have in common only once, in frames. A frame has the host of an
-/// AOR, and all parts of a contact except the parts that only one phone has.
+/// Keeps the parts that are equal in the contacts of many phones in shared frames, to save memory. A frame has the host
+/// of an AOR, and all parts of a contact except the parts that only one phone has.
 ///
 /// The parts of one phone are its address, its push token, its name, and other values that are neither short words nor
 /// numbers. A binding stores the phone's own parts, and the number of its frame. The phone's own parts and the frame

@@ -6,9 +6,9 @@ import Timekeeping
 /// are refreshes.
 ///
 /// The refresh of a push contact need not be written to the store first, because the old row restores the contact just
-/// as well after a restart. ``BindingTable/apply(_:)`` applies such a refresh at once, and the 200 is sent. The refresh
-/// of a contact without push token needs a ``RegisterPlan`` too: the store writes the new expiry before the 200 is
-/// sent.
+/// as well after a restart. ``BindingTable/apply(_:)`` applies the refresh of a push contact before the 200 is sent.
+/// The refresh of a contact without push token needs a ``RegisterPlan`` too: the store writes the new expiry before the
+/// 200 is sent.
 package struct ContactRefresh: Sendable {
     package let id: DeviceID
     /// The slot of the binding (`slot`), and the first slot of its AOR (`first`).
@@ -18,7 +18,7 @@ package struct ContactRefresh: Sendable {
     let granted: UInt32
     let freshUntil: Instant
     let registeredAt: UnixTime
-    /// The values that the 200 to the REGISTER needs.
+    /// The number of the push provider; this value and the next three are needed for the 200 to the REGISTER.
     let provider: UInt8
     let refreshesItself: Bool
     package let isOutbound: Bool

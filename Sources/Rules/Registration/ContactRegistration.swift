@@ -7,8 +7,8 @@ import Timekeeping
 /// Decides how the contacts of one REGISTER change the bindings of their AOR. Either all changes are made or none (RFC
 /// 3261 section 10.3).
 ///
-/// Contacts that register are processed before contacts that unregister. A client whose address has changed may send
-/// both with one token: its new contact, and its old contact with `expires=0`.
+/// Contacts that register are processed before contacts that unregister, because a client whose address has changed can
+/// send its new contact and its old contact (`expires=0`) with the same token.
 struct ContactRegistration {
     let request: SIPRequest
     let flow: Flow
@@ -146,7 +146,8 @@ struct ContactRegistration {
     }
 
     /// The Feature-Caps fields of a refusal, from which the app can choose another push service (rules P3, P9). The
-    /// service of the refused contact is not among them, because a new REGISTER with it would be refused again.
+    /// Feature-Caps fields do not name the service of the refused contact, because a new REGISTER with this service
+    /// would be refused again.
     private func offer(to refused: AskedContact?) -> [AddedField] {
         let asked = refused?.triple.provider.flatMap { PushProvider(named: $0) }
         return enabled.providers.filter { $0 != asked }.flatMap { provider in
@@ -169,8 +170,7 @@ struct ContactRegistration {
 
     // MARK: Matching
 
-    /// Drops repeated contacts: if several contacts of the REGISTER describe one binding, only the last of them is
-    /// kept.
+    /// Drops all but the last of several contacts in the REGISTER that describe one binding.
     private mutating func dropRepeated() {
         var kept: [AskedContact] = []
         for (index, contact) in asked.enumerated() {
@@ -254,7 +254,7 @@ struct ContactRegistration {
         if contact.triple.hasConflictingParams { plan.facts.append(.conflictingParams(id)) }
     }
 
-    /// Whether the REGISTER changes only values that may be lost at a restart without harm.
+    /// Whether the REGISTER changes only values whose loss at a restart does no harm.
     private func isBookkeeping(_ content: Binding.Content, on old: StoredContact) -> Bool {
         let binding = old.binding
         return enabled.contains(number: content.provider) && binding.provider == content.provider
@@ -317,8 +317,8 @@ struct ContactRegistration {
         if !sameURI.isEmpty { return sameURI }
         let labelled = labelled(as: contact, among: free)
         if !labelled.isEmpty { return labelled }
-        // The client's address may have changed. If it has, the contact with the Call-ID of this REGISTER is the
-        // client's old contact. A REGISTER that only removes an old address has a different address in its Via.
+        // If the client's address has changed, the contact with the Call-ID of this REGISTER is the client's old
+        // contact. A REGISTER that only removes an old address has a different address in its Via.
         let via = request.via
         guard SIPURI.isSameHost(via.host, uri.host), (via.port ?? 5060) == (uri.port ?? 5060) else { return [] }
         return free.filter { stored[$0].callID == request.callID }

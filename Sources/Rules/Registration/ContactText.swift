@@ -85,8 +85,8 @@ package enum ContactText {
 }
 
 extension [UInt8] {
-    /// Appends a header field value with its line ends replaced by spaces. SIP allows folds inside quotes, but a client
-    /// may reject them in a response.
+    /// Appends a header field value with its line ends replaced by spaces. SIP allows folds inside quotes, but some
+    /// clients reject them in a response.
     mutating func append(unfolding value: ByteString) {
         guard value.contains(UInt8(ascii: "\n")) || value.contains(UInt8(ascii: "\r")) else {
             append(value)

@@ -2,7 +2,7 @@
 /// to an unknown user gets 404. If users have no passwords, only this list shows whether a user without a contact
 /// exists.
 ///
-/// The list has a maximum size. If it is full, the older half of the list is dropped.
+/// The list has a maximum size. If the list is full, its older half is dropped.
 struct DepartedAddresses: Sendable {
     /// Hashes of the AORs. Each hash of an AOR needs eight bytes.
     private var recent = Set<Int>()

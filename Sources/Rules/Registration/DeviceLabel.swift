@@ -37,7 +37,7 @@ package struct DeviceLabel: Hashable, Sendable {
         return instance
     }
 
-    /// Whether many devices may have this instance: it is all zeros, or it is pjsua's default, which is zeros and a
+    /// Whether many devices can have this instance: it is all zeros, or it is pjsua's default, which is zeros and a
     /// hash of the host name.
     static func isShared(_ instance: ByteString) -> Bool {
         let prefix: StaticString = "urn:uuid:"

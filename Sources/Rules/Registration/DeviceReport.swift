@@ -4,7 +4,7 @@ package import PushDelivery
 import SIPGrammar
 package import Timekeeping
 
-/// A device that an app or its server has reported over HTTP, and that may never have sent a REGISTER.
+/// A device that an app or its server has reported over HTTP, whether or not the device has ever sent a REGISTER.
 package struct ReportedDevice: Hashable, Sendable {
     private enum Content: Hashable {
         case token(PushToken)
@@ -21,7 +21,7 @@ package struct ReportedDevice: Hashable, Sendable {
         self.label = label
     }
 
-    /// Creates a report from the tokens that an app sent. The app may send fewer tokens than the daemon already knows.
+    /// Creates a report from the tokens that an app sent. The app can send fewer tokens than the daemon already knows.
     package init(_ told: ReportedTokens) {
         content = .told(told)
         label = told.selector
@@ -32,7 +32,8 @@ package struct ReportedDevice: Hashable, Sendable {
     func token(over stored: StoredContact?) -> PushToken? {
         switch content {
         case .token(let token):
-            // The stored token is kept if the device itself has registered it and it contains all tokens of the report.
+            // The stored token is kept if the device itself has registered this token and the token contains all tokens
+            // of the report.
             if let stored, stored.hasRegistered, let known = stored.token, known.covers(token) { return known }
             return token
         case .told(let told): return told.pushToken(over: stored?.token)
@@ -77,7 +78,7 @@ extension RegisterProcessor {
         guard table.enabled.contains(token.provider) else {
             return .rejected(.pushNotSupported, [], because: .providerOff)
         }
-        // The contact to store must give the same token when it is read again.
+        // The report is refused if the contact to store would give another token when it is read again.
         switch PushParameters(
             PushParameters.Triple(
                 provider: ByteString(token.provider.rawValue), param: token.param, prid: token.prid,
@@ -102,8 +103,8 @@ extension RegisterProcessor {
         } else {
             plan.facts.append(.added(id, isPush: true))
         }
-        // If another contact has the same token or installation, it belongs to the same device and is removed. If the
-        // device has further flows, they are kept and get the token, too.
+        // Another contact with the same token or installation belongs to the same device and is removed. Further flows
+        // of the device are kept and get the token, too.
         for other in stored where other.id != id {
             if let known, known.isFlow(besides: other) {
                 guard other.token != token, let content = self.content(of: token, label, on: other, now: now) else {

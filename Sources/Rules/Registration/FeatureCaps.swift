@@ -47,8 +47,8 @@ struct FeatureCaps: Sendable {
 
     /// The names of the push services that other proxies, nearer to the device, announce in a REGISTER (rule P1).
     ///
-    /// Every `+sip.pns="..."` in the Feature-Caps values is read. The `*` at the beginning may be missing, and the
-    /// quoted value may be a list.
+    /// Every `+sip.pns="..."` in the Feature-Caps values is read. The `*` at the beginning can be missing, and the
+    /// quoted value can be a list.
     static func names(announcedIn rows: [ByteString]) -> [ByteString] {
         var found: [ByteString] = []
         for row in rows {

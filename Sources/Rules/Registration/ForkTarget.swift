@@ -126,7 +126,7 @@ extension ForkTarget {
     /// The URI in the topmost Path value; `nil` if the contact has no Path, or if the value cannot be parsed.
     package var pathURI: SIPURI? {
         guard let value = path.first else { return nil }
-        // A quoted display name before the brackets may contain any text.
+        // A quoted display name before the brackets is skipped, because it can contain any text.
         var start = 0
         if !value.isEmpty, value[0] == UInt8(ascii: "\"") {
             start = 1

@@ -26,7 +26,7 @@ package enum GRUU {
     private static let prefix: StaticString = "tgruu."
 
     /// The range of the instance in a contact, without quotes and brackets; `nil` if the contact has no instance, or if
-    /// many devices may have this instance.
+    /// many devices can have its instance.
     static func instance(in text: Span<UInt8>) -> Range<Int>? {
         guard let close = text.firstIndex(of: UInt8(ascii: ">"), in: 0..<text.count) else { return nil }
         let parameters = text.extracting((close + 1)...)
@@ -103,7 +103,7 @@ extension BindingTable {
         }
     }
 
-    /// The `+sip.instance` of the contact in a slot; `nil` if it has none, or if many devices may have this instance.
+    /// The `+sip.instance` of the contact in a slot; `nil` if it has none, or if many devices can have its instance.
     func instance(at slot: UInt32) -> ByteString? {
         guard let instance = ContactText.read(binding(at: slot).contact)?.instance, !DeviceLabel.isShared(instance)
         else { return nil }

@@ -4,18 +4,19 @@ import Collections
 import SIPGrammar
 package import Timekeeping
 
-/// Nonces that bindings keep, so that a phone need not answer a challenge each time it wakes (T39).
+/// Handles the nonces that bindings keep, so that a phone need not answer a challenge each time it wakes (T39).
 extension BindingTable {
-    /// Whether a binding of the AOR keeps the nonce of this name and has not seen this nonce count, and the nonce may
-    /// be used on this flow.
+    /// Whether a binding of the AOR keeps the nonce of this name and has not seen this nonce count, and the nonce is
+    /// valid on this flow.
     ///
-    /// The source address of a datagram may be forged. Over UDP the nonce is therefore valid only at the address at
-    /// which the phone has registered before: otherwise the daemon could be made to flood a stranger with calls.
+    /// Over UDP, the nonce is valid only at the address from which the phone has registered before, so that no attacker
+    /// with an overheard nonce and a forged source address can direct calls to a victim.
     package func keeps(
         nonce name: UInt64, below count: UInt32, of aor: AddressOfRecord, on flow: Flow, isTrusted: Bool
     ) -> Bool {
         var isFound = false
-        // Several bindings may keep one nonce. A count that one of them has seen is not valid for another (T39.2).
+        // Several bindings can keep one nonce, and a nonce count that one of them has seen is not valid for another
+        // (T39.2).
         var isSpent = false
         forEachSlot(of: aor) { slot in
             let nonce = self[slot].nonce
@@ -33,7 +34,7 @@ extension BindingTable {
         return isKept
     }
 
-    /// Makes the bindings of an AOR forget the nonce of this name.
+    /// Removes the nonce with this name from all bindings of an AOR.
     ///
     /// - Returns: the rows to write.
     package mutating func forget(nonce name: UInt64, of aor: AddressOfRecord, now: Moment) -> [BindingChange] {
@@ -89,7 +90,8 @@ extension RegisterProcessor {
         case .accepted(let plan):
             guard plan.refreshed.count == 1, let id = plan.refreshed.first else {
                 let isSignOut = plan.refreshed.isEmpty && plan.removed.contains { table.nonce(of: $0).isUnused(use) }
-                // No binding could store the count of this request, so the request could be sent again for a contact.
+                // A REGISTER with a kept nonce is refused if it refreshes no binding or several: no binding would store
+                // the nonce count, so an attacker could use the credentials again.
                 let isOfBinding = use.origin == .binding || table.isKept(use.name, by: aor)
                 return isOfBinding && !isSignOut ? .challenged : decision
             }

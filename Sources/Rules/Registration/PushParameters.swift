@@ -42,7 +42,7 @@ package enum PushParameters: Hashable, Sendable {
 
     /// The push parameters of a Contact after percent-decoding, not yet checked.
     ///
-    /// A contact that unregisters may have fewer parameters than the registered contact, so the parameters are compared
+    /// A contact that unregisters can have fewer parameters than the registered contact, so the parameters are compared
     /// one by one.
     package struct Triple: Hashable, Sendable {
         /// The value of `pn-provider`: `nil` if the parameter is missing, and empty if the parameter has no value.
@@ -247,7 +247,7 @@ enum AppleServices {
         var named: [ByteString] = []
         for token in tokens {
             guard let colon = token.firstIndex(of: UInt8(ascii: ":")) else {
-                // If there is only one token, its service may be missing.
+                // If there is only one token, it needs no service.
                 return tokens.count == 1 && !token.isEmpty
             }
             guard colon > 0 else { return false }

@@ -21,7 +21,7 @@ package struct RegisterAnnouncement: Sendable {
     private(set) var purr: DeviceID?
     /// Whether the client supports GRUUs, so that the 200 contains the GRUUs of its contacts (RFC 5627).
     var wantsGRUU = false
-    /// The nonce for the phone's next REGISTER; `nil` if the phone goes on with its nonce.
+    /// The nonce for the phone's next REGISTER; `nil` if the phone continues to use its present nonce.
     var nextNonce: ByteString?
 
     /// Notes that a flow was registered. Behind an edge, the 200 contains no interval, because the keep-alives reach

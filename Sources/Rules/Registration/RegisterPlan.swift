@@ -8,9 +8,9 @@ import Timekeeping
 /// The changes of an accepted REGISTER, before any of them is made.
 ///
 /// ``RegisterProcessor/plan(_:for:on:in:now:)`` makes the plan. If ``persist`` is not empty, ``BindingTable/begin(_:)``
-/// is called, and the store writes these changes. After the write, ``BindingTable/apply(_:)`` is called. If the store
-/// has failed, ``BindingTable/cancel(_:)`` is called instead. Last, the 200 with the ``announcement`` is sent. An AOR
-/// has at most one plan at a time.
+/// protects the bindings while the store writes these changes. After the write, ``BindingTable/apply(_:)`` makes the
+/// changes, and the 200 with the ``announcement`` is sent. If the store has failed, ``BindingTable/cancel(_:)`` drops
+/// the plan. An AOR has at most one plan at a time.
 ///
 /// This type is a class, because many functions pass it on, and copying a struct would retain a dozen arrays.
 package final class RegisterPlan {
@@ -18,8 +18,8 @@ package final class RegisterPlan {
     /// The changes that the store must write before the 200 is sent. The refresh of a push contact needs no write,
     /// because the old row restores the contact just as well after a restart.
     package internal(set) var persist: [BindingChange] = []
-    /// The bindings in which the REGISTER changes only expiry, CSeq and Call-ID. The rows of these bindings, see
-    /// ``BindingTable/stored(_:userAgent:now:)``, may be written later.
+    /// The bindings in which the REGISTER changes only expiry, CSeq and Call-ID. The rows of these bindings can be
+    /// written later, see ``BindingTable/stored(_:userAgent:now:)``.
     package internal(set) var bookkeeping = ShortList<DeviceID>()
     /// The devices that have registered. After the 200, the calls that wait for these devices are released, and the
     /// devices get their lists of missed calls.
@@ -95,7 +95,8 @@ package enum RegisterDecision {
     /// The REGISTER is refused with this status and these header fields, and no binding changes. If a push token was
     /// refused, `because` is the reason.
     case rejected(Status, [AddedField], because: TokenProblem? = nil)
-    /// The REGISTER used a nonce that its binding does not keep. It must be answered with a new challenge.
+    /// The REGISTER must be answered with a new challenge, because the binding does not keep the nonce that the
+    /// REGISTER used.
     case challenged
 }
 
@@ -119,7 +120,8 @@ extension BindingTable {
         for install in plan.installs {
             guard var record = makeRecord(install.id, install.content) else { continue }
             if let slot = slot(of: install.id) {
-                // The binding may have forgotten its nonce since the plan was made.
+                // The present nonce of the binding is kept, because the binding may have lost its nonce since the plan
+                // was made.
                 if !plan.changesNonce { record.nonce = self[slot].nonce }
                 replace(slot: slot, with: record)
             } else {

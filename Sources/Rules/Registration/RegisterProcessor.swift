@@ -8,7 +8,7 @@ package import Timekeeping
 /// Decides about REGISTER requests, by RFC 3261 section 10.3, RFC 8599 section 5.6.1 and the registration rules of
 /// ECSS-10.
 ///
-/// The caller has already checked domain, Require and credentials (steps 1 to 5 of section 10.3), and passes the AOR in
+/// The engine has already checked domain, Require and credentials (steps 1 to 5 of section 10.3), and gives the AOR in
 /// the To header field.
 package struct RegisterProcessor: Sendable {
     package let settings: RegistrarSettings
@@ -43,8 +43,8 @@ package struct RegisterProcessor: Sendable {
         let stored = StoredContact.all(of: aor, in: table, settings: settings, now: now.instant)
         switch order(of: request, among: stored, now: now.instant) {
         case .late:
-            // The CSeq is too low: a later REGISTER overtook this one, or this one is a replay. RFC 3261 section 10.3
-            // step 7 requires a 500, because the bindings cannot be changed.
+            // A REGISTER whose CSeq is too low was overtaken by a later one, or is a replay. RFC 3261 section 10.3 step
+            // 7 requires a 500, because the bindings cannot be changed.
             return .rejected(.serverError, [])
         case .repeated:
             plan.announcement.echoed = ShortList(stored.lazy.filter { $0.callID == request.callID }.map(\.id))
@@ -151,13 +151,13 @@ package struct RegisterProcessor: Sendable {
     /// Compares the CSeq of a REGISTER with all bindings that have its Call-ID, even if the REGISTER does not name
     /// them. A REGISTER that was overtaken must not restore a contact that the device has left.
     ///
-    /// Only bindings whose granted time has not ended count, because a push contact stays after that time, and would
-    /// exclude a client that starts again with a low CSeq and the old Call-ID.
+    /// Bindings whose granted time has ended do not count. Otherwise an old push contact would exclude a client that
+    /// starts again with a low CSeq and the old Call-ID.
     private func order(of request: SIPRequest, among stored: [StoredContact], now: Instant) -> Order {
         var order = Order.new
         let flow = request.contacts.first.flatMap(RegistrationFlow.init)
         for contact in stored where contact.freshUntil > now && contact.callID == request.callID {
-            // REGISTERs on two flows of one device may overtake each other.
+            // REGISTERs on two flows of one device can overtake each other, so their CSeq numbers are not compared.
             if let flow, let other = contact.flow, other.number != flow.number { continue }
             if request.cseq.number < contact.cseq { return .late }
             if request.cseq.number == contact.cseq { order = .repeated }

@@ -7,7 +7,7 @@ package struct RegistrarSettings: SettingsGroup, Equatable {
     /// The response to a REGISTER with a push service that the daemon does not serve (RFC 8599 section 5.6.1, rule P2).
     ///
     /// ECSS-10 does not define this case. RFC 8599 allows 555 if no other proxy on the path supports the push service.
-    /// By the 555, the app learns that the daemon will not wake it.
+    /// The 555 tells the app that the daemon will not wake the phone.
     package enum UnsupportedPush: String, Hashable, Sendable, CaseIterable {
         /// The REGISTER is refused with 555.
         case reject = "reject-555"
@@ -29,7 +29,7 @@ package struct RegistrarSettings: SettingsGroup, Equatable {
     package var maxContacts = 12
     /// The maximum number of contacts in one REGISTER. A REGISTER with more contacts gets 400.
     package var maxContactsPerRequest = 20
-    /// The parts of a Contact that may name its device, in the order in which they are tried.
+    /// The parts of a Contact from which the daemon reads the name of the device, in the order in which they are tried.
     package var labelSources: [LabelSource] = [.label, .instance]
     package var unsupportedPush = UnsupportedPush.reject
     /// The value of `+sip.pnsreg`; zero if the daemon does not announce it.

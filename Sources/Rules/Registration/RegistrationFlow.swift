@@ -3,8 +3,8 @@ package import SIPGrammar
 
 /// One of the flows from a device to its registrar (RFC 5626): a Contact with `+sip.instance` and `reg-id`.
 ///
-/// Contacts with one instance and different `reg-id` numbers are flows of one device. If a new contact has the instance
-/// and the number of an old contact, it replaces the old one, even if URI, token and Call-ID differ.
+/// Contacts with one instance and different `reg-id` numbers are flows of one device. A new contact replaces an old
+/// contact with the same instance and number, even if URI, token and Call-ID differ.
 package struct RegistrationFlow: Hashable, Sendable {
     /// The instance in lower case, without quotes and angle brackets.
     package let instance: ByteString
@@ -13,7 +13,7 @@ package struct RegistrationFlow: Hashable, Sendable {
 
     /// Reads the flow that a Contact describes.
     ///
-    /// - Returns: `nil` for a Contact without `+sip.instance` or `reg-id`, and for an instance that many devices may
+    /// - Returns: `nil` for a Contact without `+sip.instance` or `reg-id`, and for an instance that many devices can
     ///   have.
     package init?(_ contact: NameAddress) {
         guard let number = contact.parameters.value(of: "reg-id")?.decimal(as: UInt32.self), number > 0,

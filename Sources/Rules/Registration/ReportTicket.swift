@@ -10,13 +10,13 @@ package struct ReportTicket: Hashable, Sendable {
 package enum ReportResult: Hashable, Sendable {
     /// The store has written the changes. The number counts the devices that were added, changed or removed.
     case done(Int)
-    /// The daemon cannot push to the token, because its provider is switched off or it belongs to no app in the
-    /// settings.
+    /// The daemon cannot push to the token, because the token's provider is switched off or the token belongs to no app
+    /// in the settings.
     case notSupported(TokenProblem)
     /// The user already has as many devices as the settings allow.
     case tooManyDevices
     /// A value of the report is too long.
     case malformed
-    /// The store took no changes, or too much work waits for this user. The client may try again later.
+    /// The store could not write the changes, or too much work waits for this user. The client can try again later.
     case unavailable
 }

@@ -24,7 +24,7 @@ package struct StoredBinding: Hashable, Sendable {
     /// The phone's User-Agent, as ``UserAgent`` reads it; empty if the phone sent none. If the value is `nil`, the
     /// stored User-Agent stays.
     package let userAgent: ByteString?
-    /// The nonce that the device may use again. A refresh does not write it.
+    /// The nonce that the device can use again. The column is not changed when a refresh writes the row.
     package internal(set) var nonce: KeptNonce
 
     package init(

@@ -7,7 +7,7 @@ import Timekeeping
 /// A binding in a form for comparisons with the contacts of a REGISTER: its text is parsed, and its token and label are
 /// read.
 ///
-/// This type is a class, like ``AskedContact``, because many functions read it.
+/// This type is a class, because many functions read it, and each copy of a struct would retain many slices.
 final class StoredContact {
     let id: DeviceID
     let binding: Binding

@@ -1,8 +1,8 @@
 package import Bytes
 package import SIPGrammar
 
-/// The User-Agent of a phone (RFC 3261 section 20.41), which only operators read. The store keeps it, and not the
-/// memory, because the User-Agents of a million contacts would need a hundred megabytes.
+/// The User-Agent of a phone (RFC 3261 section 20.41), which only operators read. Only the store keeps the User-Agent,
+/// because the User-Agents of a million contacts would need a hundred megabytes.
 package enum UserAgent {
     /// The maximum length in bytes of a User-Agent in the store.
     package static let longest = 128

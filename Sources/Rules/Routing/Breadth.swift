@@ -8,7 +8,7 @@ package enum Breadth {
 
     package static func allowed(to request: SIPRequest, targets: Int) -> UInt32 {
         guard let value = request.frame.firstValue(of: .maxBreadth) else {
-            // If a user has more contacts than the limit, all of them are called nevertheless.
+            // If a user has more contacts than the limit, the INVITE is nevertheless sent to all of them.
             return max(most, UInt32(clamping: targets))
         }
         return min(value.decimal(as: UInt32.self) ?? most, most)

@@ -1,7 +1,7 @@
 package import Addressing
 package import ProxyPolicy
 
-/// The way on which a request reaches a registered device.
+/// How a request reaches a registered device: on a flow, on a new connection, through a Path, or only after a push.
 package enum DeviceHop {
     /// The flow on which the device registered, with the hop to try if the flow has ended.
     case flow(Flow, otherwise: ResolvedHop?)

@@ -20,7 +20,7 @@ package struct Listener: Sendable {
     }
 }
 
-/// The daemon's own names: its domains, and the hosts and ports by which a Route or Request-URI may name it.
+/// The daemon's own names: its domains, and the hosts and ports by which a Route or Request-URI can name it.
 package struct LocalIdentity: Sendable {
     package let listeners: [Listener]
     /// The daemon's domains in lower case; a user at the daemon's IP address belongs to the first domain.
@@ -76,7 +76,8 @@ package struct LocalIdentity: Sendable {
         of listener: Listener, machine: [IPAddress]
     ) -> [(transport: Transport, port: UInt16, address: IPAddress)] {
         var places = places(of: listener.transport, listener.bound, machine: machine)
-        // The host in Via may be an advertised address, for example behind a NAT.
+        // The advertised address in Via is one of the daemon's own addresses too; behind a NAT, it differs from the
+        // bound address.
         if let advertised = Endpoint(listener.sentBy.string) {
             places.append((listener.transport, advertised.port, advertised.address))
         }

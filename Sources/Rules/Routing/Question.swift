@@ -8,7 +8,7 @@ package enum Question {
     case phone
     /// The OPTIONS asks the upstream's server at this address whether it is up.
     case upstream(Endpoint)
-    /// Whether the server at this endpoint answers, of the PBX with this number in the list of
+    /// The OPTIONS asks a PBX's server at this endpoint whether it is up; the number is the PBX's index in
     /// `ProxySettings.upstreamRegistrations`.
     case pbx(Int, Endpoint)
     /// The OPTIONS is sent to an address of the daemon's advertised host name, to see whether the address leads to this

@@ -2,13 +2,14 @@ package import Bytes
 package import SIPGrammar
 package import SIPTransactions
 
-/// Checks whether a request may be forwarded, in the order of RFC 3261 section 16.3.
+/// Checks whether a request can be forwarded, in the order of RFC 3261 section 16.3.
 ///
 /// The parser has already checked the syntax. Authentication is checked later, because it depends on the route.
 package enum RequestValidation {
     /// The refusal of a request; `nil` if the request is accepted.
     ///
-    /// A request to this daemon may have Max-Forwards 0, but may list only ``extensions`` in Require.
+    /// A request to this daemon is accepted with Max-Forwards 0, but only with option tags from ``extensions`` in
+    /// Require.
     package static func check(
         _ request: SIPRequest, fromTrusted: Bool, isForUs: Bool, branchKey: BranchKey
     ) -> Refusal? {
@@ -35,11 +36,11 @@ package enum RequestValidation {
         package init(_ status: Status) { self.status = status }
     }
 
-    /// The option tags that a request to this daemon may list in Require.
+    /// The option tags that are accepted in the Require of a request to this daemon.
     static let extensions: [StaticString] = ["path", "outbound", "gruu"]
 
-    /// The refusal 420, with the option tags that this daemon does not know (RFC 3261 sections 8.2.2.3 and 16.3 item
-    /// 5).
+    /// The refusal with status 420, and with the option tags that this daemon does not know (RFC 3261 sections 8.2.2.3
+    /// and 16.3 item 5).
     private static func unsupported(
         in name: HeaderName, of request: SIPRequest, known: [StaticString]
     ) -> Refusal? {
@@ -77,7 +78,7 @@ package enum RequestValidation {
 
     /// The branch parameter in the unparsed value of a Via.
     ///
-    /// A plain search finds the parameter, because the daemon's own Vias have no quotes or folds.
+    /// A plain text search is enough, because the daemon's own Vias have no quotes or folds.
     package static func branch(in via: ByteString) -> ByteString? {
         let key: StaticString = "branch=z9hG4bK"
         guard via.count > key.utf8CodeUnitCount else { return nil }
@@ -95,8 +96,8 @@ package enum RequestValidation {
 
     /// A hash of all values that decide where a request is sent (RFC 3261 section 16.6 item 8).
     ///
-    /// The hash includes whether the sender is trusted, because a phone's call may come back from the PBX unchanged and
-    /// is then sent elsewhere.
+    /// The hash includes whether the sender is trusted, because a phone's INVITE can come back from the PBX unchanged,
+    /// and is then sent to another place.
     package static func loopHash(_ request: SIPRequest, fromTrusted: Bool) -> UInt64 {
         var hash = FNV1a()
         hash.mix(fromTrusted ? 1 : 0)

@@ -63,8 +63,8 @@ package enum RouteSet {
         var tokenText: ByteString?
         while let first = next.routes.first, identity.isUs(first.uri) {
             guard let user = first.uri.user else {
-                // A Route value without a user part is a phone's preloaded route to its outbound proxy, which is this
-                // daemon.
+                // A Route value that names this daemon without a user part is removed: it is a phone's preloaded route
+                // to its outbound proxy.
                 next.routes.removeFirst()
                 next.changed = true
                 continue

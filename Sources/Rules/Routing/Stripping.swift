@@ -4,13 +4,13 @@ package import SIPGrammar
 extension RequestEdits {
     /// Removes header fields that must not leave this daemon: identity fields of an untrusted sender (T9.7), and
     /// credentials for our own realms (T9.8). Bearer tokens name no realm, so all of them are removed if this daemon
-    /// takes tokens (T40.7).
+    /// accepts bearer tokens (T40.7).
     ///
     /// - Parameters:
     ///   - incoming: the request.
-    ///   - stripped: the setting `stripped`, which counts for untrusted senders.
+    ///   - stripped: the setting `stripped`, which applies to untrusted senders.
     ///   - realms: our own realms.
-    ///   - takesTokens: whether this daemon takes bearer tokens.
+    ///   - takesTokens: whether this daemon accepts bearer tokens.
     package mutating func strip(
         _ incoming: IncomingRequest, _ stripped: HeaderFilter, realms: [ByteString], takesTokens: Bool
     ) {

@@ -10,7 +10,7 @@ package import SIPTransactions
 package struct DialogNames: Hashable, Sendable {
     /// The key of the hashes, which has 24 bits.
     package let key: UInt32
-    /// The caller's name; `nil` if the caller may change its name, such as a trusted peer (RFC 4916).
+    /// The caller's name; `nil` if the caller is allowed to change its name, such as a trusted peer (RFC 4916).
     package let caller: Caller?
     package let callee: Callee?
 
@@ -63,9 +63,9 @@ package struct DialogNames: Hashable, Sendable {
             ? Callee(uri: Self.hash(request.to.uri, key), name: Self.hash(request.to.displayName, key)) : nil
     }
 
-    /// Whether a phone may use this From in a request inside the dialog.
+    /// Whether a phone is allowed to use this From in a request inside the dialog.
     ///
-    /// A caller may leave out its display name, but not change it. A callee's display name is checked by
+    /// A caller can leave out its display name, but must not change it. A callee's display name is checked by
     /// ``isForeign(_:)``.
     package func admits(_ from: NameAddress, ofCaller isCaller: Bool) -> Bool {
         guard isCaller else { return callee.map { $0.uri == Self.hash(from.uri, key) } ?? true }

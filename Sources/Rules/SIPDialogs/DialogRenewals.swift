@@ -39,7 +39,7 @@ package struct DialogRenewals {
     }
 }
 
-/// The flows on which phones have shown a password inside a dialog, if the dialog's token has another flow.
+/// The flows on which phones have shown a password inside a dialog. A flow that the dialog's token has is not stored.
 ///
 /// On a flow that has shown the password, later requests of the phone pass without a password, because an ACK cannot be
 /// challenged (RFC 3261 section 22.1).

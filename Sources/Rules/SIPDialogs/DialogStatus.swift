@@ -15,7 +15,7 @@ package enum DialogStatus {
         }
     }
 
-    /// The number of seconds after which the sender may retry, because a phone that does not register soon after its
-    /// push rarely registers within seconds.
+    /// The Retry-After in seconds of these responses. The time is not shorter, because a phone that does not register
+    /// soon after its push rarely registers within the next few seconds.
     package static let retryAfter = 10
 }

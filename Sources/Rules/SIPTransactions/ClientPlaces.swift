@@ -1,7 +1,7 @@
 package import Addressing
 import Collections
 
-/// The flows on which the response to one request may arrive (T9.20): the flow of the request, and flows on which its
+/// The flows on which the response to one request is accepted (T9.20): the flow of the request, and flows on which its
 /// peer was reached later.
 ///
 /// The branch in a response's Via does not prove who sent the response, because every hop of the request knows the
@@ -55,11 +55,11 @@ package struct ClientPlaces: Sendable {
         present = flow
     }
 
-    /// Notes that the connection of the request was closed. The peer may respond on its next connection from the same
-    /// address.
+    /// Notes that the connection of the request was closed. A response on the peer's next connection from the same
+    /// address is accepted.
     package mutating func connectionEnded() { wasLost = true }
 
-    /// Notes that the phone gets a later request on a different flow, on which it may also respond to this request.
+    /// Notes that the phone gets a later request on a different flow, on which it can also respond to this request.
     package mutating func calledAnew(by flow: Flow) { others.change(orNew: Others()) { $0.later = flow } }
 
     /// Whether the core accepts a response that arrived on the given flow.
@@ -87,15 +87,15 @@ package struct ClientPlaces: Sendable {
 
     private static func leads(_ flow: Flow, to place: Flow, isAnyConnection: Bool = false) -> Bool {
         guard flow.remote == place.remote, flow.transport == place.transport else { return false }
-        // The response may arrive on any connection to the same endpoint if the request was sent without a connection,
+        // The response is accepted on any connection to the same endpoint if the request was sent without a connection,
         // or if its connection was closed. Over UDP, both connection numbers are 0. Over TLS, the flow must also be to
         // the same server, as its certificate shows.
         return flow.connection == place.connection
             || (isAnyConnection || place.connection == 0 || place.isClosed) && flow.server == place.server
     }
 
-    /// Whether a trusted peer may send the response on this flow. A PBX may respond from another port of its address,
-    /// or on a connection that it has opened (RFC 3261 section 18.2.2).
+    /// Whether a response of a trusted peer is accepted on this flow. A PBX can respond from another port of its
+    /// address, or on a connection that it has opened (RFC 3261 section 18.2.2).
     private func speaks(_ peer: Peer, from flow: Flow) -> Bool {
         if present.transport.isSecure {
             guard flow.transport.isSecure else { return false }

@@ -9,8 +9,8 @@ package import Timekeeping
 package struct InviteClientTransaction: Sendable {
     package enum State: Equatable, Sendable {
         /// No response has arrived yet. If `cancelWanted` is true, the CANCEL is sent after the first provisional
-        /// response, because it may not be sent earlier. The state `calling` is followed by `proceeding`, `completed`,
-        /// `accepted` or `ended` (timer B, transport).
+        /// response, because RFC 3261 does not allow it earlier. The state `calling` is followed by `proceeding`,
+        /// `completed`, `accepted` or `ended` (timer B, transport).
         case calling(cancelWanted: Bool)
         /// A provisional response has arrived, and timer C runs. The state `proceeding` is followed by `cancelling`,
         /// `completed`, `accepted` or `ended` (transport).

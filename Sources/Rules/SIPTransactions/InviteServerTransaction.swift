@@ -27,8 +27,8 @@ package struct InviteServerTransaction: Sendable {
         case sendTrying
         /// Send a new provisional response, and store it for retransmissions of the INVITE.
         case sendProvisional
-        /// Send a further 2xx. The table does not store it, because the callee itself retransmits the 2xx until the ACK
-        /// arrives.
+        /// Send a further 2xx. The table does not store the 2xx, because the callee itself retransmits the 2xx until
+        /// the ACK arrives.
         case sendSuccess
         /// Send the first 2xx, and wait for further 2xx until timer L. The stored provisional response is dropped.
         case sendFirstSuccess(until: Instant)

@@ -70,7 +70,7 @@ package struct NonInviteServerTransaction: Sendable {
         }
     }
 
-    /// Sends the stored 100, because it may be sent from now on.
+    /// Sends the stored 100, because RFC 4320 allows a 100 from now on.
     package mutating func provisionalDue() -> Action {
         switch state {
         case .trying:

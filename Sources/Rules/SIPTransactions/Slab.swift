@@ -8,12 +8,12 @@ protocol SlabRecord {
 
 /// Stores records in one array. Each record has an id, which is never used for a second record.
 ///
-/// An id consists of a 40-bit counter and a 24-bit slot index. By the counter, the slab recognises an old id whose slot
-/// has a new record.
+/// An id consists of a 40-bit counter and a 24-bit slot index. The counter shows whether the slot of an old id now has
+/// a new record.
 struct Slab<Record: SlabRecord> {
     static var maximumCount: Int { 1 << 24 }
 
-    /// The records by slot index. Callers change a record in place, at the slot that ``slot(of:)`` returns.
+    /// The records by slot index. Records are changed in place, at the slot that ``slot(of:)`` returns.
     var records: [Record] = []
     private var free: [UInt32] = []
     private var lastSerial: UInt64 = 0

@@ -35,7 +35,7 @@ package struct TransactionKey: Hashable, Sendable {
     }
 
     /// Hashes the parts that identify a transaction by RFC 2543, for a branch without the magic cookie. The To tag is
-    /// not among them, because the ACK has the To tag of our response, and the CSeq number already distinguishes the
+    /// not hashed, because the ACK has the To tag of our response, and the CSeq number already distinguishes the
     /// requests of a dialog.
     private static func combineElements(of request: SIPRequest, into hasher: inout Hasher) {
         let parts = [request.uri.text, request.callID, request.from.tag ?? .empty, request.via.branch ?? .empty]

@@ -24,7 +24,7 @@ package enum TransactionOutput: Sendable {
     case clientTransportFailed(ClientTransactionID)
     /// The client transaction has ended, so no further 2xx in it will follow.
     case clientEnded(ClientTransactionID)
-    /// A 100 to a request other than INVITE may now be sent (RFC 4320), and the core must write it.
+    /// RFC 4320 now allows a 100 to a request other than INVITE, and the core must write the 100.
     case provisionalDue(ServerTransactionID)
     /// Timer H has fired, because no ACK for the final response to an INVITE arrived. ``serverEnded(_:)`` follows.
     case serverTimedOut(ServerTransactionID)

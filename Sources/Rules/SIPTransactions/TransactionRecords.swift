@@ -36,7 +36,7 @@ struct ClientRecord: SlabRecord, Sendable {
     }
 
     var id: UInt64 = 0
-    /// The flows on which a response may arrive; `nil` before the request was sent.
+    /// The flows on which a response is accepted; `nil` before the request was sent.
     var places: ClientPlaces?
     var machine = Machine.reserved
     /// The method of the request; the CSeq of each response must contain the same method.

@@ -101,7 +101,7 @@ extension TransactionTable {
     ///
     /// - Parameters:
     ///   - flow: the flow of the response.
-    ///   - match: the transaction of the response. The table must not have changed since the match was found.
+    ///   - match: the transaction of the response, found while the table had its present state.
     ///   - sender: the sender of the response, evaluated only if the flow is unexpected.
     /// - Returns: whether the response is accepted.
     package func accepts(
@@ -174,8 +174,8 @@ extension TransactionTable {
     ///
     /// - Parameters:
     ///   - id: the transaction of the INVITE.
-    ///   - reasons: the values of Reason header fields (RFC 3326). If the method is called twice, the values of the
-    ///     first call are used.
+    ///   - reasons: the values of Reason header fields (RFC 3326); if the INVITE is cancelled twice, the first values
+    ///     are used.
     ///   - now: the present time.
     ///   - out: receives the CANCEL.
     package mutating func cancel(
@@ -225,7 +225,7 @@ extension TransactionTable {
         if machine.state == .cancelling { sendCancel(slot, now: now, into: &out) }
     }
 
-    /// Handles the return of an unreachable peer. If the request has not been answered yet, a copy of it is sent now.
+    /// Handles the return of an unreachable peer. An unanswered request is sent again now.
     package mutating func peerReturned(
         _ id: ClientTransactionID, now: Instant, into out: inout [TransactionOutput]
     ) {

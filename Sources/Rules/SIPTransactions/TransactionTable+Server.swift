@@ -23,8 +23,8 @@ extension TransactionTable {
     /// - Parameters:
     ///   - key: the key that ``requestReceived(_:now:into:)`` returned for this request.
     ///   - request: the received request.
-    ///   - cancelled: the INVITE that the request cancels, if it is a CANCEL. The CANCEL of an INVITE in the table is
-    ///     accepted even if the table is full. So is a BYE, up to ``TransactionLimits/keptForByes``.
+    ///   - cancelled: the INVITE that the request cancels, if it is a CANCEL; such a CANCEL is accepted even if the
+    ///     table is full, and a BYE up to ``TransactionLimits/keptForByes`` above the limit.
     ///   - flow: the flow on which responses are sent.
     ///   - now: the present time.
     /// - Returns: the id; `nil` if the table is full, so that the core answers 503 without a transaction.

@@ -7,7 +7,7 @@ package struct TransactionLimits: Sendable {
     /// The maximum number of server transactions. The CANCEL of an INVITE in the table is accepted even beyond this
     /// number.
     package var serverTransactions = 400_000
-    /// The number of server transactions beyond the maximum that only BYEs may use, so that calls can end even if the
+    /// The number of server transactions beyond the maximum that only BYEs can use, so that calls can end even if the
     /// table is full.
     package var keptForByes = 50_000
     /// The maximum number of completed server transactions, other than INVITE, that wait for retransmissions (timer J).
@@ -22,8 +22,8 @@ package struct TransactionLimits: Sendable {
 
 /// All transactions of one shard, with their timers (RFC 3261 section 17 with RFC 4320 and RFC 6026).
 ///
-/// The table performs no input or output. The caller passes it requests, responses, orders of the core and the time.
-/// The table appends its orders to the outputs, in order.
+/// The table performs no input or output. The core passes requests, responses, orders and the time to the table. The
+/// table appends its orders to the outputs, in order.
 package struct TransactionTable: ~Copyable, Sendable {
     package var timers: TransactionTimers
     let limits: TransactionLimits
@@ -59,7 +59,7 @@ package struct TransactionTable: ~Copyable, Sendable {
     package var serverCount: Int { servers.count }
     package var clientCount: Int { clients.count }
 
-    /// The time at which ``deadlineReached(now:into:)`` must be called next, even if no timer fires at that time.
+    /// The time at which the core must run ``deadlineReached(now:into:)`` next, even if no timer fires at that time.
     package var nextDeadline: Instant? {
         guard let first = completed.first else { return deadlines.nextDeadline }
         return min(first.until, deadlines.nextDeadline ?? .distantFuture)

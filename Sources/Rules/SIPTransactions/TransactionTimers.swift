@@ -10,7 +10,7 @@ package struct TransactionTimers: Sendable {
     private let first, cap, linger: Int64
     private var ring: Int64 = 0
 
-    /// Timer C: how long an INVITE may ring after its last provisional response other than 100.
+    /// Timer C: how long an INVITE can ring after its last provisional response other than 100.
     package var ringLimit: Duration {
         get { .nanoseconds(ring) }
         set { ring = (Instant(nanoseconds: 0) + newValue).nanoseconds }
@@ -44,7 +44,7 @@ package struct TransactionTimers: Sendable {
     func quiet(from now: Instant) -> Instant { now.later(by: linger) }
 
     /// Rounds the end of a transaction that only waits for retransmissions (timers D, I, J, K, L and M) up to a tenth
-    /// of a second. Many transactions then end together, and no transaction needs its exact end.
+    /// of a second. The rounding lets many transactions end together, and no transaction needs its exact end.
     static func shared(_ end: Instant) -> Instant {
         let tenth: Int64 = 100_000_000
         let late = end.nanoseconds % tenth

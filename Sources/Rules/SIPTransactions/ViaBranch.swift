@@ -30,9 +30,9 @@ package struct BranchKey: Sendable {
 /// The branch in the daemon's own Via: the magic cookie, 40 bits of keyed hash, the transaction's id, and the loop
 /// hash.
 ///
-/// The id in the branch identifies the transaction of a response without a table. Nobody can forge a branch without
-/// having seen it. The numbers in the branch are written in digits and lower-case letters, five bits each, because some
-/// peers change the case.
+/// The id in the branch identifies the transaction of a response without a table. Nobody can guess a branch, because
+/// its hash needs the secret key. The numbers in the branch are written in digits and lower-case letters, five bits
+/// each, because some peers change the case.
 struct ViaBranch: Equatable, Sendable {
     let id: ClientTransactionID
     let loopHash: UInt64

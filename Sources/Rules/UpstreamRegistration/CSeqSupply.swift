@@ -1,13 +1,13 @@
 import Timekeeping
 
-/// Gives the CSeq numbers of the REGISTERs, which rise for each user even over restarts. Kamailio and OpenSIPS refuse a
-/// number that does not rise.
+/// Gives the daemon's REGISTERs their CSeq numbers; the numbers rise for each user, even over restarts. Kamailio and
+/// OpenSIPS refuse a number that does not rise.
 ///
 /// A CSeq number is at least the number of seconds since the start of 2026. A user sends fewer than one REGISTER a
 /// second, so each run begins above all numbers of earlier runs. The stored ceiling ensures this if the clock was set
 /// back: no number above the ceiling is sent, and the next run begins above the ceiling.
 struct CSeqSupply: Sendable {
-    /// The highest CSeq number that may be sent; the store has it.
+    /// The highest CSeq number that is allowed; the store has this number too.
     private(set) var ceiling: UInt32
     private let floor: UInt32
     private var isAsked = false

@@ -2,7 +2,7 @@ import Bytes
 import SIPGrammar
 import Timekeeping
 
-/// The last challenge of a PBX to any user, which users without a kept challenge may answer too.
+/// The last challenge of a PBX to any user, which users without a kept challenge can answer too.
 ///
 /// A nonce belongs to a realm, and not to a user (RFC 7616 section 3.3). With a shared nonce, a user who registers
 /// again after a restart of the PBX needs one REGISTER instead of two. If a PBX refuses a shared nonce, the agent
@@ -28,7 +28,7 @@ struct SharedNonce: Sendable {
         givenAt = now
     }
 
-    /// The shared challenge and the nonce count for this use; `nil` if no challenge may be shared or the user has no
+    /// The shared challenge and the nonce count for this use; `nil` if no challenge is shared now, or the user has no
     /// HA1 for its algorithm.
     mutating func use(
         _ algorithms: DigestAlgorithms, at server: UInt8, now: Instant

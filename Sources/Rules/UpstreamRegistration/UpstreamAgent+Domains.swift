@@ -1,6 +1,6 @@
 package import Timekeeping
 
-// Domains that the settings add, change or remove while the daemon runs.
+// Handles domains that the settings add, change or remove while the daemon runs.
 
 extension UpstreamAgent {
     /// Adds a domain with a new number. No number is used twice, because a late answer may still name the number of a

@@ -3,7 +3,7 @@ package import SIPGrammar
 import Telemetry
 package import Timekeeping
 
-// The responses of PBXs to the REGISTERs, and REGISTERs without a response.
+// Handles the responses of PBXs to the daemon's REGISTERs, and REGISTERs that get no response.
 
 extension UpstreamAgent {
     /// Handles a final response to a REGISTER.
@@ -101,7 +101,8 @@ extension UpstreamAgent {
             orders.append(.tell(.grantTooShort(UpstreamNumber(records[place].upstream), granted)))
         }
         if records[place].answers == 0, records[place].kept.count == 0,
-            // After news about the user, the credentials of the pending REGISTER are forgotten.
+            // The mark `again` must not be set, because a change of the user then removed the credentials of the
+            // pending REGISTER here.
             !records[place].marks.contains(.sharesNonce), !records[place].marks.contains(.again),
             stands[upstream].watch.isNewsOfUnchallenged()
         {
@@ -134,7 +135,8 @@ extension UpstreamAgent {
     /// this one. The contact is found by its token alone, because some PBXs rewrite its host.
     private func granted(_ slot: UInt32, _ response: RegisterResponse, asked: UInt32) -> UInt32? {
         guard !response.contacts.isEmpty else {
-            // Some registrars list no contacts in the 200, against RFC 3261 section 10.3 step 8.
+            // The asked expiry counts if the 200 lists no contacts, as some registrars do against RFC 3261 section 10.3
+            // step 8.
             return response.expires == 0 ? nil : response.expires ?? asked
         }
         let ours = ours(slot, response).map { $0 ?? response.expires ?? asked }
@@ -150,8 +152,8 @@ extension UpstreamAgent {
 
     private mutating func notListed(_ slot: UInt32, now: Moment, into orders: inout [UpstreamOrder]) {
         counts.count(.other)
-        // Only a contact that the PBX listed before shows a loss; a PBX may never list one user and still have all
-        // others.
+        // A missing contact shows a loss only if the PBX listed it before, because some PBXs never list the contact of
+        // one user and still have all others.
         let wasBound = records[Int(slot)].state == .refreshing
         records[Int(slot)].boundUntil = .distantPast
         if records[Int(slot)].failures == 0 { orders.append(.tell(.notListed(user(at: slot)))) }
@@ -191,8 +193,8 @@ extension UpstreamAgent {
             return refuse(slot, other.map { .realm($0.realm.compacted()) } ?? .algorithm, now: now, into: &orders)
         }
         if stands[upstream].askedRealm != realm { stands[upstream].askedRealm = realm }
-        // The first REGISTER may have answered an old nonce, so a 401 to it says nothing about the password. A 401 to
-        // an answer with a new nonce refuses the password, unless the PBX says "stale".
+        // A 401 to the first REGISTER says nothing about the password, because that REGISTER may have answered an old
+        // nonce. A 401 to an answer with a new nonce refuses the password, unless the PBX says "stale".
         if records[place].answers > 0 {
             guard challenge.isStale else {
                 return refuse(slot, .status(response.status.code), now: now, into: &orders)
@@ -266,7 +268,7 @@ extension UpstreamAgent {
         send(slot, .bind, to: records[place].server, now: now, into: &orders)
     }
 
-    /// Schedules another try after the PBX has refused a REGISTER with a status that may pass.
+    /// Schedules another try after the PBX has refused a REGISTER with a status that can be temporary.
     private mutating func refusedForNow(
         _ slot: UInt32, _ pending: UserRecord.Pending, _ code: UInt16, now: Moment,
         into orders: inout [UpstreamOrder]

@@ -1,7 +1,7 @@
 package import Addressing
 package import Timekeeping
 
-// Timers, servers that fail and return, and new REGISTERs for all users after a PBX has lost its registrations.
+// Handles timers, and servers that fail and return. Registers all users again after a PBX has lost its registrations.
 
 extension UpstreamAgent {
     /// Handles all timers and queries that are due, and sends the REGISTERs of users whose turn it is.
@@ -58,8 +58,7 @@ extension UpstreamAgent {
         enqueue(slot, now: now)
     }
 
-    /// Tells the operator that users wait too long for their REGISTER, if only the rate in the settings makes them
-    /// wait.
+    /// Logs that users wait too long for their REGISTER, if the only reason for the wait is the setting `rate`.
     private mutating func noteWait(_ slot: UInt32, now: Moment, into orders: inout [UpstreamOrder]) {
         let upstream = Int(records[Int(slot)].upstream)
         guard stands[upstream].watch.pausedUntil == nil, stands[upstream].server(now: now.instant, after: 0) != nil,

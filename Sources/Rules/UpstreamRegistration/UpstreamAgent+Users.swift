@@ -1,11 +1,12 @@
 package import Bytes
 package import Timekeeping
 
-// Users who get or lose their last device that a push can wake, and the queue in which users wait for their REGISTER.
+// Handles users who get their first or lose their last device that a push can wake, and the queues in which users wait
+// for their REGISTER.
 
 extension UpstreamAgent {
-    /// Begins to keep a user registered who has a device that a push can wake. The engine calls this method for each
-    /// such user at the start, and after each REGISTER of a phone.
+    /// Begins to keep a user registered, because a push can wake one of the user's devices. The engine reports each
+    /// user with such a device at the start and after each REGISTER of a phone.
     package mutating func userIsWakeable(_ user: WakeableUser, now: Moment, into orders: inout [UpstreamOrder]) {
         guard stands.indices.contains(user.upstream.index) else { return }
         guard let slot = slot(of: UpstreamUser(user.upstream, user.name)) else {
@@ -28,15 +29,15 @@ extension UpstreamAgent {
             forgetChallenge(slot)
             records[place].marks.remove(.isProven)
         }
-        // A user who is registered uses new credentials only at the next refresh.
+        // If a user with new credentials is already registered, the new credentials are used at the next refresh.
         guard !wasWakeable || records[place].state != .registered else { return }
         begin(slot, now: now, into: &orders)
         pump(user.upstream.index, now: now, into: &orders)
     }
 
     /// Whether a REGISTER of a phone starts another try for a user whom the PBX did not know, at most once an hour. The
-    /// PBX may know the user by now, and an unknown user cannot be locked out. A user whose password was refused is not
-    /// tried again.
+    /// try does no harm, because a PBX cannot lock out a user whom it does not know. A user whose password was refused
+    /// is not tried again.
     private func isWorthAnotherTry(_ slot: UInt32, now: Moment) -> Bool {
         let record = records[Int(slot)]
         return record.state == .absent && Self.seconds(now.date) >= record.since &+ 3600
@@ -112,8 +113,8 @@ extension UpstreamAgent {
         let isBound = records[place].boundUntil > now.instant
         let isRefused = records[place].state == .refused || records[place].state == .absent
         if isRefused, reason == .noDevice || reason == .noSignOfLife {
-            // The agent remembers the refusal. Otherwise a phone that signs out and in again would make the daemon send
-            // the refused password again and again (T38.2).
+            // The agent keeps the record of the refusal, so that a phone that signs out and in again does not make the
+            // daemon repeat the refused password (T38.2).
             if isBound, wasWakeable { orders.append(.tell(.notEnded(user(at: slot), reason))) }
             return
         }
@@ -122,7 +123,8 @@ extension UpstreamAgent {
             return removeRecord(slot)
         }
         guard records[place].state != .refused else {
-            // Another REGISTER with a password that the PBX has refused could lock the account there.
+            // No REGISTER is sent, because another REGISTER with the refused password could lock the account at the
+            // PBX.
             return finish(slot, .notEnded(user(at: slot), reason), into: &orders)
         }
         if !isBound { records[place].boundUntil = now.instant + .seconds(stands[Int(records[place].upstream)].expires) }
@@ -156,8 +158,8 @@ extension UpstreamAgent {
         stands[upstream].sweep { slot, line in records[Int(slot)].line == line }
     }
 
-    /// How long a user who is not registered may wait for the REGISTER; a longer wait shows that the setting `rate` is
-    /// too low.
+    /// The limit for the time that an unregistered user waits for the REGISTER; a longer wait shows that the setting
+    /// `rate` is too low.
     private static let longWait: Duration = .seconds(300)
 
     private func line(of slot: UInt32, now: Moment) -> UserRecord.Line {
@@ -262,8 +264,8 @@ extension UpstreamAgent {
 
     private mutating func sharedAnswer(_ slot: UInt32, now: Moment) -> ChallengeAnswer? {
         let record = records[Int(slot)]
-        // Only a password that the PBX has accepted in this run answers a nonce of another user, because a wrong one
-        // would count twice at the PBX.
+        // A user answers the nonce of another user only with a password that the PBX has accepted in this run, because
+        // the PBX would count a wrong password twice.
         guard record.pending == .bind, record.marks.contains(.isProven),
             let (challenge, form, count) = stands[Int(record.upstream)].shared.use(
                 record.algorithms, at: record.server, now: now.instant)

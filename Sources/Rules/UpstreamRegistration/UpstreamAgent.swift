@@ -8,8 +8,8 @@ package import Timekeeping
 ///
 /// Each user with a device that a push can wake has one binding at the PBX. The contact of the binding has an
 /// ``UpstreamToken`` as user and this daemon as host. The agent refreshes each binding after 50 to 80 percent of the
-/// granted time. The agent sends nothing itself: it gives each REGISTER as an ``UpstreamOrder``, and the engine reports
-/// the result. The agent knows no password: an order names the challenge that the engine must answer.
+/// granted time. The agent sends nothing itself: the engine sends each REGISTER that an ``UpstreamOrder`` describes,
+/// and reports the result. The agent knows no password: an order names the challenge that the engine must answer.
 package struct UpstreamAgent {
     var stands: [UpstreamStand]
     var records: [UserRecord] = []
@@ -25,8 +25,7 @@ package struct UpstreamAgent {
     /// Makes an agent for these domains, without users.
     ///
     /// - Parameters:
-    ///   - domains: the domains whose users are registered at a PBX. The index in this list is the domain's
-    ///     ``UpstreamNumber``.
+    ///   - domains: the domains whose users are registered at a PBX, in the order of their ``UpstreamNumber``.
     ///   - ceiling: the limit of CSeq that the last run stored, see ``CSeqSupply``; 0 in the first run.
     ///   - functions: the random numbers and the secret code that tokens are made with.
     package init(_ domains: [UpstreamDomain], ceiling: UInt32, functions: AgentFunctions) {
@@ -127,7 +126,7 @@ package struct UpstreamAgent {
         return found
     }
 
-    /// When ``due(now:into:)`` must be called next.
+    /// The time at which ``due(now:into:)`` next has something to do.
     package var nextDeadline: Instant? {
         var next = timers.nextDeadline
         for stand in stands {
@@ -159,7 +158,7 @@ package struct UpstreamAgent {
         }
     }
 
-    /// A hash of a user for the table of names, with a random seed, because names come from the network.
+    /// A hash of a user for the table of names; the hash has a random seed, because names come from the network.
     private static func hash(_ user: UpstreamUser) -> UInt32 {
         var hasher = Hasher()
         hasher.combine(user.upstream.rawValue)
@@ -184,8 +183,8 @@ package struct UpstreamAgent {
         let slot: UInt32
         if let free = vacant.popLast() {
             slot = free
-            // CSeq goes on from the slot's former user, so that a late answer to the former user's REGISTER is not
-            // mistaken for an answer to the new user's.
+            // The CSeq numbers continue from those of the slot's former user, so that a late answer to the former
+            // user's REGISTER is recognised as old.
             record.cseq = records[Int(free)].cseq
             records[Int(free)] = record
         } else {
@@ -275,7 +274,7 @@ package struct UpstreamStatus: Sendable {
     package let refusal: UpstreamRefusal?
     /// When the user's binding at the PBX ends, as far as this run of the daemon knows.
     package let boundUntil: Instant
-    /// The token by which the PBX calls the user, which is never shown to operators.
+    /// The token by which the PBX calls the user; the token is never shown to operators.
     package let token: UpstreamToken
 
     /// Why the PBX does not know the user, as a clause for messages; `nil` if the PBX knows the user.
@@ -291,7 +290,7 @@ package struct UpstreamStatus: Sendable {
         }
     }
 
-    /// The operator's remedy for the problem in ``words``; `nil` if the operator need not do anything.
+    /// The advice for the operator about the problem in ``words``; `nil` if the operator need not do anything.
     package var advice: String? {
         switch state {
         case .registered, .refreshing, .ending: nil
@@ -307,7 +306,7 @@ package struct UpstreamCounts: Sendable {
     package enum Result: Int, Hashable, Sendable, CaseIterable {
         case registered, refreshed, ended, challenged, refused, unknownUser, tooBrief, serverFailed, noAnswer, other
 
-        /// The value that stands for this result in the label of the metrics.
+        /// The value for this result in the label of the metrics.
         package var name: String {
             switch self {
             case .unknownUser: "unknown-user"

@@ -41,8 +41,8 @@ package struct UpstreamDomain: Hashable, Sendable {
     /// The shortest expiry in seconds after which a binding is refreshed. Without this limit, a PBX that grants one
     /// second would get a REGISTER each second.
     static let shortestGrant: UInt32 = 20
-    /// The longest expiry in seconds that the agent asks for. A PBX whose Min-Expires is longer gets no second REGISTER
-    /// at once.
+    /// The longest expiry in seconds that the agent asks for. If the PBX demands a longer Min-Expires, the agent does
+    /// not immediately send another REGISTER.
     static let longestGrant: UInt32 = 604_800
 }
 

@@ -6,9 +6,9 @@ package enum UpstreamOrder: Sendable {
     case send(RegisterOrder)
     /// Give up this REGISTER, which got no answer in time, and do not report its result.
     case abandon(RegisterNumber)
-    /// Store this highest CSeq number, then call ``UpstreamAgent/ceilingStored(_:now:into:)``.
+    /// Store this upper bound for CSeq numbers, and report the write to ``UpstreamAgent/ceilingStored(_:now:into:)``.
     case storeCeiling(UInt32)
-    /// Tell the operator this event.
+    /// Report this event to the operator.
     case tell(UpstreamEvent)
 }
 
@@ -44,7 +44,7 @@ package struct RegisterOrder: Sendable {
 
 /// Why a REGISTER got no answer from the PBX.
 package enum RegisterFailure: Hashable, Sendable {
-    /// The PBX sent no answer, or could not be connected to.
+    /// The PBX sent no answer, or refused the connection.
     case noAnswer
     /// The daemon has no HA1 of the user any more, so it cannot answer the challenge.
     case noPassword
@@ -120,9 +120,10 @@ package enum UpstreamEvent: Hashable, Sendable {
     case grantTooShort(UpstreamNumber, UInt32)
     /// The PBX has refused so many users in a row that the daemon tries one user after each pause.
     case refusesEverybody(UpstreamNumber, pause: Duration)
-    /// The PBX takes a REGISTER without asking for a password.
+    /// The PBX accepts REGISTERs without asking for a password.
     case unchallenged(UpstreamNumber)
-    /// The PBX does not tell which contacts it has, so the daemon does not notice a short restart of the PBX.
+    /// The PBX does not list its contacts in the answer to a query, so the daemon does not notice a short restart of
+    /// the PBX.
     case answersNoQuery(UpstreamNumber)
     /// The setting `rate` is too low: a user waits for minutes, or a binding ended while its refresh waited.
     case isBehind(UpstreamNumber)

@@ -34,7 +34,7 @@ struct ServerBreaker: Sendable {
     /// Whether the server has failed and has not answered since, so that it gets one request after each pause.
     var isPaused: Bool { openUntil != nil }
 
-    /// Whether a request may be sent to the server now.
+    /// Whether a request can be sent to the server now.
     func isUsable(now: Instant) -> Bool {
         isListed && !isDown && (openUntil.map { $0 <= now && !isTrying } ?? true)
     }

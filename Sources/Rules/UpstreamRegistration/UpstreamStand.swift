@@ -25,7 +25,7 @@ struct UpstreamStand: Sendable {
     var watch = UpstreamWatchdog()
 
     private static let mostServers = 8
-    /// How much of a timer's delay the next REGISTERs may make up for.
+    /// How much of a timer's delay is made up for: the next REGISTERs are sent sooner by at most this time.
     private static let credit: Duration = .milliseconds(20)
 
     init(setup: UpstreamDomain) {
@@ -86,7 +86,7 @@ struct UpstreamStand: Sendable {
 
     mutating func append(_ slot: UInt32, to line: UserRecord.Line) { lines[Int(line.rawValue)].append(slot) }
 
-    /// Takes the first user from the most urgent queue that is not empty, and returns the queue too.
+    /// Removes and returns the first user of the most urgent queue that is not empty, together with that queue.
     mutating func popFirst() -> (slot: UInt32, line: UserRecord.Line)? {
         for line in UserRecord.Line.allCases {
             if let slot = lines[Int(line.rawValue)].popFirst() { return (slot, line) }
@@ -157,8 +157,8 @@ struct UpstreamWatchdog: Sendable {
         pausedUntil = nil
     }
 
-    /// Notes that a user's REGISTER is sent. While the PBX refuses everybody, the next user waits up to 30 seconds for
-    /// the result.
+    /// Notes that a user's REGISTER is sent. While the PBX refuses everybody, the REGISTER of the next user waits up to
+    /// 30 seconds for this user's result.
     mutating func began(now: Instant) {
         if refusals >= Self.refusalLimit { pausedUntil = now + .seconds(30) }
     }
@@ -181,8 +181,8 @@ struct UpstreamWatchdog: Sendable {
 
     mutating func queryFound() { misses = 0 }
 
-    /// Whether a contact that is missing in the answer to a REGISTER may make all users register again: once in five
-    /// minutes.
+    /// Whether a contact that is missing in the answer to a REGISTER causes all users to register again, which happens
+    /// at most once in five minutes.
     mutating func mayRegisterAgain(now: Instant) -> Bool {
         guard lastAgain.map({ now - $0 >= Self.againPause }) ?? true else { return false }
         lastAgain = now

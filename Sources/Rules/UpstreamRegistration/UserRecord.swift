@@ -8,7 +8,7 @@ package enum RegistrationState: UInt8, Hashable, Sendable, CaseIterable {
     case registered
     /// The PBX knows the user, and the binding is being renewed.
     case refreshing
-    /// The PBX refused the user, and nothing is sent for the user until other credentials come.
+    /// The PBX refused the user, and no REGISTER is sent for the user until the credentials change.
     case refused
     /// The PBX has no such user.
     case absent
@@ -18,8 +18,8 @@ package enum RegistrationState: UInt8, Hashable, Sendable, CaseIterable {
     package var name: String { "\(self)" }
 }
 
-/// The agent's record of one user, compact because there may be a million users. The name and the kept challenge are
-/// byte blocks in `UpstreamAgent.slabs`.
+/// The agent's record of one user, in a compact form because there can be a million users. The name and the kept
+/// challenge are byte blocks in `UpstreamAgent.slabs`.
 struct UserRecord: Sendable {
     var name: ByteSlabs.Place
     var kept = ByteSlabs.Place.none
@@ -28,7 +28,7 @@ struct UserRecord: Sendable {
     var boundUntil = Instant.distantPast
     /// When the next REGISTER is due, unless one is pending or waits in a queue.
     var due = Instant.distantPast
-    /// When the refresh that is pending or waits was due.
+    /// The time at which the refresh that is now pending or queued was due.
     var planned = Instant.distantPast
     var deadline = DeadlineID.none
     var cseq: UInt32
@@ -83,7 +83,7 @@ struct UserRecord: Sendable {
     /// The queues in which users wait for their REGISTER, the most urgent queue first.
     enum Line: UInt8, CaseIterable {
         case none
-        /// Users whose binding must end at once, so that their calls reach the PBX's voicemail.
+        /// Users whose binding must end immediately, so that their calls reach the PBX's voicemail.
         case ending
         case recentlyCalled
         case refreshing

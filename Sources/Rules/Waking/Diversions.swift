@@ -20,7 +20,8 @@ package struct Diversions {
             for value in Self.values(in: row) {
                 count += 1
                 guard entries.count < 2 * Self.most, let address = NameAddress(value) else { continue }
-                // One Diversion field may stand for several diversions (RFC 5806 section 4.2).
+                // One Diversion field can stand for several diversions, which its `counter` gives (RFC 5806 section
+                // 4.2).
                 if let further = address.parameters.value(of: "counter")?.decimal(as: UInt8.self), further > 1 {
                     count += Int(further) - 1
                 }
@@ -35,7 +36,7 @@ package struct Diversions {
 
     /// Whether this daemon has already forwarded the call for this user.
     ///
-    /// The daemon recognises a Diversion field of its own by the reason, which is the same in each of them.
+    /// The daemon recognises a Diversion field of its own by the reason, which is the same in all its Diversion fields.
     package func comesBack(to aor: AddressOfRecord) -> Bool {
         entries.contains { $0.aor == aor && $0.reason.equalsIgnoringCase(Self.reason) }
     }

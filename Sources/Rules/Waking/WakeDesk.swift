@@ -9,11 +9,11 @@ package import Timekeeping
 ///
 /// The engine reports the begin and the end of each wait, and each change of the device. When a device registers or
 /// shows life, the desk returns ``Release`` values in a fixed order, and the engine carries them out. The desk also
-/// knows on which flow a sign of life belongs to the device.
+/// stores on which flow each device is watched for signs of life.
 package struct WakeDesk: ~Copyable {
     /// The records of how long each phone took to register after earlier pushes.
     package var records = WakeRecords()
-    /// Work that may continue, because its device has registered or shown life.
+    /// Work that can continue, because its device has registered or shown life.
     package enum Release {
         /// A call that the device made in an earlier run, whose responses are now sent to the device.
         case caller(ProxiedRequest)
@@ -33,7 +33,7 @@ package struct WakeDesk: ~Copyable {
         var calls = ShortList<ProxiedRequest>()
         /// The flow on which the device has registered, if this flow is watched.
         var flow: Flow?
-        /// The slot of the next device with the same watched flow, since a phone may have several accounts.
+        /// The slot of the next device with the same watched flow, because one phone can have several accounts.
         var next: UInt32?
         var further = BoxedOptional<Further>()
     }
@@ -47,7 +47,7 @@ package struct WakeDesk: ~Copyable {
         var isAsleep = false
         /// Whether a push for messages was sent since the device last registered.
         var wasWoken = false
-        /// The INVITEs, sent after the end of their calls, for whose responses the list of missed calls waits.
+        /// The INVITEs that were sent after the end of their calls; the list of missed calls waits for the responses.
         var farewells: Set<ClientTransactionID> = []
         /// The time at which the list of missed calls stops waiting for responses to INVITEs.
         var listWaitsUntil = Instant.distantPast
@@ -128,7 +128,7 @@ package struct WakeDesk: ~Copyable {
         return true
     }
 
-    /// Notes that the push did not reach the device, so that the next message may cause another push.
+    /// Notes that the push did not reach the device, so that the next message can cause another push.
     package mutating func wakeFailed(_ device: DeviceID) { changePresent(device) { $0.wasWoken = false } }
 
     /// Notes that the device gets its messages, or that no message waits for it any more; returns whether the device
@@ -147,11 +147,11 @@ package struct WakeDesk: ~Copyable {
     // MARK: The list of missed calls
 
     /// Lets the list of missed calls wait until the device has answered the INVITE of an ended call, because the device
-    /// may itself show the call as missed.
+    /// itself can show the call as missed.
     ///
     /// The device has two seconds to answer the INVITEs of all ended calls together.
     ///
-    /// - Returns: when ``listIsDue(of:now:)`` must be called; `nil` if the time was returned before.
+    /// - Returns: the time for ``listIsDue(of:now:)``; `nil` if the time was returned before.
     package mutating func listWaits(for device: DeviceID, answering farewell: ClientTransactionID, now: Instant)
         -> Instant?
     {
@@ -186,15 +186,15 @@ package struct WakeDesk: ~Copyable {
 
     // MARK: What becomes of the device
 
-    /// Returns the work that a registered device releases, and stops watching the device's flow.
+    /// Returns the work that can continue because the device has registered, and stops watching the device's flow.
     package mutating func returned(_ device: DeviceID) -> Releases {
         var releases = showedLife(device)
         releases.hasList = true
         return releases
     }
 
-    /// Returns the work that a sign of life on the device's watched flow releases, since the device may have no reason
-    /// to register.
+    /// Returns the work that can continue after a sign of life on the device's watched flow, because an awake device
+    /// may have no reason to register.
     package mutating func showedLife(_ device: DeviceID) -> Releases {
         var releases = Releases()
         guard let place = devices.place(of: device) else { return releases }
@@ -257,8 +257,8 @@ package struct WakeDesk: ~Copyable {
 
     // MARK: Watched flows
 
-    /// Watches the flow for the device, so that the next sign of life on the flow releases the work that waits for the
-    /// device.
+    /// Watches the flow for the device, so that the work that waits for the device continues after the next sign of
+    /// life on the flow.
     package mutating func watch(_ flow: Flow, of device: DeviceID) {
         guard let place = devices.place(of: device), devices[place].flow != flow else { return }
         leaveFlow(place)
@@ -273,7 +273,7 @@ package struct WakeDesk: ~Copyable {
         while let place = first(on: flow) { leaveFlow(place) }
     }
 
-    /// The devices whose waiting work a sign of life on this flow releases.
+    /// The devices whose waiting work continues after a sign of life on this flow.
     package func watched(on flow: Flow) -> [DeviceID] {
         var found: [DeviceID] = []
         var place = first(on: flow)
@@ -307,12 +307,13 @@ package struct WakeDesk: ~Copyable {
 }
 
 extension WakeDesk {
-    /// The work that one device releases, in a fixed order; the iteration allocates no memory.
+    /// The work that continues after one device has registered or shown life, in a fixed order; the iteration allocates
+    /// no memory.
     package struct Releases: Sequence, IteratorProtocol {
         package fileprivate(set) var callers = ShortList<ProxiedRequest>()
         package fileprivate(set) var endedCalls = ShortList<EndedCall>()
         package fileprivate(set) var calls = ShortList<ProxiedRequest>()
-        /// Whether the device has registered, so that its list of missed calls may be sent.
+        /// Whether the device has registered, so that its list of missed calls can be sent.
         fileprivate(set) var hasList = false
         private var place = 0
 

@@ -117,7 +117,7 @@ package struct WakeRecords {
         while records.count >= capacity, let oldest = ages.popFirst() { records[oldest] = nil }
         records[device] = Record()
         ages.append(device)
-        // A device that was removed and called again is in the queue twice.
+        // A device that was removed and then got a push again is in the queue twice.
         if ages.count > 2 * capacity {
             var seen = Set<DeviceID>()
             let living = ages.elements.reversed().filter { records[$0] != nil && seen.insert($0).inserted }

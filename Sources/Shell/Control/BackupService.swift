@@ -7,8 +7,8 @@ import Timekeeping
 
 /// Copies the store for `sippushd backup` while the daemon uses it.
 ///
-/// Only the control socket offers backups, because the caller chooses the path and the daemon writes the file with its
-/// own rights.
+/// Only the control socket offers backups, because a backup writes a file with the daemon's rights to a path that the
+/// client chooses.
 struct BackupService {
     let store: any ProxyStore
     let loop: EventLoop

@@ -11,7 +11,7 @@ package struct HeldCallReport: Codable, Sendable, DescribedBody {
         "sleepingDevices": .words("Names from the list of a user's devices.")
     ]
 
-    /// The number by which an operator can end the call. A call that begins later has a higher number.
+    /// The number of the call, by which an operator can end it. A call that begins later has a higher number.
     package var id: UInt64 = 0
     package var callRef: String
     package var aor: String
@@ -61,7 +61,7 @@ package struct MessageReport: Codable, Sendable, DescribedBody {
 /// One page of the list of messages that wait for phones, oldest first.
 package struct MessagePage: Codable, Sendable {
     package var messages: [MessageReport]
-    /// The query parameter `after` for the next page; `nil` on the last page.
+    /// The value of the query parameter `after` in a request for the next page; `nil` on the last page.
     package var next: UInt64?
 }
 
@@ -82,7 +82,7 @@ package struct BindingReport: Codable, Sendable, DescribedBody {
         "lastPush": .words("The result of the device's last push."),
     ]
 
-    /// The device's number as text, because the number can exceed 2^53, which some JSON readers read inexactly.
+    /// The device's number as text, because some JSON readers cannot read a number above 2^53 exactly.
     package var id: String
     /// A short name of the device for people, unique among the user's devices and unchanged after a restart.
     package var name: String
@@ -128,8 +128,8 @@ package struct ProviderDisableReport: Codable, Sendable, DescribedBody {
 package struct PushAppFigures: Codable, Sendable {
     /// The provider's name for its first app, and `provider/name` for each further app.
     package var name: String
-    /// Whether the daemon sends pushes to the provider. If false, the breaker is open: the provider could not be
-    /// reached, and gets only one probe at intervals.
+    /// Whether the daemon sends pushes to the provider. If the value is false, the breaker is open after repeated
+    /// failures, and the daemon sends only one push at intervals to test the provider.
     package var isReachable: Bool
     package var accepted: Int
     package var failed: Int
@@ -159,7 +159,7 @@ package struct UserReport: Codable, Sendable {
 /// One page of the list of users, sorted by domain and name.
 package struct UserPage: Codable, Sendable {
     package var users: [UserReport]
-    /// The query parameter `after` for the next page; `nil` on the last page.
+    /// The value of the query parameter `after` in a request for the next page; `nil` on the last page.
     package var next: String?
 }
 
@@ -167,7 +167,7 @@ package struct UserPage: Codable, Sendable {
 /// although another page follows.
 package struct HeldCallPage: Codable, Sendable {
     package var calls: [HeldCallReport]
-    /// The query parameter `after` for the next page; `nil` on the last page.
+    /// The value of the query parameter `after` in a request for the next page; `nil` on the last page.
     package var next: UInt64?
 }
 
@@ -191,7 +191,7 @@ package struct UserRequest: Codable, Sendable, DescribedBody {
 
     /// Returns the user's hashes, computed from the password if the request has one.
     ///
-    /// - Throws: a sentence that tells the caller what is wrong with the request.
+    /// - Throws: a sentence for the operator about the fault in the request.
     func credentials(_ realms: UserRealms) throws(StartError) -> UserCredentials {
         switch (password, ha1MD5, ha1SHA256) {
         case (let password?, nil, nil) where ha1SHA512_256 == nil:

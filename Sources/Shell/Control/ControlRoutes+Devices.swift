@@ -44,8 +44,8 @@ extension ControlRoutes {
             call.answer(
                 shown.map { device in
                     var device = device
-                    // A new User-Agent reaches the store some seconds after the REGISTER; until then, the engine has
-                    // it.
+                    // A new User-Agent reaches the store some seconds after the REGISTER, so the User-Agent in the
+                    // engine has priority.
                     let said = device.userAgent ?? device.device.flatMap { agents[$0]?.string }
                     device.userAgent = said?.isEmpty == false ? said : nil
                     let last = records.last { $0.code != nil && "\($0.device.rawValue)" == device.id }
@@ -56,7 +56,7 @@ extension ControlRoutes {
         }
     }
 
-    /// The number of a user's newest records in which the last push of each device is searched.
+    /// The number of a user's newest timeline records among which the daemon looks for the last push of each device.
     private static let lastRecords = 100
 
     private static func devices(of aor: AddressOfRecord, _ engine: ProxyEngine, now: Moment) -> [BindingReport] {
@@ -73,7 +73,7 @@ extension ControlRoutes {
         }
     }
 
-    /// Removes a device as if it had signed out; calls no longer wait for the device.
+    /// Removes a device as if the phone had unregistered, so that calls no longer wait for the device.
     private func removeDevice(_ call: ServiceCall) async throws(ServiceProblem) {
         let aor = try call.aor()
         let name = call.parameter(1)
@@ -84,8 +84,8 @@ extension ControlRoutes {
         }
         if let device = meant.first { call.changes("\(aor) \(device.name)") }
         guard let device = meant.first else { throw ServiceProblem(404, "no such device") }
-        // The name in the path can mean several devices: two tokens can begin with the same characters, and an old
-        // version of the program could give two devices the same name.
+        // The text in the path can match several devices, because the tokens of two devices can begin with the same
+        // characters. Old versions of the program could also give two devices the same name.
         guard meant.count == 1 else {
             throw ServiceProblem(409, "several devices are called \(name)", detail: "name one by its id")
         }

@@ -10,7 +10,8 @@ import ProxyRuntime
 import Registration
 import Timekeeping
 
-/// The operators' routes for messages that wait for phones. An answer never contains the text of a message.
+/// The operators' routes for MESSAGE requests that wait for phones. An HTTP answer never contains the text of a
+/// message.
 extension ControlRoutes {
     func registerMessages(in router: inout ServiceRouter) {
         router.add("GET", "/v1/messages", scope: .admin, described: .messages) { call throws(ServiceProblem) in

@@ -52,7 +52,8 @@ extension ControlRoutes {
         async throws(ServiceProblem)
     {
         let provider = try await provider(of: call)
-        // No other request may disable the provider between the check and the write.
+        // While this request holds its turn in `switches`, no other request can disable the provider between the check
+        // and the write.
         await switches.enter()
         defer { switches.leave() }
         // Only `enable` can enable a disabled provider, because `enable` also restores the push contacts of the

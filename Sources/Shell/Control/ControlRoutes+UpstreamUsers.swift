@@ -10,8 +10,8 @@ import Settings
 import Timekeeping
 import UpstreamRegistration
 
-/// The routes of the control API for users whom the daemon keeps registered at PBXs: the domains, the users, one user,
-/// and the order to try again.
+/// The routes of the control API for users whom the daemon keeps registered at PBXs: lists of the domains and users,
+/// the state of one user, and the order to register a user again.
 extension ControlRoutes {
     func registerUpstreamUsers(in router: inout ServiceRouter) {
         router.add("GET", "/v1/upstream-domains", scope: .admin, described: .upstreamDomains) { call in
@@ -70,7 +70,7 @@ extension ControlRoutes {
     ) -> UpstreamUserPage {
         let upstream = domain.flatMap { users.agent.upstream(of: $0) }
         guard domain == nil || upstream != nil else { return UpstreamUserPage(users: [], next: nil) }
-        // The agent has one list for the users of all domains, so that one cursor suffices for the pages.
+        // The agent has one list for the users of all domains, so the cursor of a page is an index in this list.
         let (page, next) = users.agent.users(of: upstream, from: start, limit: limit)
         return UpstreamUserPage(users: page.map { UpstreamUserReport($0, users, now: now) }, next: next)
     }

@@ -55,8 +55,8 @@ extension ControlRoutes {
             var names = try await store.userNames(after: last.name, in: last.realm, limit: limit)
             let body = call.stream(HTTPResponse(type: Self.linesType, body: Self.lines(names)))
             while names.count == limit, let last = names.last.flatMap(UserBatch.parts) {
-                // If the store cannot be read, the connection is closed, because a client could mistake a normal end
-                // for the end of the list.
+                // If the store cannot be read, the daemon breaks off the answer. After a normal end of the answer, the
+                // client would believe that the list is complete.
                 guard let more = try? await store.userNames(after: last.name, in: last.realm, limit: limit),
                     await body.send(Self.lines(more))
                 else { return }
@@ -106,7 +106,7 @@ extension UserCredentials {
 
     package var isWellFormed: Bool { digestUser != nil }
 
-    /// Whether the text is a hexadecimal hash of the length that this hash function gives.
+    /// Whether the text is hexadecimal and as long as a hash of this algorithm.
     package static func isHash(_ text: String, _ algorithm: DigestAlgorithm) -> Bool {
         text.utf8.count == algorithm.digitCount && text.utf8.allSatisfy { $0.hexValue != nil }
     }

@@ -16,16 +16,17 @@ import Timekeeping
 /// The operators' routes, for the control socket and the admin API. The routes for calls are in this file, the others
 /// in `ControlRoutes+Users`, `+Devices`, `+Messages` and `+Providers`.
 ///
-/// Long lists are read in pages, because a request must not go through all contacts or users on the loop.
+/// Long lists are read in pages, because a request that read all contacts or users at once would delay the calls on the
+/// loop.
 struct ControlRoutes {
     let door: ShardDoor
     let store: any ProxyStore
     /// The domains of users, and the realm of the passwords; both stay the same while the daemon runs.
     let realms: UserRealms
-    /// Returns the state of each app's credentials; called on the loop.
+    /// Returns the state of each app's credentials. The closure is called on the loop.
     let credentials: @Sendable () -> [String: CredentialStanding]
-    /// Carries out requests that switch providers one after the other. Each request reads, writes and applies a
-    /// provider's state before the next request begins.
+    /// Lets only one request at a time change a provider's state. Each request reads, writes and applies the state
+    /// before the next request begins.
     let switches: OneAtATime
 
     static let pageLimits = 1...1000
@@ -76,9 +77,8 @@ struct ControlRoutes {
         call.answerDone()
     }
 
-    /// The statuses with which an operator can end a call. Each status has at least the priority of the responses from
-    /// cancelled phones (RFC 3261 section 16.7), because the caller would get such a response instead of a weaker
-    /// status.
+    /// The statuses with which an operator can end a call. Statuses with a lower priority than 487 are left out,
+    /// because the caller would get the 487 of a cancelled phone instead (RFC 3261 section 16.7).
     static let endings: [String: Status] = ["480": 480, "486": 486, "600": 600, "603": 603]
 
     // MARK: Helpers

@@ -4,7 +4,7 @@ package import Reactor
 package import Telemetry
 
 /// The control socket: HTTP over a Unix socket that only the daemon's user and root can open. A client of the control
-/// socket needs no key and may use all routes, and the audit log records its changes.
+/// socket needs no key and can use all routes. The audit log has a line for each of its changes.
 package final class ControlService {
     private let listener: HTTPListener
 

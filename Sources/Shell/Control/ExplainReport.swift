@@ -87,12 +87,12 @@ package struct TimelineReport: Codable, Hashable, Sendable {
     package var reason: String
     package var deadSince: Seconds?
     package var providerID: String
-    // Each field whose name ends in `After` is a duration since `requestedAt`.
+    // The values of all fields whose names end in `After` are durations since `requestedAt`.
     package var sentAfter: Seconds?
     package var answeredAfter: Seconds?
     package var registeredAfter: Seconds?
-    /// The sign of life that released the call at `invitedAfter` without a REGISTER: `keep-alive`, `request` or
-    /// `response`.
+    /// The kind of the sign of life after which the daemon sent the INVITE at `invitedAfter` without a REGISTER:
+    /// `keep-alive`, `request` or `response`.
     package var sign: String?
     package var invitedAfter: Seconds?
     package var rangAfter: Seconds?

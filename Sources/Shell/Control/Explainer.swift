@@ -12,7 +12,7 @@ import Routing
 import Timekeeping
 import UpstreamRegistration
 
-/// Explains why a phone was woken or not, from the engine's current state and the store's records.
+/// Explains from the engine's current state and the store's records why a push woke a phone or did not.
 ///
 /// The explainer is used only on its shard's loop.
 final class Explainer: Sendable {
@@ -118,8 +118,8 @@ extension Explainer {
             [self] call throws(ServiceProblem) in
             try await answer(call, call.parameter())
         }
-        // The query of this route has the name, because a Call-ID can contain slashes and backslashes, which the path
-        // of a request over TCP may not contain.
+        // This route reads the name from the query, because a Call-ID can contain slashes and backslashes, which the
+        // daemon refuses in the path of a request over TCP.
         router.add("GET", "/v1/explain", scope: .admin, described: .explain(inPath: false)) {
             [self] call throws(ServiceProblem) in
             guard let name = call.request.query("name"), !name.isEmpty else {

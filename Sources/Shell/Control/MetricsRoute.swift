@@ -11,7 +11,7 @@ import UpstreamRegistration
 /// The daemon's metrics for Prometheus; docs/Metrics.md lists them.
 struct MetricsRoute {
     let door: ShardDoor
-    /// Returns the metrics of all parts except the engine; called on the loop for each request.
+    /// Returns the metrics of all parts except the engine. The closure is called on the loop for each request.
     let figures: @Sendable () -> CounterSet
     /// Returns the certificate files in the settings, and the time at which each certificate expires.
     let certificates: @Sendable () -> [(file: String, date: UnixTime)]
@@ -40,8 +40,8 @@ struct MetricsRoute {
 }
 
 extension MetricFamily {
-    /// A gauge for each server of the upstream: 1 if the server answers, 0 if not. A server without a probe so far has
-    /// no sample.
+    /// A gauge for each server of the upstream: 1 if the server answers, 0 if not. A server that the daemon has not
+    /// probed yet has no sample.
     static func upstream(_ servers: [UpstreamHealth.Server]) -> MetricFamily {
         var family = MetricFamily(
             "sippushd_upstream_up", .gauge,
@@ -52,7 +52,7 @@ extension MetricFamily {
         return family
     }
 
-    /// The users who are kept registered at a PBX.
+    /// The metrics of the users whom the daemon keeps registered at a PBX.
     static func upstreamUsers(_ counts: UpstreamCounts) -> [MetricFamily] {
         var bindings = MetricFamily(
             "sippushd_upstream_bindings", .gauge, "Users who are kept registered at a PBX, by state.")

@@ -1,8 +1,8 @@
 import Collections
 import Synchronization
 
-/// Runs operations one after the other, in the order of their arrival, because each operation waits for the store and
-/// depends on state that the previous operation may change.
+/// Runs operations one after the other, in the order of their arrival. Each operation waits for the store, and the next
+/// operation depends on the state that it leaves.
 final class OneAtATime: Sendable {
     private struct State {
         var isBusy = false
@@ -13,7 +13,7 @@ final class OneAtATime: Sendable {
 
     private let state = Mutex(State())
 
-    /// Begins an operation when all earlier operations have ended. The caller ends the operation with ``leave()``.
+    /// Waits until all earlier operations have ended, and begins an operation, which ``leave()`` ends.
     func enter() async {
         await withCheckedContinuation { turn in
             let isFree = state.withLock { state in

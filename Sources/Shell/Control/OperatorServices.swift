@@ -23,8 +23,7 @@ package struct OperatorServices {
     private let certificates: @Sendable () -> [(file: String, date: UnixTime)]
     private let credentials: @Sendable () -> [String: CredentialStanding]
     private let drain: @Sendable (Duration) async -> Int
-    /// Carries out requests that switch providers one after the other, whether they come over the control socket or the
-    /// admin API.
+    /// Lets only one request at a time change a provider's state, from the control socket or from the admin API.
     private let switches = OneAtATime()
 
     /// Prepares the routes for operators.
@@ -71,8 +70,8 @@ package struct OperatorServices {
         }
     }
 
-    /// Returns the routes of the control socket: all routes of the admin API, and two kinds of routes that remote
-    /// callers may not use: backups, and the transfer of many users with their hashes.
+    /// Returns the routes of the control socket. Besides all routes of the admin API, these are the routes for backups
+    /// and for the transfer of many users with their hashes, which remote clients are not allowed to use.
     package func controlRouter() -> ServiceRouter {
         var router = ServiceRouter()
         register(in: &router)

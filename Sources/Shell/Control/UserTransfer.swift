@@ -44,7 +44,7 @@ struct UserTransfer {
 package struct UserBatch: Codable, Sendable {
     package var users: [UserCredentials]
 
-    /// The maximum number of users in a batch. The number is low, because calls wait while the daemon reads a batch.
+    /// The maximum number of users in a batch. The limit is low, because calls wait while the daemon decodes a batch.
     package static let limit = 250
 
     package init(users: [UserCredentials]) { self.users = users }

@@ -39,7 +39,8 @@ package final class APIService: @unchecked Sendable {
             perSource: access.wrongLoginsPerSource, perUser: access.wrongLoginsPerUser, loop: loop)
     }
 
-    /// Accepts WebSockets at this path, which must not be the path of a route; called before ``listen()``.
+    /// Accepts WebSockets at this path, which must not be the path of a route. This function must be called before
+    /// ``listen()``.
     package func takesWebSockets(at path: String, _ upgrade: WebSocketUpgrade) {
         webSockets = (path.split(separator: "/").map(String.init), upgrade)
     }
@@ -118,8 +119,8 @@ package final class APIService: @unchecked Sendable {
 
     private func serve(_ request: HTTPRequest, _ reply: HTTPReply) async {
         let match = router.match(request.method, request.path)
-        // The daemon refuses a path that another program could read differently (T16). Only `{*}` at the end of a route
-        // may match slashes.
+        // The daemon refuses a path that another program could read differently (T16). Only the part of the path for
+        // `{*}` can contain encoded slashes.
         let isPlain =
             if case .found(let route, _) = match { route.isPlain(request.path) } else { request.hasPlainPathAndEnd }
         guard isPlain else { return reply.send(ServiceProblem(400, "the path is not plain").response()) }

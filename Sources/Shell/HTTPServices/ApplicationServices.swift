@@ -46,7 +46,8 @@ package final class ApplicationServices: @unchecked Sendable {
     /// Reads the certificate authorities of webhook receivers again.
     package func reloadCertificates() { deviceRegistration?.reloadCertificates() }
 
-    /// The code of a device, which each push carries. The app names its device by this code in requests to the daemon.
+    /// The code of a device, by which the app names its device in requests to the daemon. Each push to the device has
+    /// the code.
     package func deviceCode(of device: DeviceID) -> ByteString { ByteString(codes.code(of: device)) }
 
     /// Adds the routes of all services. `ownEndpoints` returns the daemon's own listeners, to which webhooks are never

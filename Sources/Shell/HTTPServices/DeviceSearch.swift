@@ -20,7 +20,7 @@ final class DeviceSearch: @unchecked Sendable {
 
     private struct Question {
         let providers: Set<PushProvider>
-        /// A part of the wanted token, for which the engine first searches the contacts.
+        /// A part of the wanted token. The engine first searches the contacts for this part.
         let word: [UInt8]
         /// Whether a found token that contains the word is the wanted token.
         let isMeant: (PushToken) -> Bool
@@ -41,8 +41,8 @@ final class DeviceSearch: @unchecked Sendable {
     /// The number of tokens that one step reads, before the loop handles calls (see
     /// ``BindingTable/forEachDevice(of:with:from:limit:_:)``).
     private static let step = 200
-    /// The possible lengths of the word for which contacts are searched first. A shorter word would occur in most
-    /// contacts.
+    /// The allowed lengths of `word`, the part of a token for which the engine searches the contacts. A shorter part
+    /// would occur in most contacts.
     private static let wordLengths = 4...32
 
     init(_ door: ShardDoor, on loop: EventLoop) {
@@ -88,7 +88,7 @@ final class DeviceSearch: @unchecked Sendable {
         begin()
     }
 
-    /// Searches the next part of all devices, and returns the position of the following step; `nil` after the last
+    /// Searches some of the devices, from `cursor` on, and returns the cursor of the next step; `nil` after the last
     /// step.
     private func search(from cursor: BindingCursor) async -> BindingCursor? {
         let providers = asked.reduce(into: Set<PushProvider>()) { $0.formUnion($1.providers) }
@@ -106,8 +106,8 @@ final class DeviceSearch: @unchecked Sendable {
         return step.next
     }
 
-    /// Returns the word to search for: the end of the token's longest part without URI escapes; `nil` if this part is
-    /// too short.
+    /// Returns the part of a token to search for: the end of the longest part without URI escapes; `nil` if the longest
+    /// part is too short.
     private static func word(in token: ByteString) -> [UInt8]? {
         let parts = token.array.split { byte in
             switch byte {

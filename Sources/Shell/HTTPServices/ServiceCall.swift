@@ -30,8 +30,8 @@ package enum ServiceCaller: Hashable, Sendable {
 
 /// One request to a service, which is answered once, immediately or later, from any thread.
 ///
-/// Handlers are isolated to the call, and therefore run on the services' loop. If the call is released without an
-/// answer, the client gets 500.
+/// Handlers are isolated to this actor, and therefore run on the services' loop. If no code answers the request before
+/// this object is freed, the client gets 500.
 package actor ServiceCall {
     package nonisolated let request: HTTPRequest
     package nonisolated let caller: ServiceCaller
@@ -56,7 +56,7 @@ package actor ServiceCall {
         self.answered = answered
     }
 
-    /// Runs the handler, and answers the call with the problem that the handler throws.
+    /// Runs the handler, and answers the request with the problem that the handler throws.
     func serve(by handler: ServiceRouter.Handler) async {
         do throws(ServiceProblem) {
             try await handler(self)
@@ -90,15 +90,15 @@ package actor ServiceCall {
 
     package nonisolated func answer(_ problem: ServiceProblem) { answer(problem.response()) }
 
-    /// Runs a closure that reads the store and answers the call, on another thread than the loop's. If the closure
-    /// throws, the answer is 503.
+    /// Runs a closure on another thread than the loop's; the closure reads the store and answers the request. If the
+    /// closure throws, the answer is 503.
     package nonisolated func askStore(_ body: @escaping @Sendable () async throws -> Void) {
         Task {
             do { try await body() } catch { answer(.notRead) }
         }
     }
 
-    /// Answers the call with the value as JSON.
+    /// Answers the request with the value as JSON.
     package nonisolated func answer(_ value: some Encodable, status: Int = 200, fields: [HTTPField] = []) {
         guard let json = try? JSONValue(of: value) else {
             return answer(ServiceProblem(500, "the answer cannot be written"))
@@ -108,7 +108,7 @@ package actor ServiceCall {
         answer(response)
     }
 
-    /// Answers the call with success: an empty object.
+    /// Answers the request with success: an empty JSON object.
     package nonisolated func answerDone() { answer([:] as [String: String]) }
 
     /// The path parameter with this index; empty if the pattern has fewer parameters.

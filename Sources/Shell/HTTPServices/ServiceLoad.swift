@@ -8,7 +8,8 @@ package struct ServiceLoad: Sendable {
     package init() { seconds = { nil } }
 
     /// Creates a value that decides about each request with the closure `seconds`, which is called on the event loop.
-    /// The closure returns after how many seconds the client may retry, or `nil` if the request is served.
+    /// The closure returns the number of seconds after which the client can try again, or `nil` if the request is
+    /// served.
     package init(refusing seconds: @escaping @Sendable () -> Int?) { self.seconds = seconds }
 
     func refusal(of request: HTTPRequest) -> Int? {

@@ -15,8 +15,8 @@ package struct ServiceProblem: Error, Codable, Sendable, DescribedBody {
     package var status: Int
     /// Details of the problem, for the author of the client. The detail must not contain secrets.
     package var detail: String?
-    /// The number of seconds after which the client may retry. The answer has this number in the field `Retry-After`,
-    /// and not in the body.
+    /// The number of seconds after which the client can try again. The answer has this number in the field
+    /// `Retry-After`, and not in the body.
     package var retryAfter: Int?
 
     private enum CodingKeys: String, CodingKey { case title, status, detail }

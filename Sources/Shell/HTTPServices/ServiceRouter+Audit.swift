@@ -6,7 +6,8 @@ package import Telemetry
 package struct AuditedChange: Sendable {
     /// The changed user, device, key, app, call or push; `nil` until the handler has read the request.
     var object: String?
-    /// The sender of the request, if only the body names the sender. If the value is `nil`, the log names the caller.
+    /// The sender of the request, if only the body names the sender. If the value is `nil`, the log names the
+    /// authenticated sender.
     var actor: String?
 
     /// Joins the names of several objects to one text: the first names, and the number of the other objects.
@@ -27,7 +28,7 @@ extension ServiceRouter.Route {
     /// neither path, query nor body, because they can contain tokens.
     ///
     /// - Parameters:
-    ///   - name: the name of the caller.
+    ///   - name: the name of the authenticated sender.
     ///   - request: the request.
     ///   - log: receives the log line.
     /// - Returns: a function that writes the line, and that is called with the status of the answer and the change that

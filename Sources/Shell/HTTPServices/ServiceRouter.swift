@@ -21,8 +21,8 @@ package struct ServiceRouter {
         }
     }
 
-    /// Handles a call on the loop. If the handler throws a problem, the call is answered with this problem; otherwise
-    /// the handler answers the call, immediately or later.
+    /// Handles a request on the loop. If the handler throws a problem, the client gets this problem as the answer;
+    /// otherwise the handler answers the request, immediately or later.
     package typealias Handler = @Sendable (isolated ServiceCall) async throws(ServiceProblem) -> Void
 
     package struct Route: Sendable {
@@ -77,7 +77,7 @@ package struct ServiceRouter {
 
     package enum Match {
         case found(Route, parameters: [String])
-        /// The path exists, but only with the methods in the associated value.
+        /// The path exists, but not with the method of the request. The associated value has the allowed methods.
         case otherMethod([String])
         case nothing
     }
@@ -142,7 +142,7 @@ package struct ServiceRouter {
     /// unless its requests change something.
     package func match(_ method: String, _ path: [String]) -> Match {
         let wanted = method == "HEAD" ? "GET" : method
-        // The search compares indices instead of routes, because copies of the large routes would cost time.
+        // The search collects indices instead of routes, because copying the large routes would cost time.
         var fitting: [(place: Int, parameters: [String])] = []
         for place in places[path.first ?? ""] ?? [] {
             if let parameters = Self.parameters(path, routes[place].segments) { fitting.append((place, parameters)) }
@@ -204,7 +204,7 @@ extension ServiceRouter.Route {
         return true
     }
 
-    /// Serves a call whose sender needs no login, for example over the control socket.
+    /// Serves a request whose sender needs no login, for example over the control socket.
     package func serve(_ call: ServiceCall) async {
         do throws(ServiceProblem) {
             await call.serve(by: try read(call.request, call.parameters).handler)

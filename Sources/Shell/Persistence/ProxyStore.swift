@@ -22,8 +22,8 @@ package import Timekeeping
 /// - `refresh`: the row is written within seconds. If the daemon crashes, a row that was only refreshed may be lost.
 /// - `trace`: the change is written soon, but is dropped if too many other changes wait.
 ///
-/// Changes take effect in the order of the calls, except for refreshed rows. Functions that write must be called on the
-/// store's loop; functions that read may be called on any thread.
+/// Changes take effect in the order in which these functions were called, except for refreshed rows. Functions that
+/// write must be called on the store's loop. Functions that read can be called on any thread.
 package protocol ProxyStore: AnyObject, Sendable {
     // MARK: Writes of the engine
 
@@ -59,7 +59,7 @@ package protocol ProxyStore: AnyObject, Sendable {
     func deadTokens(since date: UnixTime, after cursor: PageCursor, limit: Int) async throws(StoreError) -> Page<
         DeadToken
     >
-    /// Returns the tokens that an app registered for a user; if `token` is set, only this token.
+    /// Returns the tokens that an app registered for a user, or only `token` if it is not `nil`.
     func mobileDevices(of user: String, app: String, token: String?) async throws(StoreError) -> [String]
     /// Returns the apps that registered a token, each with the user for whom the app registered it.
     func mobileOwners(of token: String) async throws(StoreError) -> [MobileOwner]

@@ -17,7 +17,8 @@ package enum ServiceChange: Hashable, Sendable {
     case forgetMissedCalls([CallRef])
     /// Deletes waiting messages by their numbers.
     case forgetMessages([UInt64])
-    /// Deletes the dead tokens that were recorded before this time, and the oldest tokens above this number.
+    /// Deletes the dead tokens that were recorded before this time. If more than `keeping` dead tokens remain, the
+    /// oldest of them are deleted too.
     case pruneDeadTokens(before: UnixTime, keeping: Int)
     /// Records an app's report about a push. ``WriteResult/isFound`` is false if the push does not exist.
     case pushMark(PushCode, device: DeviceID, PushMark, at: UnixTime)
@@ -25,7 +26,8 @@ package enum ServiceChange: Hashable, Sendable {
     /// Adds an accepted registration or clean-up of devices.
     case deviceRequest(DeviceRequest)
     case deviceRequestFinished(DeviceRequest, DeviceOutcome, at: UnixTime)
-    /// Deletes the device requests that ended before this time, and the oldest ended requests above this number.
+    /// Deletes the device requests that ended before this time. If more than `keeping` ended requests remain, the
+    /// oldest of them are deleted too.
     case pruneDeviceRequests(before: UnixTime, keeping: Int)
     /// Records the device that a request registered.
     case mobileDevice(DeviceRequest)

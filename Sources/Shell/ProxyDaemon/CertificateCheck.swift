@@ -24,7 +24,7 @@ package struct CertificateCheck {
 
     private let date: UnixTime
 
-    /// The remaining validity below which a certificate counts as a problem, because it should already be renewed.
+    /// If a certificate is valid for less than this time, it counts as a problem, because it should already be renewed.
     private static let warningTime: Duration = .seconds(14 * 86_400)
 
     package init(on date: UnixTime) { self.date = date }

@@ -30,7 +30,7 @@ package final class Daemon: @unchecked Sendable {
     let loop: EventLoop
     let log: Log
     private let settingsPath: String
-    /// The number of file descriptors that the process may open, including sockets.
+    /// The number of file descriptors, including sockets, that the process can open.
     private let descriptors: Int
     private(set) var settings: DaemonSettings
     private let store: any ProxyStore
@@ -114,7 +114,8 @@ package final class Daemon: @unchecked Sendable {
             settings: settings.api, domains: settings.domains,
             keepsTimeline: settings.push.timeline.maximumRecords > 0, store: store, loop: loop, log: log)
         dialogKeys = try await DialogKeys(store: store, log: log, now: loop.moment.date)
-        // A reload may add the first domain of `register-upstream`.
+        // The daemon needs this secret even without a domain under `register-upstream`, because a reload can add the
+        // first domain.
         let upstreamCode = try await UpstreamCode.make(store: store, now: loop.moment.date)
         let engine = try await Self.makeEngine(
             settings, push, listeners: bound.listeners, store: store,
@@ -189,7 +190,7 @@ package final class Daemon: @unchecked Sendable {
             certificates: { [weak self] in self?.certificates?.ends ?? [] },
             credentials: { [weak self] in self?.credentials?.standings ?? [:] },
             drain: { [weak self] time in
-                // The drain must run on the loop, because the caller may be on any thread.
+                // The drain is posted to the loop, because this closure can run on any thread.
                 await withCheckedContinuation { asker in
                     loop.post { [weak self] in
                         loop.startTask { [weak self] _ in

@@ -61,7 +61,7 @@ extension DaemonSettings {
     /// The domains of the users whom operators add, and the realm of their passwords.
     package var userRealms: UserRealms { UserRealms(domains: domains, realm: digest.realm) }
 
-    /// Returns the limits of TCP connections in a process that may open this many descriptors. The limits reserve
+    /// Returns the limits of TCP connections for a process that can open this number of descriptors. The limits reserve
     /// descriptors for the HTTP interfaces, the store and the providers, so that phones cannot use all of them.
     func flowLimits(descriptors: Int) -> FlowLimits {
         var flows = FlowLimits(limits, authenticates: auth == .digest)

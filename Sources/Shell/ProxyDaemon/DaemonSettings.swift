@@ -33,11 +33,11 @@ package struct ListenAddress: Hashable, Sendable {
     }
 }
 
-/// The way in which phones must prove their identity.
+/// How phones must prove their identity.
 package enum AuthenticationMode: String, Hashable, Sendable, CaseIterable {
     /// Phones authenticate by digest (RFC 7616) for REGISTER and for calls.
     case digest
-    /// Phones need no authentication, which is only for closed networks and laboratories.
+    /// Phones need no authentication. The mode `off` is for closed networks and laboratories.
     case off
 }
 
@@ -200,8 +200,7 @@ package struct DaemonSettings: SettingsGroup {
         if upstream == nil, call.noWake.forwards {
             found.append(SettingComplaint("expected upstream, through which call.no-wake forwards", key: "upstream"))
         }
-        // A name without a transport needs no check, because DNS looks for a server with one of the daemon's
-        // transports.
+        // A name without a transport needs no check, because the look-up in DNS chooses among the daemon's transports.
         if let transport = upstream.flatMap({ $0.numeric?.0 ?? ($0.isSecure ? .tls : $0.transport) }),
             !listen.contains(where: { $0.transport == transport })
         {

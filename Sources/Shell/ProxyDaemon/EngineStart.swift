@@ -37,7 +37,7 @@ extension Daemon {
         }
     }
 
-    /// Restores the stored state in portions, because all rows together would be in memory twice.
+    /// Restores the stored state in portions. If all rows were read at once, memory would hold the whole state twice.
     private static func restore(
         _ engine: ProxyEngine, from store: any ProxyStore, unreadAge: Duration, now: Moment
     ) async throws(StoreError) {

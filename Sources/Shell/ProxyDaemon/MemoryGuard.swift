@@ -4,7 +4,7 @@ import Telemetry
 import Timekeeping
 
 /// Refuses new connections from peers that are not trusted while the process uses four fifths of its memory limit
-/// (F11). The daemon still serves existing connections, and UDP datagrams, which occupy no memory.
+/// (F11). The daemon still serves existing connections and UDP, because a UDP peer needs no memory for a connection.
 ///
 /// - The class is `@unchecked Sendable`, because it is used only on the daemon's loop.
 final class MemoryGuard: @unchecked Sendable {

@@ -4,7 +4,7 @@ package import Settings
 /// Makes a configuration file from the answers to `sippushd init`. If the operator gave no answer for a setting, the
 /// setting has its default.
 package struct NewSettings: Sendable {
-    /// Apple's signing key, and the topic of the app that it wakes.
+    /// Apple's signing key, and the topic of the app that its pushes wake.
     package struct Apple: Sendable {
         package var topic: String
         package var team: String

@@ -30,8 +30,8 @@ final class ServiceNotices: @unchecked Sendable {
         lives(every: interval / 2)
     }
 
-    /// Sends a watchdog message if the engine answers a test request. A timer alone would hide that the loop runs but
-    /// the engine serves nothing (F13).
+    /// Sends a watchdog message if the engine answers a test request. The engine is tested, because a loop that runs
+    /// does not prove that the engine still serves requests (F13).
     private func lives(every pause: Duration) {
         if shard.assumeIsolated({ $0.answersItself() }) { manager.tell("WATCHDOG=1") }
         timer?.arm(at: loop.now + pause)

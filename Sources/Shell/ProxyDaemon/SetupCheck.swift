@@ -101,7 +101,8 @@ package enum SetupCheck {
         }
     }
 
-    /// Returns notes about trusted addresses, which do not count for connections over WebSocket.
+    /// Returns a note if addresses are trusted and WebSockets are served, because an address does not make a WebSocket
+    /// peer trusted.
     private static func distrustedWebSockets(_ settings: DaemonSettings) -> [String] {
         let addresses = settings.trusted.filter { if case .name = $0 { false } else { true } }
         var webSockets = settings.listen.filter(\.transport.isWebSocket).map {
@@ -114,14 +115,14 @@ package enum SetupCheck {
         ]
     }
 
-    /// Asks each source of users, and reads the keys of issuers of tokens. One line for each that does not answer, or
-    /// whose answers cannot be used.
+    /// Asks each source of users, and reads the keys of the issuers of tokens. Returns one line for each source or
+    /// issuer that does not answer or whose answer cannot be used.
     package static func userProblems(of settings: DaemonSettings) -> [String] {
         guard settings.auth == .digest else { return [] }
         return sourceProblems(of: settings) + keyProblems(of: settings)
     }
 
-    /// Reads the keys of each issuer of tokens.
+    /// Reads the keys of each issuer of tokens, and returns one line for each issuer whose keys cannot be used.
     private static func keyProblems(of settings: DaemonSettings) -> [String] {
         do {
             return KeyFindings.findings(try KeySources.facts(of: settings.bearer), hasTLS: true).filter {

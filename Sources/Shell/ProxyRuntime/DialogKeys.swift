@@ -11,8 +11,8 @@ package import Timekeeping
 /// The keys that seal dialog tokens (T20.6). The keys are in the store, so that a call that began before a restart can
 /// still be ended.
 ///
-/// The daemon creates a new key each month, which seals the tokens of new dialogs. An old key is kept while a dialog
-/// exists whose token it sealed.
+/// Each month, the daemon creates a new key, and uses it to seal the tokens of new dialogs. An old key is kept as long
+/// as a dialog exists whose token was sealed with this key.
 ///
 /// - The class is `@unchecked Sendable`, because it is used only on its shard's loop.
 package final class DialogKeys: @unchecked Sendable {

@@ -12,8 +12,8 @@ package final class HopResolver {
     private let spoken: Set<Transport>
     private let tls: TLSSetup
 
-    /// Creates a resolver. `spoken` has the transports of the daemon's listeners; if `servers` is `nil`, the system's
-    /// name servers are asked.
+    /// Creates a resolver. `spoken` has the transports of the daemon's listeners. If `servers` is `nil`, the resolver
+    /// asks the system's name servers.
     package init(
         loop: EventLoop, spoken: Set<Transport>, tls: TLSSetup = TLSSetup(), servers: [Endpoint]? = nil
     ) throws(StartError) {
@@ -29,8 +29,8 @@ package final class HopResolver {
     /// Looks up the addresses of a next hop, in the order in which the engine tries them. The list is empty if the name
     /// has no address or no name server answers.
     ///
-    /// `done` is called once, on the loop. If no name server must be asked, `done` is called before this function
-    /// returns.
+    /// `done` is called once, on the loop. If the addresses are known without a name server, `done` is called before
+    /// this function returns.
     package func resolve(_ hop: NextHop, _ done: @escaping ([ResolvedHop]) -> Void) {
         // If the hop names no transport, DNS chooses among all transports. The code below leaves out transports that
         // the daemon does not use.

@@ -7,7 +7,7 @@ import Timekeeping
 /// requests under overload.
 ///
 /// Without load, the measurement costs almost no time. The waiting time of datagrams is measured only after a full
-/// batch, the waiting time of the loop only now and then, and the duration of only one commit at a time.
+/// batch, and the waiting time of other events only at intervals. Only one commit at a time is measured.
 struct LoadMeasurement {
     private var canary: LoopCanary?
     /// The commit whose duration is being measured, and the time of its submission.
@@ -24,11 +24,12 @@ struct LoadMeasurement {
         canary = try LoopCanary(on: loop, handler: tell)
     }
 
-    /// Measures now and then how long the loop waits, when bytes have arrived on a connection.
+    /// Notes that bytes have arrived on a connection, and at intervals begins to measure how long events wait for the
+    /// loop.
     func streamReceived(now: Instant) { canary?.ring(now: now) }
 
     /// Measures how long the datagrams of a socket waited, and whether the socket lost datagrams. The shard calls this
-    /// function after a full batch, because only then may more datagrams wait.
+    /// function only after a full batch, because after a smaller batch no datagram waits.
     mutating func batchWasFull(on socket: UDPSocket, number: UInt16, now: Instant, _ engine: ProxyEngine) {
         if let wait = socket.lastWait { engine.looked(after: wait, now: now) }
         guard now >= nextLook else { return }

@@ -16,7 +16,7 @@ import SIPMessage
 package import Telemetry
 import Timekeeping
 
-/// Owns the engine, and with it the state of all AORs in this shard. Only the shard's thread may use the engine.
+/// Owns the engine, and with it the state of all AORs in this shard. Only the shard's thread uses the engine.
 ///
 /// Events come from the loop (datagrams, stream messages, commits, pushes, look-ups, the timer) and through the
 /// ``ShardDoor``. Each event enters the engine, and then ``runActions()`` runs the engine's actions. An event that an
@@ -84,8 +84,8 @@ package actor ProxyShard: LoopActor {
 
     // MARK: Events
 
-    /// Handles up to 16 datagrams in one call, and sends their answers together at its end, because separate calls for
-    /// each datagram would cost more time.
+    /// Handles up to 16 datagrams together, and then sends their answers together, because handling each datagram alone
+    /// would cost more time.
     private func datagramsReceived(_ batch: DatagramBatch, by listener: UInt16) {
         let now = loop.moment
         if batch.isFull, let socket = socket(of: listener) {
@@ -149,8 +149,8 @@ package actor ProxyShard: LoopActor {
         case fatal
     }
 
-    /// Handles one whole message of a stream, and runs all actions that the message causes. The caller can therefore
-    /// see how much output waits before it reads the next message.
+    /// Handles one whole message of a stream, and runs all actions that the message causes. The code that reads the
+    /// stream can therefore see how much output waits before it reads the next message.
     ///
     /// - Parameters:
     ///   - bytes: the message.
@@ -173,7 +173,7 @@ package actor ProxyShard: LoopActor {
         }
     }
 
-    /// Tests the engine with an OPTIONS request, which is parsed, judged and answered like a request of a peer.
+    /// Tests the engine with an OPTIONS request, which the engine parses, checks and answers like a request of a peer.
     ///
     /// - Returns: whether the engine answered.
     package func answersItself() -> Bool {
@@ -282,7 +282,7 @@ package actor ProxyShard: LoopActor {
     typealias Report = @Sendable (ProxyEngine, ReportTicket, Moment) -> Void
     typealias Reporter = CheckedContinuation<ReportResult, Never>
 
-    /// The callers that wait for the results of reports, by the tickets that the engine got.
+    /// The services that wait for the results of reports, by the tickets that the engine got.
     private(set) var reporters: [ReportTicket: Reporter] = [:]
     private var lastReport: UInt64 = 0
     /// Reports of devices that wait until the engine accepts another report. Few reports wait, because the services
@@ -314,7 +314,7 @@ package actor ProxyShard: LoopActor {
 
     // MARK: Dry runs
 
-    /// The callers of ``canBePushed(_:)`` that wait for the result.
+    /// The trial pushes of ``canBePushed(_:)`` whose results have not arrived.
     private var dryRuns: [DryRunTicket: CheckedContinuation<Bool, Never>] = [:]
     private var lastDryRun: UInt64 = 0
 
@@ -331,7 +331,7 @@ package actor ProxyShard: LoopActor {
 
     // MARK: Logins
 
-    /// The callers that wait until the sources of users have said who a user is.
+    /// The logins that wait until a source of users has answered.
     private var logins: [LoginTicket: CheckedContinuation<Void, Never>] = [:]
     private var lastLogin: UInt64 = 0
 
@@ -401,7 +401,7 @@ package actor ProxyShard: LoopActor {
     /// Some actions have an immediate result, such as a look-up of a known address or a credential that is signed here.
     /// An immediate result enters the engine after all other actions have run.
     private func runActions() {
-        // If an action causes a call of this function, the loop of the running call performs the new actions.
+        // If an action leads to this function again, the run in progress also performs the new actions.
         guard !isRunningActions else { return }
         isRunningActions = true
         engine.takeActions(into: &actions)
@@ -415,8 +415,8 @@ package actor ProxyShard: LoopActor {
             engine.takeActions(into: &actions)
         }
         isRunningActions = false
-        // Queued reports are started in a later turn of the loop, so that the callers of finished reports continue
-        // first.
+        // Queued reports are started in a later turn of the loop, so that the services whose reports have finished
+        // continue first.
         if !queuedReports.isEmpty, reporters.count < Self.reportLimit {
             loop.post { [self] in assumeIsolated { $0.startQueuedReports() } }
         }

@@ -7,10 +7,11 @@ import Reactor
 package import Registration
 package import Timekeeping
 
-/// The only way by which services, operators and the daemon reach the engine.
+/// The interface through which services, operators and the daemon ask the engine; there is no other interface to the
+/// engine.
 ///
 /// A question enters the engine when the engine's current work is finished. The answer to a question comes after the
-/// question's actions have run. The questions of one caller are processed in their order.
+/// question's actions have run. The questions of one service or operator are processed in their order.
 package struct ShardDoor: Sendable {
     /// The user or device of a question; the subject selects the shard that can answer.
     package enum Subject: Sendable {
@@ -51,7 +52,7 @@ package struct ShardDoor: Sendable {
         }
     }
 
-    /// Whether ``drain()`` was called; any thread may read this value.
+    /// Whether ``drain()`` was called. Any thread can read this value.
     package var isDraining: Bool { shard.isDraining.withLock { $0 } }
 
     /// Whether the provider accepts a push to this token. The user does not see the push that tests the token.

@@ -2,8 +2,8 @@ import Crypto
 package import Persistence
 package import Timekeeping
 
-/// The secret in the store from which each user's `UpstreamToken` is computed. The secret is created once, because with
-/// another secret every user would get another token, and a PBX would keep two contacts of each user.
+/// The secret in the store from which each user's `UpstreamToken` is computed. The secret never changes. With another
+/// secret, every user would get another token, and the PBX would keep the contact with the old token too.
 package enum UpstreamCode {
     static let name = "upstream-token"
 
@@ -46,13 +46,14 @@ package enum UpstreamCode {
     }
 }
 
-/// Reads and writes the highest CSeq that REGISTERs of the daemon may have, in the store.
+/// Stores and reads the upper limit of the CSeq numbers in the daemon's own REGISTERs, so that the next run uses higher
+/// numbers.
 package enum RegisterCeiling {
     private static let key = "register-cseq-ceiling"
 
     static func change(_ ceiling: UInt32) -> ServiceChange { .note(key: key, value: "\(ceiling)") }
 
-    /// Reads the ceiling from the store.
+    /// Reads the stored limit.
     ///
     /// - Returns: 0 if none is stored yet.
     package static func stored(in store: any ProxyStore) async throws(StoreError) -> UInt32 {

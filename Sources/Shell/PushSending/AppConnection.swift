@@ -6,8 +6,8 @@ import Settings
 extension PEM {
     private static let fileLimit = 4 << 20
 
-    /// Returns the contents of a file; if the file cannot be read, returns its path, so that the user of the value
-    /// reports the error.
+    /// Returns the contents of a file; if the file cannot be read, returns its path, so that the code that opens the
+    /// path reports the error.
     static func content(of path: String) -> PEM {
         (try? SettingsFile.bytes(at: path, limit: fileLimit)).map { .bytes($0) } ?? .file(path)
     }

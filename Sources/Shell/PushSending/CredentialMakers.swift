@@ -41,7 +41,7 @@ struct CredentialMakers {
     var vapidKey: String?
     private var numbers: [AnyHashable: Int] = [:]
     private var nextNumber = 0
-    /// The makers from before a reload, which are kept while the new makers are created.
+    /// The makers from before a reload, until all new makers have been created.
     private var former: (all: [Int: CredentialMaker], numbers: [AnyHashable: Int]) = ([:], [:])
 
     let accounts: [String: ServiceAccount]
@@ -97,7 +97,8 @@ struct CredentialMakers {
         return source
     }
 
-    /// Returns the credential source that all apps with this key share. The first call with a key creates the maker.
+    /// Returns the credential source that all apps with this key share. If no maker for the key exists yet, this
+    /// function creates it.
     mutating func made(
         for key: AnyHashable, _ make: () throws(PushSetupError) -> CredentialMaker
     ) throws(PushSetupError) -> PushCredentials.Source {

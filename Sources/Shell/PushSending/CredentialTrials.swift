@@ -82,7 +82,8 @@ extension PushService {
                 switch makers.all[number] {
                 case .signer(_, let sign): done(try sign(app.baseURL, now), nil, nil)
                 case .google(let client): try client.tryAsking(over: http, at: now, done)
-                // A reload removed the maker of this credential; the reload also starts new trials.
+                // If a reload has removed the maker of this credential, this trial ends without a result, because the
+                // reload also starts new trials.
                 case nil: done(nil, nil, nil)
                 }
             }

@@ -97,7 +97,7 @@ package final class FeedbackService: @unchecked Sendable {
         pull { _ in }
     }
 
-    /// Starts a round immediately, or waits for the round in progress, whose report `finished` then gets.
+    /// Starts a round immediately, or waits for the round in progress. `finished` gets the report of this round.
     package func pull(finished: @escaping (FeedbackReport) -> Void) {
         if let round {
             round.waiting.append(finished)

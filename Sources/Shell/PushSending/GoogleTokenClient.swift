@@ -110,7 +110,8 @@ struct GoogleTokenClient {
         case .success(let response):
             let answer = try? JSONValue(response.body)
             let reason = answer?["error_description"]?.string ?? answer?["error"]?.string ?? "status \(response.status)"
-            // If the times in a request are wrong, Google's reason does not name the clock.
+            // Google refuses a request with wrong times without naming the clock as the reason, so the daemon adds this
+            // reason.
             let clock = ProviderAnswer(response).clockFault(now: now).map { ": \($0)" } ?? ""
             return refusal("\(server) says: \(reason.prefix(200))\(clock)")
         case .failure(let error):

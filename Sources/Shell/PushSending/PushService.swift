@@ -15,8 +15,8 @@ import Timekeeping
 /// - The class is `@unchecked Sendable`, because it is used only on the loop's thread. If other threads do some work for
 ///   the service, they post the results back to the loop.
 package final class PushService: @unchecked Sendable {
-    /// Receives each outcome of a push or of an order for a credential, on the loop. The closure can be called before
-    /// the function that gave the order returns.
+    /// Receives the outcome of each push and of each order for a credential, on the loop. The closure can be called
+    /// before the function that gave the order has returned.
     package var happened: (PushDispatcher.Event) -> Void = { _ in }
     /// The settings of pushes, completed with the projects of the service accounts.
     package private(set) var settings: PushSettings
@@ -29,7 +29,7 @@ package final class PushService: @unchecked Sendable {
     private var means: [AppConnection]
     private(set) var makers: CredentialMakers
     private(set) var connections: ProviderConnections
-    /// HTTP sessions from before a reload, whose requests may still be answered.
+    /// HTTP sessions from before a reload, which are kept because answers to their requests may still arrive.
     private var retired: [HTTPSession] = []
     private var retirement: LoopTimer?
 
@@ -93,8 +93,8 @@ package final class PushService: @unchecked Sendable {
     // MARK: Reload
 
     /// Reads keys and certificates again, and applies the changed settings of keys and proxies. If a file cannot be
-    /// used, a log line reports it, and the former contents stay in use. The caller then gives the credentials of
-    /// ``setup`` to the engine.
+    /// used, a log line reports it, and the former contents stay in use. After a reload, the daemon must give the
+    /// credentials of ``setup`` to the engine.
     package func reload(_ changed: PushSettings) {
         var changed = changed
         // Each problem is reported once, because several apps can use the same file.

@@ -95,7 +95,8 @@ final class HTTPUserSource: @unchecked Sendable {
 
     /// The answer that a failed HTTP request means.
     ///
-    /// An error that the name may have caused is `unusable`, so that strangers cannot block other users by odd names.
+    /// If the user's name may have caused the error, the answer is `unusable` and not `away`. Otherwise, a stranger
+    /// with an odd name could make the source away for all users.
     static func answer(_ error: HTTPClientError) -> UserAnswer {
         switch error.code {
         case .bodyTooLarge: .unusable(.tooLong)

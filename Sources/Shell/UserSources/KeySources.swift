@@ -38,7 +38,7 @@ package final class KeySources: @unchecked Sendable {
         http.send(request) { result in
             switch result {
             case .success(let response) where response.status == 200: done(Self.keys(in: response.body))
-            // A redirect is not followed, because only the settings may say where the keys come from.
+            // A redirect is not followed, because only the settings decide where the keys come from.
             case .success(let response):
                 done(.failure(UserFault("the server answers \(response.status)", cure: Self.cure)))
             case .failure(let error): done(.failure(UserFault(error.sentence, cure: Self.cure)))

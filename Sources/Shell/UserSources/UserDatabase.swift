@@ -26,7 +26,8 @@ struct UserDatabaseError: Error {
         UserDatabaseError(.away(UserFault(words, cure: cure)), isConnectionLost: isConnectionLost)
     }
 
-    /// An error for one user only, which does not make the source away for others, because strangers choose the names.
+    /// An error that concerns one user only. The source does not count as away, because strangers choose the names and
+    /// could otherwise block all users.
     static func user(_ words: String) -> UserDatabaseError {
         UserDatabaseError(.unusable(UserFault(words, cure: queryCure)), isConnectionLost: false)
     }

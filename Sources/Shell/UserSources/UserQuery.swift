@@ -92,7 +92,7 @@ package struct UserQuery: Hashable, Sendable {
             } else if rest.hasPrefix("/*") {
                 text += take(through: "*/", of: &rest)
             } else if rest.hasPrefix("::") {
-                // Two colons are a type cast in PostgreSQL, and no placeholder.
+                // Two colons are a type cast in PostgreSQL, so no placeholder begins here.
                 text += rest.prefix(2)
                 rest = rest.dropFirst(2)
             } else if first == ":", let name = fieldName(rest.dropFirst()) {
@@ -118,7 +118,8 @@ package struct UserQuery: Hashable, Sendable {
         return name.isEmpty ? nil : String(name)
     }
 
-    /// Removes and returns the start of `rest` up to and with the next `end` after the first character.
+    /// Removes everything up to and including the next `end` from `rest`, and returns it. The search for `end` begins
+    /// at the second character.
     private static func take(through end: String, of rest: inout Substring) -> Substring {
         let from = rest.index(after: rest.startIndex)
         let stop = rest[from...].firstRange(of: end)?.upperBound ?? rest.endIndex

@@ -27,7 +27,8 @@ struct UserRows: Hashable, Sendable {
         return .found(secrets)
     }
 
-    /// The fault of a query that returns no column with a secret, with the names of all columns for the operator.
+    /// The error for the operator that the query returns no column with a secret. The text names all columns that the
+    /// query returns.
     private var missingColumns: UserFault {
         let found = columns.isEmpty ? "none" : columns.joined(separator: ", ")
         return UserFault(

@@ -17,7 +17,7 @@ package struct UserSourceFact: Hashable, Sendable {
 }
 
 extension UserSources {
-    /// The user name of the test question, which should be in no database.
+    /// The user name in the test question; no database should contain this name.
     private static let nobody = ByteString("sippushd-doctor")
 
     /// Asks each source for a user that should not exist, and calls `done` once with all answers, on the loop.

@@ -56,7 +56,7 @@ package final class UserSources: @unchecked Sendable {
         }
     }
 
-    /// The completion handler of a question, which passes through a database's thread and is called on the loop.
+    /// The completion handler of a question. The thread of the database passes it back to the loop, where it is called.
     ///
     /// - `@unchecked Sendable` because only the loop calls the handler.
     private final class Back: @unchecked Sendable {

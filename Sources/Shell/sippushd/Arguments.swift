@@ -15,7 +15,7 @@ func pathSegment(_ text: String) -> String {
     return String(decoding: bytes, as: UTF8.self)
 }
 
-/// The way in which help texts write an address-of-record.
+/// The placeholder for an address-of-record in help texts.
 let userArgument = "USER[@DOMAIN]"
 
 extension Command.Invocation {

@@ -29,13 +29,13 @@ let backupCommand = Command(
     say("wrote \(report.bytes) bytes to \(report.file)")
 }
 
-/// Writes a backup that root orders. The daemon may write only to the store's folder, so this command moves the copy
-/// from that folder to the path that root named.
+/// Writes a backup that root orders. The daemon is allowed to write only to the store's folder, so this command moves
+/// the copy from that folder to the path that root named.
 private struct BackupDetour {
     let temporary: String
     private let target: String
 
-    /// Prepares the detour over the store's folder; `nil` if the daemon itself can write the file.
+    /// Prepares a backup by way of the store's folder; `nil` if the daemon itself can write the file to its final path.
     init?(store: String, file: String) throws(Command.Failure) {
         var owner = stat()
         guard geteuid() == 0, unsafe lstat(store, &owner) == 0, owner.st_uid != 0 else { return nil }

@@ -67,7 +67,7 @@ enum CSV {
     private static let comma = UInt8(ascii: ",")
 }
 
-/// Texts that a spreadsheet takes for formulas. If a spreadsheet opens a file of users, it would run the formula.
+/// Finds and changes texts that a spreadsheet would run as formulas when it opens a CSV file.
 enum SpreadsheetFormula {
     /// Whether the text begins like a formula. A number with its sign, such as a telephone number, is no formula.
     static func isFormula(_ text: String) -> Bool {

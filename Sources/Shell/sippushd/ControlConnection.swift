@@ -35,14 +35,16 @@ struct ControlConnection {
 
     func post(_ resource: String) async throws(Command.Failure) { _ = try exchange("POST", resource, body: []) }
 
-    /// Sends an order for which the daemon may need longer than the usual timeout of a request.
+    /// Sends an order. The timeout is longer than for other requests, because the daemon can need much time for an
+    /// order.
     func post<Value: Decodable>(
         _ resource: String, timeout: Duration
     ) async throws(Command.Failure) -> Value {
         try decode(exchange("POST", resource, body: [], timeout: timeout))
     }
 
-    /// Sends an order with a body, for which the daemon may need longer than the usual timeout of a request.
+    /// Sends an order with a body. The timeout is longer than for other requests, because the daemon can need much time
+    /// for an order.
     func post<Value: Decodable>(
         _ resource: String, _ value: some Encodable, timeout: Duration
     ) async throws(Command.Failure) -> Value {

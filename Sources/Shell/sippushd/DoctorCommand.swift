@@ -55,7 +55,8 @@ extension Command.Invocation {
         let detail: String?
     }
 
-    /// Returns the state that the daemon reports; `nil` if no daemon runs, or this user may not ask the daemon.
+    /// Returns the state that the daemon reports; `nil` if no daemon runs, or this user is not allowed to ask the
+    /// daemon.
     private func state(_ settings: DaemonSettings) async -> DaemonState? {
         let control = ControlConnection(path: settings.control)
         guard (try? control.isAlive) == true else { return nil }
@@ -67,7 +68,8 @@ extension Command.Invocation {
         }
     }
 
-    /// The PBXs at which the daemon keeps users registered; `nil` if none runs, or this user may not ask it.
+    /// The PBXs at which the daemon keeps users registered; `nil` if no daemon runs, or this user is not allowed to ask
+    /// the daemon.
     private func pbxs(_ settings: DaemonSettings) async -> [UpstreamDomainReport]? {
         guard !settings.registerUpstream.isEmpty else { return nil }
         let control = ControlConnection(path: settings.control)

@@ -29,7 +29,7 @@ struct Explanation {
 
     // MARK: The user
 
-    /// Why no call of the PBX can come.
+    /// The reasons why no call of the PBX can reach the user.
     private var pbx: [String] {
         guard let pbx = report.pbx, let reason = pbx.reason else { return [] }
         let advice = pbx.advice.map { ["  => \($0)"] } ?? []

@@ -68,7 +68,7 @@ let initCommand = Command(
     }
     let file = try NewFile(path: path, mode: 0o640, replaces: old != nil)
     try file.write(text)
-    // Only the daemon's group may read the configuration file.
+    // Only the owner of the configuration file and the daemon's group can read it.
     if geteuid() == 0, let group = unsafe getgrnam("sippushd") { try file.give(toGroup: unsafe group.pointee.gr_gid) }
     if old == .other { try keep(path) }
     try file.finish()
@@ -77,8 +77,8 @@ let initCommand = Command(
 
 /// The kind of configuration file that already exists.
 private enum OldConfiguration {
-    /// The file is the sample that the package installs. A sample may be replaced, because it has no choices of an
-    /// operator.
+    /// The file is the sample that the package installs. The sample can be replaced, because it contains no choices of
+    /// an operator.
     case sample
     case other
 }

@@ -1,14 +1,14 @@
 import Glibc
 import Reactor
 
-/// A file that this program creates and that only its owner may read. The file gets its name when it is complete and on
+/// A file that this program creates and that only its owner can read. The file gets its name when it is complete and on
 /// the disk.
 ///
 /// An incomplete file has no name, so a killed program leaves no file. On file systems without unnamed files, the
 /// incomplete file is called `.NAME.PID.partial`.
 ///
-/// Another user who may write to the folder cannot redirect the program, because the file is new and no link is
-/// followed.
+/// Another user who can write to the folder cannot make the program write to another place, because the file is new and
+/// no link is followed.
 final class NewFile {
     private let path: String
     private let temporary: String
@@ -58,7 +58,7 @@ final class NewFile {
         if waiting.count >= 65_536 { try flush() }
     }
 
-    /// Gives the file to a group, which may read the file as far as the mode allows.
+    /// Gives the file to a group. The group can read the file if the file's mode allows it.
     func give(toGroup group: gid_t) throws(Command.Failure) {
         guard fchown(descriptor, uid_t.max, group) == 0 else { throw failure() }
     }
@@ -67,7 +67,8 @@ final class NewFile {
     func finish() throws(Command.Failure) {
         try flush()
         guard fsync(descriptor) == 0 else { throw failure() }
-        // A link fails if a file with this name has appeared in the meantime; a rename replaces that file.
+        // If no file must be replaced, the file gets its name by a link, because a link fails if the name exists
+        // already. A rename would replace the existing file.
         guard replaces else {
             let result = isPartial ? unsafe link(temporary, path) : UnnamedFile.link(descriptor, as: path)
             guard result == 0 else { throw failure() }

@@ -2,7 +2,7 @@ import Glibc
 import Telemetry
 
 // The functions of this file escape all output, because outputs have values from callers, phones and providers, and a
-// terminal obeys control characters. Only this file may print, which `etc/rule-gate` checks.
+// terminal obeys control characters. No other file prints; `etc/rule-gate` checks this.
 
 /// Prints one line.
 func say(_ line: String) { print(TerminalText.escaped(line)) }

@@ -99,7 +99,7 @@ let checkConfigCommand = Command(
             }
         }
     }
-    // A source that is away may come back, so the daemon starts without it.
+    // The daemon starts although a source of users does not answer, because the source may answer later.
     for problem in SetupCheck.userProblems(of: settings) { complain(["note: \(problem)"]) }
     guard problems.isEmpty else { throw .failed(lines: ["the daemon cannot start with these settings"] + problems) }
     let isRunning = (try? UnixSocket.isListening(at: settings.control)) ?? true

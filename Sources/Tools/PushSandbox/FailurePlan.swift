@@ -16,7 +16,7 @@ struct FailurePlan {
     var fault: SandboxAnswer.Fault?
     /// The value of the header field Retry-After, in seconds.
     var retryAfter: Int64?
-    /// The new token that FCM's legacy interface returns, which replaces the token of the push.
+    /// The token that replaces the token of the push, as FCM's legacy interface returns it.
     var registrationID: String?
 
     init(status: Int, reason: String? = nil) {

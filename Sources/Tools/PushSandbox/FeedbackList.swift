@@ -18,7 +18,7 @@ package struct FeedbackList {
     }
 
     private var entries: [Entry] = []
-    /// How many bytes the service sends at a time; `nil` if it sends all bytes together.
+    /// How many bytes the imitated service sends at a time; `nil` if it sends all bytes together.
     package private(set) var slice: Int?
     /// How many bytes of an incomplete record the service sends after the complete records.
     private var partial = 0
@@ -73,7 +73,7 @@ package struct FeedbackList {
         return Int(number)
     }
 
-    /// The records that no client has got yet, in the form in which a PUT sets them.
+    /// The records that no client has got yet, as a JSON object like the body of a PUT.
     var text: JSONValue {
         let records = entries.map { entry in
             JSONValue.members([

@@ -4,7 +4,7 @@ package import Reactor
 import Timekeeping
 
 /// Imitates Apple's feedback service, which existed until 2021. A client with the app's certificate gets all records,
-/// which are then removed from the list.
+/// and the server then empties its list.
 ///
 /// The server is used on its event loop only.
 package final class FeedbackServer {
@@ -21,12 +21,12 @@ package final class FeedbackServer {
     }
 
     private static let connectionLimit = 100
-    /// The pause between two slices of the list, so that each slice is sent as its own TLS record.
+    /// The pause between two slices of the list. Because of the pause, each slice is sent in a TLS record of its own.
     private static let pause: Duration = .milliseconds(1)
     private static let outputLimit = 8 << 20
 
-    /// Creates a server that sends the feedback list of `semantics`. Tests fill this list with requests to the control
-    /// resources.
+    /// Creates a server that sends the feedback list of `semantics`. Tests fill the feedback list with requests to the
+    /// control resources.
     package init(loop: EventLoop, semantics: ProviderSemantics) {
         self.loop = loop
         self.semantics = semantics
@@ -73,7 +73,7 @@ package final class FeedbackServer {
         sendOn(id)
     }
 
-    /// Sends the next slice, if the previous slice was sent. After the last slice, the connection is closed.
+    /// Sends the next slice when the previous slice has been sent, and closes the connection after the last slice.
     private func sendOn(_ id: UInt64) {
         guard let peer = peers[id] else { return }
         if peer.connection.outputCount == 0 {

@@ -6,16 +6,15 @@ final class HTTP2Session {
     private let server: HTTP2Server
     let connection: StreamConnection
     private let received: (SandboxRequest, Int32) -> Void
-    /// The maximum number of streams after the first accepted push; `nil` if this limit applies already.
+    /// The maximum number of streams that applies after the first accepted push; `nil` if it applies already.
     private var laterLimit: Int?
-    /// The id of the first stream that a GOAWAY refused. Requests on this stream and on all later streams are not
+    /// The id of the first stream that a GOAWAY refused. Requests on this stream and on later streams are not
     /// processed.
     private var firstRefused = Int32.max
-    /// Whether a GOAWAY was sent. Whether a GOAWAY was sent. The client closes the connection when it has read all
-    /// answers; if the sandbox closed it, answers could get lost.
+    /// Whether a GOAWAY was sent. After a GOAWAY, the client closes the connection when it has read all answers. If the
+    /// sandbox closed the connection, answers could get lost.
     private var isLeaving = false
-    /// Whether requests are being passed to `received` now. All answers that are given in the meantime are sent
-    /// together.
+    /// Whether requests are being passed to `received` now. Answers to these requests are sent together afterwards.
     private var isTaking = false
 
     /// Starts an HTTP/2 session. `received` gets each complete request and the id of its stream.
@@ -37,7 +36,8 @@ final class HTTP2Session {
 
     /// Processes bytes that the client has sent.
     ///
-    /// - Returns: whether the connection may continue. If not, the caller closes it after all output was sent.
+    /// - Returns: whether the connection may continue. If the result is false, the connection must be closed after all
+    ///   output was sent.
     func take(_ bytes: Span<UInt8>) -> Bool {
         let goesOn = server.received(bytes)
         isTaking = true
@@ -66,8 +66,8 @@ final class HTTP2Session {
     func goAway(refusing number: Int32?) {
         isLeaving = true
         if let number { firstRefused = min(firstRefused, number) }
-        // The GOAWAY contains a reason, like a GOAWAY from Apple. The GOAWAY refuses all streams after the last stream
-        // that was processed.
+        // The GOAWAY contains a reason, like a GOAWAY from Apple, and refuses all streams after the last stream that
+        // was processed.
         server.goAway(lastStream: number.map { max(0, $0 - 2) }, reason: "{\"reason\":\"Shutdown\"}")
         if !isTaking { flush() }
     }

@@ -56,7 +56,8 @@ extension ProviderSemantics {
         }
         guard payload != nil else { return refusal(400, "PayloadEmpty") }
         if Self.isNobodys(token) { return refusal(400, "BadDeviceToken") }
-        // iOS ends an app whose VoIP push reports no call, so a push about missed calls must not be a VoIP push.
+        // A push about missed calls must not be a VoIP push, because iOS ends an app that gets a VoIP push and reports
+        // no call.
         if isVoIP, type == "missed_calls" { return refusal(400, "InvalidPushType") }
         return nil
     }
@@ -87,8 +88,8 @@ extension ProviderSemantics {
         return nil
     }
 
-    /// Why the credential is refused; `nil` if it is valid. A valid credential is the word `bearer` with a JSON web
-    /// token in three parts. The token is at most an hour old and signed by the known key.
+    /// Why the credential is refused; `nil` if it is valid. A valid credential is the word `bearer` and a JSON web
+    /// token that is at most an hour old and signed by the known key.
     private func apnsCredentialComplaint(_ authorization: String?) -> String? {
         guard let authorization else { return "MissingProviderToken" }
         let words = authorization.split(separator: " ")
@@ -100,7 +101,7 @@ extension ProviderSemantics {
         if let apnsKey, !apnsKey.isValid(token.signature, for: token.signed) { return "InvalidProviderToken" }
         let (age, overflow) = (clock() / 1000).subtractingReportingOverflow(made)
         guard !overflow, age < 3600 else { return "ExpiredProviderToken" }
-        // A token from the near future is valid, because clocks may differ.
+        // A token whose time is less than five minutes in the future is valid, because clocks can differ.
         return age > -300 ? nil : "InvalidProviderToken"
     }
 

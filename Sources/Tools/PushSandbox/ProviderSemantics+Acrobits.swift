@@ -23,8 +23,8 @@ extension ProviderSemantics {
             (status, code, response) = (400, 400, complaint)
         } else if case .refused(let refusal) = judge(token, Self.refusal(of: push), &effects), !refusal.isSuccess {
             code = refusal.status == 410 ? 404 : refusal.status
-            // Only the result of the push is in the body of a 200. Failures of the mediator itself are reported by the
-            // HTTP status.
+            // The result of the push is in the body of an answer with status 200. Failures of the mediator itself have
+            // an HTTP status of their own.
             status = [200, 400, 404, 500].contains(code) ? 200 : code
             response = refusal.reason.isEmpty ? Self.usualResponse(for: code) : refusal.reason
         }

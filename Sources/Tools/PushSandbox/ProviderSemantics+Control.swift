@@ -1,6 +1,6 @@
 import JSON
 
-/// The control resources of the sandbox, with which tests read the recorded pushes and set failure plans.
+/// The control resources of the sandbox: tests use them to read the recorded pushes and to set failure plans.
 extension ProviderSemantics {
     func control(_ request: SandboxRequest, _ path: [String]) -> SandboxAnswer {
         switch (request.method, path.first, path.count) {

@@ -29,7 +29,7 @@ extension ProviderSemantics {
             answer = SandboxAnswer(
                 status: 200, json: .members([("name", .string("projects/\(project)/messages/\(id)"))]))
         case .refused(let refusal):
-            // Failure plans use Apple's status 410 for a dead token. Google's status for a dead token is 404.
+            // A failure plan has Apple's status 410 for a dead token, and Google answers 404 for a dead token.
             let status = refusal.status == 410 ? 404 : refusal.status
             let word =
                 refusal.reason.isEmpty || refusal.status == 410 ? Self.usualReason(for: status) : refusal.reason
@@ -92,7 +92,7 @@ extension ProviderSemantics {
     }
 
     /// Why the data of a message are refused; `nil` if they are accepted. Keys and values of the data must be strings
-    /// with at most 4096 bytes together. Some keys are reserved by Google.
+    /// with at most 4096 bytes together. Keys that Google reserves are refused.
     private static func dataComplaint(_ data: JSONValue?, _ name: String) -> String? {
         guard let data else { return nil }
         guard let members = data.members else { return "\(name): an object is expected" }
@@ -194,7 +194,7 @@ extension ProviderSemantics {
         guard claims["scope"]?.string?.split(separator: " ").contains(Self.scope[...]) == true else {
             return "scope does not have \(Self.scope)"
         }
-        // The sandbox checks only the path of the audience. Scheme and host may differ, because the sandbox has several
+        // The sandbox checks only the path of the audience, and not the scheme and host, because it has several
         // addresses.
         guard claims["aud"]?.string?.hasSuffix("/token") == true else { return "aud is not this token service" }
         let now = clock() / 1000

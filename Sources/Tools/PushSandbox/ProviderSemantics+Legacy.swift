@@ -3,7 +3,7 @@ import JSON
 /// Imitates FCM's legacy interface, `POST /fcm/send`, which answers with status 200 even if a push failed.
 extension ProviderSemantics {
     private static let recipientLimit = 1000
-    /// A push token that no device has. The daemon pushes to this token to test its server key.
+    /// The push token to which the daemon sends trial pushes to test its server key. No device has this token.
     private static let nobody = "sippushd-trial"
 
     func legacy(_ request: SandboxRequest) -> SandboxAnswer {
@@ -19,7 +19,7 @@ extension ProviderSemantics {
         }
         let complaint = message.flatMap(Self.complaint)
         var effects = Effects()
-        // A failure plan with a status that is not about one token decides the status of the whole answer.
+        // If a failure plan has a status that does not concern a single token, the whole answer gets this status.
         var status = 200
         var renewed: Int64 = 0
         let results = Self.recipients(of: message).map { token -> (token: String, error: String?, result: JSONValue) in
@@ -95,11 +95,11 @@ extension ProviderSemantics {
         return data.bytes.count <= 4096 ? nil : "MessageTooBig"
     }
 
-    /// The error code of the legacy interface for one recipient; empty if the whole answer has an error status.
+    /// The legacy interface's error code for one recipient; empty if the whole answer has an error status.
     private static func word(for refusal: Refusal) -> String {
         switch refusal.status {
-        // A failure plan may have Apple's status (410) or Google's status (404) for a dead token. The legacy interface
-        // reports both as `NotRegistered`.
+        // A failure plan can have Apple's status (410) or Google's status (404) for a dead token. In both cases, the
+        // legacy interface reports `NotRegistered`.
         case 404, 410: "NotRegistered"
         case 200: refusal.reason
         default: ""

@@ -61,7 +61,8 @@ extension ProviderSemantics {
 
     // MARK: Checking
 
-    /// Why the push is refused; `nil` if it is accepted. The decrypted body of an accepted push is stored in `text`.
+    /// Why the push is refused; `nil` if it is accepted. If the push is accepted, the function stores its decrypted
+    /// body in `text`.
     private func webPushRefusal(_ request: SandboxRequest, _ id: String, _ text: inout [UInt8]) -> Refusal? {
         func refusal(_ status: Int, _ reason: String, _ message: String = "") -> Refusal {
             Refusal(status: status, reason: reason, message: message)
@@ -156,8 +157,8 @@ extension ProviderSemantics {
 
     // MARK: Subscribing
 
-    /// Answers `PUT /sandbox/subscriptions/ID`, which creates a subscription. With the body `{"vapid":KEY}`, the
-    /// subscription accepts only pushes that are signed by this key.
+    /// Answers `PUT /sandbox/subscriptions/ID`, which creates a subscription. If the body is `{"vapid":KEY}`, the
+    /// subscription accepts only pushes that are signed with this key.
     func putSubscription(_ request: SandboxRequest, id: String) -> SandboxAnswer {
         func refusal(_ status: Int, _ error: JSONValue) -> SandboxAnswer {
             SandboxAnswer(status: status, json: .members([("error", error)]))

@@ -3,23 +3,24 @@ import HTTPServer
 import JSON
 
 /// Imitates push providers and receivers of webhooks. The imitation checks requests like the real providers, records
-/// pushes, and fails as tests demand.
+/// pushes, and makes pushes fail as tests demand.
 ///
-/// This type performs no input or output: it takes a request and returns an answer. Only one thread may use an object
-/// of this class.
+/// This type performs no input or output: it takes a request and returns an answer. Only one thread uses an object of
+/// this class.
 package final class ProviderSemantics {
     package internal(set) var records: [PushRecord] = []
     package var recorded: (PushRecord) -> Void = { _ in }
     /// The requests that only tested credentials and reached no device.
     package internal(set) var trials: [PushRecord] = []
-    /// The topics that pushes with the APNs key may have; `nil` for all topics.
+    /// The topics for which the APNs key is valid; `nil` if it is valid for all topics.
     package var topics: Set<String>?
-    /// The Firebase projects for which the service account may send pushes; `nil` for all projects.
+    /// The Firebase projects for which the service account is valid; `nil` if it is valid for all projects.
     package var projects: Set<String>?
     /// The origin in the URLs of web push subscriptions, `https://HOST:PORT`. If the origin is `nil`, the URL has the
     /// address at which the subscription was requested.
     package var webPushOrigin: String?
-    /// The secrets by which webhooks may be signed. If the list is empty, signatures are not checked.
+    /// The secrets with which webhooks must be signed: each webhook with one of them. If the list is empty, signatures
+    /// are not checked.
     package var webhookSecrets: [[UInt8]] = []
 
     var plans: [String: FailurePlan] = [:]
@@ -42,10 +43,10 @@ package final class ProviderSemantics {
     /// Creates an imitation of all providers.
     ///
     /// - Parameters:
-    ///   - apnsKey: the key that must have signed the tokens for APNs. Without it, only the form of the tokens is
+    ///   - apnsKey: the key that must have signed the tokens for APNs; if it is `nil`, only the form of the tokens is
     ///     checked.
-    ///   - accountKey: the key that must have signed the assertions for Google's token service. Without it, only the
-    ///     form of the assertions is checked.
+    ///   - accountKey: the key that must have signed the assertions for Google's token service; if it is `nil`, only
+    ///     the form of the assertions is checked.
     ///   - clock: returns the present time in Unix milliseconds.
     package init(apnsKey: ProviderKey? = nil, accountKey: ProviderKey? = nil, clock: @escaping () -> Int64) {
         self.apnsKey = apnsKey
@@ -80,14 +81,14 @@ package final class ProviderSemantics {
         var message = ""
         var timestamp: Int64?
 
-        /// Whether a failure plan accepts the push, with a success status of its own such as 201.
+        /// Whether the failure plan of the push answers it with success, for example with the status 201.
         var isSuccess: Bool { (200..<300).contains(status) && reason.isEmpty }
     }
 
     /// The sandbox's decision about one push.
     enum Verdict {
-        /// The push was accepted, and its answer contains `id`. The associated value `registrationID` is a new token
-        /// for later pushes, if the plan sets one.
+        /// The push was accepted, and its answer contains `id`. The value `registrationID` is a new token for later
+        /// pushes; `nil` if the plan sets none.
         case accepted(id: String, registrationID: String? = nil)
         case refused(Refusal)
     }
@@ -109,8 +110,8 @@ package final class ProviderSemantics {
             return answer
         }
 
-        /// Adds the effects of the plan for a further push in the request. If two plans have different effects, the
-        /// worse effect applies.
+        /// Adds the effects of another push in the same request. If two plans have different effects, the worse effect
+        /// applies.
         mutating func add(_ other: Effects) {
             fault = fault ?? other.fault
             delay = max(delay, other.delay)
@@ -119,14 +120,14 @@ package final class ProviderSemantics {
         }
     }
 
-    /// Judges a push. If the push is correct, the plan for its token decides. An incorrect push is refused and uses up
-    /// no plan.
+    /// Decides whether the sandbox accepts a push. An incorrect push is always refused, and does not count among the
+    /// pushes to which a plan applies. For a correct push, the plan for its token decides.
     func judge(_ token: String, _ refusal: Refusal?, _ effects: inout Effects) -> Verdict {
         judge([token], refusal, &effects)
     }
 
-    /// Judges a push that has several names, for example a token and a user. The plan for the first name that has a
-    /// plan decides.
+    /// Decides whether a push is accepted that has several names, for example a token and a user. The failure plan of
+    /// the first name that has a plan decides.
     func judge(_ names: [String], _ refusal: Refusal?, _ effects: inout Effects) -> Verdict {
         sent += 1
         if let refusal { return .refused(refusal) }
@@ -138,10 +139,11 @@ package final class ProviderSemantics {
         return .refused(Refusal(status: plan.status ?? 400, reason: plan.reason ?? "", timestamp: plan.timestamp))
     }
 
-    /// Takes the plan for the first name that has a plan. The plan was set by a control request, or the name itself is
-    /// a plan, such as `fail-503-...`.
+    /// Returns the plan of the first name that has a plan, and counts that the plan was used. A control request has set
+    /// the plan, or the name itself is a plan, such as `fail-503-...`.
     private func takePlan(for names: [String]) -> FailurePlan? {
-        // An APNs token may be written in upper or lower case, so the plan is looked up in both.
+        // The plan is looked up under the name as written and in lower case, because APNs tokens can be written in
+        // upper or lower case.
         for key in names.flatMap({ [$0, $0.lowercased()] }) {
             guard var plan = plans[key] else { continue }
             guard let times = plan.times else { return plan }

@@ -3,8 +3,8 @@ import Glibc
 package import Reactor
 import Timekeeping
 
-/// Runs a shell command for each accepted push. The command gets the push in environment variables, so that no part of
-/// the push is in the command line.
+/// Runs a shell command for each accepted push. The command gets the push in environment variables, so that the shell
+/// executes no part of the push.
 ///
 /// The hook is used on its event loop only. A command that still runs when the program ends is not stopped.
 package final class PushHook {
@@ -18,8 +18,8 @@ package final class PushHook {
 
     package static let runningLimit = 32
     private static let waitingLimit = 1000
-    /// How often the hook checks whether commands have ended. The hook cannot handle SIGCHLD, because only one event
-    /// loop of the process may have signal watches.
+    /// How often the hook checks whether commands have ended. The hook does not wait for SIGCHLD, because only one
+    /// event loop of a process can watch signals.
     private static let reapInterval: Duration = .milliseconds(20)
 
     package init(_ command: String, on loop: EventLoop) throws(SystemError) {
@@ -55,8 +55,8 @@ package final class PushHook {
         startWaiting()
     }
 
-    /// Starts the command for a push. The standard output of the command goes to the standard error of this program,
-    /// because the standard output of this program may be the record of pushes.
+    /// Starts the command for a push. The command's standard output goes to this program's standard error, because this
+    /// program can write the record of pushes to its standard output.
     private func spawn(_ record: PushRecord) -> pid_t? {
         var environment = ProcessInfo.processInfo.environment
         environment["PUSH_SERVICE"] = record.service
@@ -72,7 +72,8 @@ package final class PushHook {
         defer { unsafe posix_spawnattr_destroy(&attributes) }
         unsafe posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
         unsafe posix_spawn_file_actions_adddup2(&actions, 2, 1)
-        // The event loop ignores SIGPIPE, but the shell needs SIGPIPE to end its pipelines.
+        // The signals get their defaults again: the event loop ignores SIGPIPE, but the shell needs SIGPIPE to end its
+        // pipelines.
         var (standard, blocked) = (sigset_t(), sigset_t())
         unsafe sigemptyset(&blocked)
         unsafe sigemptyset(&standard)

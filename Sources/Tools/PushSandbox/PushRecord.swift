@@ -1,6 +1,6 @@
 import JSON
 
-/// A push and the answer to it, as one line of the sandbox's record.
+/// A push and its answer, as one line of the file in which the sandbox records pushes.
 package struct PushRecord: Sendable {
     /// The time at which the push arrived, in Unix milliseconds.
     package var time: Int64
@@ -16,8 +16,8 @@ package struct PushRecord: Sendable {
     package var type: String
     /// The header fields that control the push; for a webhook, selected header fields.
     package var headers: [String: String]
-    /// The first characters of a digest of the credential. Records with equal characters have the same credential, so
-    /// tests can see when the credential changes.
+    /// The first characters of a digest of the credential. If two records have equal characters, their pushes had the
+    /// same credential, so tests can see when the credential changes.
     package var credential: String
     /// The body of the push; for web push, the decrypted body.
     package var body: String

@@ -18,7 +18,7 @@ package struct SandboxRequest: Sendable {
     package var repeatedHeaders: Set<String> = []
     /// Whether the body was longer than ``bodyLimit``, so that its end is missing.
     package var isBodyCut = false
-    /// Whether the request may use the control resources. A request to the TLS port may not use the control resources.
+    /// Whether the request is allowed to use the control resources; false for a request to the TLS port.
     package var mayControl = true
     /// Whether the request came over TLS.
     package var isSecure = false
@@ -83,7 +83,7 @@ package struct SandboxRequest: Sendable {
 
 /// The sandbox's answer to an HTTP request.
 package struct SandboxAnswer: Sendable {
-    /// The HTTP status of the answer; 0 if no answer is sent, and only the fault happens.
+    /// The HTTP status of the answer; 0 if only the fault happens and no answer is sent.
     package var status: Int
     package var headers: [String: String] = [:]
     package var body: [UInt8] = []
@@ -93,10 +93,10 @@ package struct SandboxAnswer: Sendable {
     package var delay: Duration = .zero
 
     package enum Fault: String, Sendable {
-        /// A GOAWAY is sent, and the connection ends after the answer. If there is no answer, the GOAWAY says that the
-        /// request was not processed.
+        /// The server sends a GOAWAY and ends the connection after the answer. If there is no answer, the GOAWAY says
+        /// that the request was not processed.
         case goaway
-        /// The connection is reset, and no answer is sent.
+        /// The server resets the connection and sends no answer.
         case reset
     }
 

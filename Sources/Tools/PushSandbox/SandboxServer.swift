@@ -26,7 +26,8 @@ package final class SandboxServer {
     private let loop: EventLoop
     private let semantics: ProviderSemantics
     private let streams: StreamLimits
-    /// The listeners of both ports, which serve HTTP/1.1 and hand over connections with HTTP/2.
+    /// The listeners of both ports. A listener serves HTTP/1.1 itself, and passes connections with HTTP/2 to an
+    /// ``HTTP2Session``.
     private var listeners: [HTTPListener] = []
     /// The HTTP/2 sessions, by the id of their connection.
     private var sessions: [UInt64: HTTP2Session] = [:]
@@ -39,7 +40,8 @@ package final class SandboxServer {
     package var connectionCount: Int { listeners.reduce(sessions.count) { $0 + $1.connectionCount } }
 
     private static let sessionLimit = 1000
-    /// How long a connection may be idle: an hour, because clients keep their connections to providers open.
+    /// How long a connection without requests stays open. The time is long, because clients keep their connections to
+    /// push providers open.
     private static let idleTimeout: Duration = .seconds(3600)
     private static let delayLimit = 10_000
 

@@ -4,7 +4,7 @@ import Crypto
 struct WebPushSubscription {
     let keys: P256KeyPair
     let authSecret: [UInt8]
-    /// The public key, in 65 bytes, by which all pushes must be signed (RFC 8292 section 4); `nil` if any key is
+    /// The public key that must verify the signatures of all pushes, 65 bytes (RFC 8292 section 4); `nil` if any key is
     /// allowed.
     var allowedSender: [UInt8]?
 

@@ -28,7 +28,7 @@ final class Child {
             let output = try FileHandle(forWritingTo: log)
             process.executableURL = URL(filePath: program.contains("/") ? program : "/usr/bin/env")
             process.arguments = (program.contains("/") ? [] : [program]) + arguments
-            // The time zone is UTC, because MessageTrace expects UTC in the message traces of SIPp.
+            // The child's time zone is UTC, because MessageTrace expects UTC in the message traces of SIPp.
             process.environment = ProcessInfo.processInfo.environment
                 .merging(["TZ": "UTC"]) { $1 }.merging(environment) { $1 }
             process.standardOutput = output

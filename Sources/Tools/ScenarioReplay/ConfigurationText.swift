@@ -1,8 +1,8 @@
 package import Settings
 
 extension YAMLNode {
-    /// A copy of this mapping with the entries of the other mapping: they are added, or replace entries with equal
-    /// keys. A group that both mappings have is merged entry by entry.
+    /// A copy of this mapping with the entries of the other mapping, which replace entries with equal keys. A group
+    /// that both mappings have is merged entry by entry.
     package func overlaid(with other: YAMLNode) -> YAMLNode {
         guard case .mapping(var merged) = content, case .mapping(let others) = other.content else {
             return other.isNull ? self : other

@@ -8,11 +8,11 @@ package struct Place: Hashable, Sendable, CustomStringConvertible {
     package var description: String { "\(address):\(port)" }
 }
 
-/// Assigns free ports. A port stays reserved until the `LocalPorts` value is released.
+/// Reserves local ports for the programs of a scenario, until this value is released.
 struct LocalPorts {
     private var kept: [ReservedPort] = []
 
-    /// Reserves a port that no program uses, neither for UDP nor for TCP, at any address of this machine.
+    /// Reserves a port that no program uses for UDP or TCP at any address of this machine.
     mutating func take() throws(ReplayError) -> Int {
         guard let port = ReservedPort.any() else { throw ReplayError("no port is free") }
         kept.append(port)
@@ -29,10 +29,11 @@ struct LocalPorts {
     /// Whether a program accepts connections on this port.
     static func isListening(_ port: Int) -> Bool { used(by: "tcp").contains(port) }
 
-    /// The local ports in one of the kernel's tables in `/proc/net`, except ports that only a ``ReservedPort`` uses.
+    /// The local ports in one of the kernel's tables in `/proc/net`, without ports that only a ``ReservedPort`` uses.
     static func used(by table: String) -> Set<Int> {
         guard let file = FileHandle(forReadingAtPath: "/proc/net/" + table) else { return [] }
-        // The kernel returns a long table in several pieces, even if one large piece is requested.
+        // The table is read in pieces, because the kernel returns a long table in several pieces even if one large
+        // piece is requested.
         var text = Data()
         while let more = try? file.read(upToCount: 1 << 16), !more.isEmpty { text += more }
         return Set(ports(in: String(decoding: text, as: UTF8.self)))

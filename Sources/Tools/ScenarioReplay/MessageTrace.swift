@@ -20,8 +20,8 @@ package struct TracedMessage: Hashable, Sendable {
 }
 
 extension [[TracedMessage]] {
-    /// The traces with corrected times, so that each message is sent before another actor receives it. SIPp notes the
-    /// time of a sent message too late.
+    /// The traces with corrected times: the time of a sent message is before the time at which another actor received
+    /// it. The correction is needed, because SIPp records the time of a sent message too late.
     package var straightened: [[TracedMessage]] {
         var arrivals: [String: Double] = [:]
         for message in joined() where !message.isSent {
@@ -50,7 +50,7 @@ extension Double {
 /// Reads SIP messages from the output of SIPp's option `-trace_msg`. SIPp must run in the time zone UTC.
 ///
 /// Each message is a line of dashes and the time, a line such as `UDP message sent (346 bytes):`, an empty line, and
-/// the text of the message. The reader skips lines of other kinds, so it can read an incomplete trace, too.
+/// the text of the message. Other lines are skipped, so that an incomplete trace can be read too.
 package enum MessageTrace {
     package static func messages(in trace: String) -> [TracedMessage] {
         var found: [TracedMessage] = []

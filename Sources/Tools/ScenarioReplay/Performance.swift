@@ -9,7 +9,7 @@ final class Performance {
     private let places: [String: Place]
     private var running: [String: Child] = [:]
     private var ended: [String: Int] = [:]
-    /// The time since when the condition for each start of a step, and for each end of a program, is true.
+    /// For each step and each program, the time since which the condition for its start or its end has been true.
     private var due: [Moment: Date] = [:]
     private var started: [String: Date] = [:]
     private var killed: [String: Date] = [:]
@@ -21,10 +21,9 @@ final class Performance {
         case start(String), end(String)
     }
 
-    /// The time limit for a scenario in seconds. The limit is longer than the time limit of each SIPp process
-    /// (`-timeout`).
+    /// The time limit for a scenario in seconds, which is longer than the time limit of each SIPp process (`-timeout`).
     private static let limit: TimeInterval = 25
-    /// How many seconds no program may run while steps still wait for their start.
+    /// The maximum number of seconds without a running program while steps still wait for their start.
     private static let patience: TimeInterval = 5
 
     /// Prepares to play a scenario.
@@ -91,7 +90,7 @@ final class Performance {
     }
 
     private func reasonToStop() -> String? {
-        // If steps must wait before they start, the time limit is extended by the longest wait.
+        // The time limit is extended by the longest delay after which a step starts.
         let delay = (scenario.steps.map(\.start.delay).max() ?? .zero) / .seconds(1)
         let limit = Self.limit + delay
         if Date.now.timeIntervalSince(begin) > limit { return "not finished in \(Int(limit)) s" }
@@ -119,8 +118,8 @@ final class Performance {
         return trace(of: name).contains { !$0.isSent && $0.label.hasPrefix("200 ") }
     }
 
-    /// Whether the sandbox's hook has run for the push token. If the sandbox was already running, its hook is unknown,
-    /// so its record of pushes is used instead.
+    /// Whether the sandbox's hook has run for the push token. If the replay did not start the sandbox, its hook is
+    /// unknown, so the sandbox's record of pushes decides.
     private func isHooked(_ token: String) -> Bool {
         guard let hooked = stage.hooked else { return pushes().contains { $0.token == token } }
         return Self.text(hooked).split(separator: "\n").contains { $0 == token }
@@ -172,7 +171,8 @@ final class Performance {
         return Dictionary(uniqueKeysWithValues: all.map { (prefix + $0.key.uppercased(), $0.value) })
     }
 
-    /// The keys for a SIPp file or script: the usual keys of all steps, some of which the step's own keys replace.
+    /// The keys for a SIPp file or script: the usual keys of all steps. The step's own keys replace usual keys with the
+    /// same names.
     private func keys(_ own: [String: String]) -> [String: String] {
         let usual = [
             "user": stage.user, "domain": stage.domain, "caller": "103", "provider": "fcm", "param": "proj",
@@ -239,7 +239,7 @@ extension Performance {
         let pushes = pushes()
         events += pushes.map { push in
             let refused = push.status == 0 || (200..<300).contains(push.status) ? "" : ": \(push.status)"
-            // The sandbox rounds times down to milliseconds, so one millisecond is added.
+            // One millisecond is added, because the sandbox rounds times down to milliseconds.
             return Ladder.Event(
                 time: push.time + 1, from: "sippushd", to: "push", label: "\(push.type) to \(push.token)\(refused)")
         }
@@ -259,7 +259,8 @@ extension Performance {
         time.map { [Ladder.Event(time: $0.timeIntervalSince1970 * 1000, from: place, to: nil, label: label)] } ?? []
     }
 
-    /// The reason why a step failed: the first errors of a SIPp process, or the last lines of a program's output.
+    /// A text that shows why a step failed: the first errors of a SIPp process, or the last lines of a program's
+    /// output.
     private func why(_ step: ScenarioStep) -> String {
         let file = step.actor == nil ? file(step, "log") : file(step, "errors")
         let lines = Self.text(file).split(whereSeparator: \.isNewline)

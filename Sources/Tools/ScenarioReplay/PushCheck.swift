@@ -1,6 +1,7 @@
 /// Checks the pushes of a scenario against the expected pushes.
 package enum PushCheck {
-    /// Compares the pushes of a scenario with the expected pushes. The order must be equal for each push token.
+    /// Compares the pushes of a scenario with the expected pushes. For each push token, the pushes must have the
+    /// expected order.
     ///
     /// - Parameters:
     ///   - pushes: the pushes, in the order in which the sandbox recorded them.

@@ -55,7 +55,7 @@ extension JSONValue {
     func text(at path: String) -> String? {
         var value = self
         for key in path.split(separator: ".") {
-            // Some payloads contain a list as a string, which must be parsed.
+            // Some payloads contain a list as a string; this string is parsed here.
             if let inner = value.string, let parsed = JSONValue(text: inner) { value = parsed }
             if key == "#" { return value.array.map { String($0.count) } }
             let list = value.array ?? []

@@ -104,7 +104,8 @@ package struct Replay {
         return places
     }
 
-    /// Why the scenario cannot be played on this machine or with the running daemon; `nil` if it can be played.
+    /// The reason why the scenario cannot be played on this machine or with the running daemon; `nil` if it can be
+    /// played.
     func reasonToSkip(_ scenario: Scenario) -> String? {
         let missing = scenario.steps.compactMap(\.program?.needs).first { !Child.isInstalled($0) }
         if let missing { return "\(missing) is not installed" }
@@ -147,7 +148,7 @@ package struct Replay {
 
     private func file(_ name: String) -> URL { scenarios.appending(path: name).appending(path: "flow.yaml") }
 
-    /// Prints a line immediately, without a buffer, even into a pipe.
+    /// Prints a line immediately, without a buffer, even if the output is a pipe.
     private func say(_ line: String) { FileHandle.standardOutput.write(Data((line + "\n").utf8)) }
 
     private func create(_ folder: URL) throws(ReplayError) {

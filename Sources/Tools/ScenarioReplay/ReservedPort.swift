@@ -1,17 +1,17 @@
 import Glibc
 
-/// A port that stays reserved for a program, even while the program restarts. While the port is reserved, this type
-/// gives it to nobody else.
+/// A port that stays reserved for a program, even while the program restarts. Another `ReservedPort` cannot get the
+/// same port at the same time.
 ///
-/// Two sockets reserve the port. The UDP socket is bound to an address that is used for nothing else, and only one
-/// process can bind it. The TCP socket is bound to all addresses and accepts no connections. The program itself can
-/// still bind the port. The ports are below the range from which the kernel assigns ports. `Tests/Trust/ports.py`
-/// reserves ports in the same way.
+/// Two sockets reserve the port. The UDP socket is bound to the port at an address that is used for nothing else, and
+/// only one process can bind it there. The TCP socket is bound to all addresses and accepts no connections. The program
+/// can still bind the port at other addresses. The ports are below the range from which the kernel assigns ports.
+/// `Tests/Trust/ports.py` reserves ports in the same way.
 package final class ReservedPort: Sendable {
     package let number: UInt16
     private let descriptors: [Int32]
 
-    /// The address of the UDP sockets: 127.255.255.254. No other program binds this address.
+    /// The address of the UDP sockets: 127.255.255.254. No other program uses this address.
     static let keeper: UInt32 = 0x7fff_fffe
     package static let range: Range<UInt16> = 20_000..<32_000
 

@@ -59,7 +59,7 @@ package struct ScenarioStep: Hashable, Sendable {
     package let name: String
     package let start: StartCondition
     package let work: Work
-    /// The exit code by which the step succeeds.
+    /// The exit code with which the step counts as successful.
     package let exit: Int
 
     package var actor: Actor? {
@@ -130,30 +130,30 @@ package struct APIRequest: Hashable, Sendable {
 ///
 /// For a PBX, the names begin with `PBX_`, and `PBX_ADDRESS` is the address to which the daemon sends calls.
 package struct Program: Hashable, Sendable {
-    /// The exit code of a program that was ended by SIGKILL, in the form that a shell reports.
+    /// The exit code of a program that SIGKILL has ended, as a shell reports it.
     package static let killed = 128 + 9
 
     package enum End: Hashable, Sendable {
-        /// The program is ended by SIGKILL, as a phone's operating system ends an app.
+        /// The replay ends the program by SIGKILL, as a phone's operating system ends an app.
         case kill
-        /// The program is ended by SIGTERM, as an operator stops a server.
+        /// The replay ends the program by SIGTERM, as an operator stops a server.
         case stop
     }
 
     /// The path of the script in the scenario's folder.
     package let script: String
-    /// A program that must be installed. If it is not in `PATH`, the scenario is skipped.
+    /// The name of a program that must be installed. If it is not in `PATH`, the scenario is skipped.
     package let needs: String?
     package let role: Actor.Role
     package let place: String
     /// The IP address of the participant; `nil` for the usual address, 127.0.0.1.
     package let address: String?
     package let keys: [String: String]
-    /// The text by which the output of a phone's program shows that the phone has received a 200; `nil` if no step
-    /// waits for that. A PBX needs no text, because it counts as running as soon as its port is in use.
+    /// The text that a phone's program prints when the phone has received a 200; `nil` if no step waits for the 200.
+    /// For a PBX, no text is needed, because a PBX counts as running when its port is in use.
     package let says: String?
     package let end: End
-    /// The condition under which the program is ended.
+    /// The condition under which the replay ends the program.
     package let endsWhen: StartCondition
 }
 
@@ -191,12 +191,12 @@ package struct Actor: Hashable, Sendable {
     package let keys: [String: String]
 }
 
-/// The condition under which a step starts or a program is ended: all parts must be true, and then `delay` must have
-/// passed.
+/// The condition for the start of a step or the end of a program: all parts must be true, and must have been true for
+/// the time `delay`.
 package struct StartCondition: Hashable, Sendable {
     package struct Push: Hashable, Sendable {
         package let token: String
-        /// The number of the push among the pushes to this token, from 1.
+        /// The position of the push among the pushes to this token; the first push has the number 1.
         package let nth: Int
     }
 

@@ -36,7 +36,8 @@ private struct ScenarioReader {
             quiet: duration(entries["quiet"]) ?? .milliseconds(300))
     }
 
-    /// A step with its position in the file, for errors that are found after all steps were read.
+    /// A step with its position in the file. The position is needed for errors that are found after all steps were
+    /// read.
     typealias PlacedStep = (step: ScenarioStep, position: YAMLPosition)
 
     private mutating func actor(_ node: YAMLNode) -> PlacedStep? {
@@ -163,7 +164,7 @@ private struct ScenarioReader {
         for (step, position) in steps where !names.insert(step.name).inserted {
             problems.report("two steps are called \(quoted(step.name))", at: position)
         }
-        // The steps for which `answered` can wait: they can receive a 200, or they run a PBX.
+        // The steps that `answered` can name: steps that can receive a 200, and steps that run a PBX.
         let told = Set(
             steps.filter { step, _ in
                 step.actor != nil || step.program?.says != nil || step.program?.role == .pbx

@@ -1,8 +1,8 @@
 import Foundation
 import Settings
 
-/// The environment in which a scenario is played: a daemon and its push sandbox, which are started for the scenario or
-/// were already running.
+/// The environment in which a scenario is played: a daemon and its push sandbox. The daemon and the sandbox are started
+/// for the scenario or were already running.
 final class Stage {
     /// The daemon's SIP address, as `host:port`.
     let target: String
@@ -18,8 +18,8 @@ final class Stage {
     /// The file in which the sandbox records pushes; `nil` if unknown, so that pushes cannot be checked.
     let record: URL?
     let domain: String
-    /// The callee in scenarios that name none. If the daemon was already running, each run uses a new name, because the
-    /// daemon has kept the contacts of earlier runs.
+    /// The callee in scenarios that name no callee. If the daemon was already running, each run uses a new name,
+    /// because the daemon has kept the contacts of earlier runs.
     let user: String
     /// The file to which the sandbox's hook writes the token of each push, one on each line; `nil` if the sandbox was
     /// not started here.
@@ -122,8 +122,8 @@ final class Stage {
         return try Child(words.joined(separator: " "), sippushd, arguments, log: log, input: input)
     }
 
-    /// Starts curl with a request to the HTTP API. curl prints the status of the answer, and writes its body to the
-    /// file `answer`.
+    /// Starts curl with a request to the HTTP API. curl prints the status of the answer, and writes the body of the
+    /// answer to the file `answer`.
     func request(_ request: APIRequest, _ name: String, log: URL, answer: URL) throws(ReplayError) -> Child {
         guard let api else { throw ReplayError("requests need --api") }
         var words = [

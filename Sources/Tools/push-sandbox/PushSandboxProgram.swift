@@ -94,8 +94,8 @@ struct PushSandboxProgram {
             certificate: .file(files.certificate), key: .file(files.certificateKey), protocols: ["h2", "http/1.1"])
         let secure = try listening(on: options.listen) { try server.listen(tls: options.listen, context) }
         let plain = try listening(on: options.plain) { try server.listen(plain: options.plain) }
-        // The service account contains the plain port as the address of the token service. With the plain port, a
-        // daemon can use the token service even if its FCM settings contain no certificate authority.
+        // The service account names the plain port as the token service. A daemon can therefore use the token service
+        // even if its FCM settings contain no certificate authority.
         try files.writeServiceAccount(tokenEndpoint: "http://\(reachable(plain))/token")
         semantics.webPushOrigin = "https://\(reachable(secure))"
         let feedback = FeedbackServer(loop: loop, semantics: semantics)
@@ -114,7 +114,7 @@ struct PushSandboxProgram {
         withExtendedLifetime((signals, server, feedback)) {}
     }
 
-    /// Starts to listen on an address. If that fails, the error that is thrown contains the address.
+    /// Starts to listen on an address. If listening fails, the error names the address.
     private static func listening(on endpoint: Endpoint, _ listen: () throws -> Endpoint) throws -> Endpoint {
         do {
             return try listen()
@@ -123,7 +123,8 @@ struct PushSandboxProgram {
         }
     }
 
-    /// The address by which clients on this machine reach a listener, even if the listener is bound to all addresses.
+    /// The address by which clients on this machine reach a listener. For a listener that is bound to all addresses,
+    /// the result is a loopback address.
     private static func reachable(_ endpoint: Endpoint) -> Endpoint {
         endpoint.address.isUnspecified ? Endpoint(.loopbackV4, endpoint.port) : endpoint
     }

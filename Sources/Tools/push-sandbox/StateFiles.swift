@@ -23,7 +23,8 @@ struct StateFiles {
             try write(made.certificate, to: certificate)
             try write(made.key, to: certificateKey)
         }
-        // Every P-256 key can sign APNs tokens. The certificate is made only because the key is made together with it.
+        // Every P-256 key can sign APNs tokens. A certificate is made too, because the key and the certificate are made
+        // together, but the certificate is not used.
         if !exists(apnsKey) { try write(SelfSignedCertificate(hosts: ["apns"]).key, to: apnsKey) }
         if !exists(accountKey) { try write(GeneratedKey.rsa(), to: accountKey) }
         if !exists(appCertificate) {
@@ -46,7 +47,7 @@ struct StateFiles {
     private func exists(_ path: String) -> Bool { FileManager.default.fileExists(atPath: path) }
 
     private func write(_ bytes: [UInt8], to path: String) throws {
-        // The content is first written to a second file, which is then renamed. Therefore readers never see an
+        // The content is first written to a second file, which is then renamed. In this way, readers never see an
         // incomplete file, and other users can never read a key.
         let part = path + ".part"
         guard

@@ -1,9 +1,9 @@
-/// A block of addresses in CIDR notation, such as `10.0.0.0/8` or `2001:db8::/32`. An address without a prefix length
-/// is a block of one address.
+/// A block of addresses, written in CIDR notation, such as `10.0.0.0/8` or `2001:db8::/32`. An address without a prefix
+/// length is a block of one address.
 package struct AddressBlock: Hashable, Sendable, CustomStringConvertible {
     package let base: IPAddress
-    /// The number of leading bits, of the 128 bits of an `IPAddress`, that all addresses of the block share. The prefix
-    /// of an IPv4 `/8` is 104 bits, because IPv4 addresses are stored in the IPv4-mapped form.
+    /// The number of leading bits that all addresses of the block share, counted in the 128 bits of an `IPAddress`. The
+    /// prefix of an IPv4 `/8` is 104 bits, because IPv4 addresses are stored in the IPv4-mapped form.
     package let prefix: Int
 
     /// Reads a block from text in the form `address[/length]`; the result is `nil` if the text has another form.
@@ -21,8 +21,8 @@ package struct AddressBlock: Hashable, Sendable, CustomStringConvertible {
     }
 
     package func contains(_ address: IPAddress) -> Bool {
-        // An IPv6 block with a prefix shorter than /96 must not match IPv4 addresses, whose mapped form is only
-        // internal.
+        // An IPv6 block with a prefix shorter than /96 must not match IPv4 addresses, although they are stored as
+        // IPv4-mapped IPv6 addresses.
         guard base.isV4 == address.isV4 else { return false }
         let highBits = min(prefix, 64)
         let lowBits = max(prefix - 64, 0)

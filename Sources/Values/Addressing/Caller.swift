@@ -1,9 +1,9 @@
-/// The party that is accountable for a request, regardless of its From: an authenticated user, or the user that a
-/// trusted peer names. Without any authentication, the caller is the source address of the request.
+/// The sender to whom a request is attributed, whatever its From says: an authenticated user, or the user that a
+/// trusted peer names. If neither is known, the caller is the source address of the request.
 ///
-/// A caller is stored as a 64-bit hash, because callers are compared and stored for each call and each push. The hash
-/// of a caller is the same in each run of the program, so that it can be persisted. A hash table of callers hashes this
-/// 64-bit value once more, with a random seed of its own.
+/// A caller is stored as a 64-bit hash, because each call and each push stores its caller, and callers are compared
+/// often. The hash of a caller is the same in each run of the program, so that it can be persisted. A hash table with
+/// callers as keys hashes the 64-bit value once more, with a random seed.
 package struct Caller: Hashable, Sendable {
     package let rawValue: UInt64
 
@@ -20,14 +20,15 @@ package struct Caller: Hashable, Sendable {
         self.init(hash: mixed ^ mixed >> 29, isTrusted: isTrusted)
     }
 
-    /// Compares two callers by code written by hand, because the compiler's `==` is slower in other modules.
+    /// Compares two callers without the `==` that the compiler generates, because the generated `==` is slower when
+    /// other modules use it.
     @inlinable
     package static func == (left: Caller, right: Caller) -> Bool { left.rawValue == right.rawValue }
 
     /// Whether this caller is a trusted peer.
     package var isTrusted: Bool { rawValue & 1 == 1 }
 
-    /// A 64-bit hash of the pair of this caller and a callee. The parameter `owner` is the callee's hash.
+    /// A 64-bit hash of this caller and a callee together. The parameter `owner` is the callee's hash.
     package func number(at owner: UInt64) -> UInt64 {
         let mixed = (owner &* 0x9e37_79b9_7f4a_7c15) ^ (rawValue &* 0xbf58_476d_1ce4_e5b9)
         return mixed ^ mixed >> 31

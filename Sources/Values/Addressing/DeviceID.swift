@@ -1,7 +1,7 @@
 import Collections
 
-/// Identifies one device of one AOR from the device's first REGISTER to its last. The device's record in the store has
-/// the same id as the device.
+/// Identifies one device of one AOR, from the device's first REGISTER to its last. The store uses the same id for the
+/// device.
 package struct DeviceID: SerialID, Absentable, Comparable, Sendable, CustomStringConvertible {
     package let rawValue: UInt64
 
@@ -12,7 +12,8 @@ package struct DeviceID: SerialID, Absentable, Comparable, Sendable, CustomStrin
 
     package init(rawValue: UInt64) { self.rawValue = rawValue }
 
-    /// Compares two ids by code written by hand, because the compiler's `==` is slower in other modules.
+    /// Compares two ids without the `==` that the compiler generates, because the generated `==` is slower when other
+    /// modules use it.
     @inlinable
     package static func == (left: DeviceID, right: DeviceID) -> Bool { left.rawValue == right.rawValue }
 

@@ -1,12 +1,13 @@
 /// A short name for a device, which people can read and type: a letter and four letters or digits. The name is computed
-/// from the device id. Because the name depends only on the id, it is the same in logs, lists and after restarts, and
-/// is never stored.
+/// from the device id. The name depends only on the id, so it is the same in logs, in lists and after restarts, and
+/// need not be stored.
 ///
 /// A device id has 64 bits and a name only 24, so devices of different users can have the same name. The devices of one
-/// user have different names, because a new device gets no id that would repeat a name
+/// user have different names, because ids whose names the user's devices already have are skipped
 /// (``DeviceID/following(unless:)``).
 extension DeviceID {
-    /// The 32 characters of Crockford's alphabet, without i, l, o and u, which resemble other characters or form words.
+    /// The 32 characters of Crockford's alphabet: all digits, and all letters except i, l and o, which resemble digits,
+    /// and u, which could form rude words.
     private static let digits = Array("0123456789abcdefghjkmnpqrstvwxyz".unicodeScalars)
     /// The letters with which names begin. A device name begins with a letter, so that people do not mistake the name
     /// for a number.
@@ -20,8 +21,8 @@ extension DeviceID {
         return String(name)
     }
 
-    /// The 24 bits from which the name is made: Knuth's multiplicative hash of the device id. Consecutive device ids
-    /// give very different names, because of the multiplication.
+    /// The 24 bits from which the name is made: Knuth's multiplicative hash of the device id. Because of the
+    /// multiplication, consecutive device ids have very different names.
     private var nameCode: UInt64 { (rawValue &* 0x9e37_79b9_7f4a_7c15) >> 40 }
 
     package func hasSameName(as other: DeviceID) -> Bool { nameCode == other.nameCode }
@@ -29,8 +30,8 @@ extension DeviceID {
     /// Whether `text` identifies this device, by its name in any case or by its device id in decimal digits.
     package func isNamed(_ text: String) -> Bool { text.lowercased() == name || text == String(rawValue) }
 
-    /// The first id, from this id on, whose device name no other device of the user has. The closure `isTaken` tells
-    /// whether another device of the user has the name of the given id.
+    /// The first id, from this id on, whose name no other device of the user has. The closure `isTaken` returns whether
+    /// another device of the user has the name of an id.
     package func following(unless isTaken: (DeviceID) -> Bool) -> DeviceID {
         var id = self
         // The loop ends soon: a user has few devices, and there are millions of names.

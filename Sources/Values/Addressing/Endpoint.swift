@@ -3,7 +3,8 @@ package struct Endpoint: Hashable, Sendable, CustomStringConvertible {
     package let address: IPAddress
     package let port: UInt16
 
-    /// Compares two endpoints by code written by hand, because the compiler's `==` is slower in other modules.
+    /// Compares two endpoints without the `==` that the compiler generates, because the generated `==` is slower when
+    /// other modules use it.
     @inlinable
     package static func == (left: Endpoint, right: Endpoint) -> Bool {
         left.port == right.port && left.address == right.address
@@ -39,9 +40,9 @@ package struct Endpoint: Hashable, Sendable, CustomStringConvertible {
 
     package var description: String { "\(address.uriHost):\(port)" }
 
-    /// Whether a message from `source` can be a message of the server at this endpoint. The port of `source` may
-    /// differ, because a server may send from any port of its address. If `hasOnePort` is true, because phones share
-    /// the server's address, the port of `source` must be the server's own.
+    /// Whether a message from `source` can be a message of the server at this endpoint. The port of `source` can
+    /// differ, because a server can send from any port. `hasOnePort` is true if phones have the same address as the
+    /// server; in this case, the port of `source` must be the server's port.
     package func speaks(as source: Endpoint, hasOnePort: @autoclosure () -> Bool) -> Bool {
         guard address == source.address else { return false }
         return self == source || !hasOnePort()

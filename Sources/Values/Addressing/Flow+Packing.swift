@@ -60,7 +60,7 @@ extension [UInt8] {
 }
 
 extension Span<UInt8> {
-    // This function is inlined, so that the compiler specialises it for each value of `count`.
+    // The function is inlined, so that the compiler creates fast code for each value of `count`.
     @inline(__always)
     fileprivate func number(of bytes: Int, from index: inout Int) -> UInt64? {
         guard index + bytes <= count else { return nil }

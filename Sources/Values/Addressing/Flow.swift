@@ -2,15 +2,16 @@
 package enum Transport: UInt8, Hashable, Sendable, CaseIterable {
     case udp, tcp, tls, ws, wss
 
-    /// Compares two transports by code written by hand, because the compiler's `==` is slower in other modules.
+    /// Compares two transports without the `==` that the compiler generates, because the generated `==` is slower when
+    /// other modules use it.
     @inlinable
     package static func == (left: Transport, right: Transport) -> Bool { left.rawValue == right.rawValue }
 
     /// Whether the transport either delivers all bytes or reports that the connection failed. SIP's retransmission
-    /// timers run only on a transport that is not reliable, which is UDP (RFC 3261 section 17).
+    /// timers run only for UDP, the only transport that is not reliable (RFC 3261 section 17).
     package var isReliable: Bool { self != .udp }
 
-    /// Whether the transport encrypts the bytes, so that no hop in between can read or change them (RFC 5630).
+    /// Whether the transport encrypts the bytes, so that nobody on the network can read or change them (RFC 5630).
     package var isSecure: Bool { self == .tls || self == .wss }
 
     /// Whether the transport is a WebSocket. A WebSocket connection can only be opened by the phone, because a browser
@@ -51,8 +52,8 @@ package enum Transport: UInt8, Hashable, Sendable, CaseIterable {
     }
 }
 
-/// A number that stands for the host name of a TLS server in a ``Flow``. The code that opens connections assigns server
-/// numbers, which are valid only until the program ends.
+/// A number that stands for the host name of a TLS server in a ``Flow``. The code that opens connections assigns the
+/// numbers, and they are valid only until the program ends.
 package struct ServerNumber: Hashable, Sendable {
     package let rawValue: UInt16
 
@@ -64,9 +65,9 @@ package struct ServerNumber: Hashable, Sendable {
 
 /// The network path of a message and its answer (RFC 5626): a connection, or over UDP a pair of addresses.
 package struct Flow: Hashable, Sendable {
-    // The small properties come first, so that they share one eight-byte word in memory.
+    // The transport of the flow. The small properties come first, so that they share one eight-byte word in memory.
     package let transport: Transport
-    /// The server that the certificate must name when a connection is opened for this flow.
+    /// The server whose name the certificate must contain when a connection is opened for this flow.
     package let server: ServerNumber
     /// The index of this daemon's listener, in the order of the settings. The listener determines the flow's local
     /// address.

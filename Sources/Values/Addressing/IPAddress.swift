@@ -15,7 +15,7 @@ package struct IPAddress: Hashable, Sendable {
         self.low = low
     }
 
-    /// Creates an IPv4 address, whose first octet is the most significant byte of `bits`.
+    /// Creates an IPv4 address from its four octets; the first octet is the most significant byte of `bits`.
     package init(v4 bits: UInt32) {
         high = 0
         low = 0xffff_0000_0000 | UInt64(bits)
@@ -31,8 +31,8 @@ package struct IPAddress: Hashable, Sendable {
 
     package var isUnspecified: Bool { isV4 ? v4Bits == 0 : high == 0 && low == 0 }
 
-    /// The part of the address to which limits for each peer apply: an IPv4 address, or the /64 of an IPv6 address. A
-    /// whole IPv6 /64 counts as one source, because one peer usually has all its addresses.
+    /// The part of the address by which limits per source count: an IPv4 address, or the /64 of an IPv6 address. A
+    /// whole IPv6 /64 counts as one source, because one peer usually has all addresses of a /64.
     package var source: IPAddress { isV4 ? self : IPAddress(high: high, low: 0) }
 
     package static let anyV4 = IPAddress(v4: 0)
@@ -42,10 +42,10 @@ package struct IPAddress: Hashable, Sendable {
 // MARK: Text
 
 extension IPAddress: CustomStringConvertible {
-    /// Reads an address from text: dotted IPv4, or IPv6 in the form of RFC 4291. An IPv6 address may be in brackets, as
+    /// Reads an address from text: dotted IPv4, or IPv6 in the form of RFC 4291. An IPv6 address can be in brackets, as
     /// in a URI.
     ///
-    /// IPv6 zone identifiers are refused, and so are IPv4 addresses with fewer than four numbers.
+    /// IPv6 zone identifiers and IPv4 addresses with fewer than four numbers are refused.
     package init?(_ text: some StringProtocol) {
         let bytes = Array(text.utf8)
         self.init(ascii: bytes.span)

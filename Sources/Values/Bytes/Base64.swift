@@ -1,5 +1,5 @@
-/// Base64 (RFC 4648). Text with the standard alphabet is padded; text with the URL alphabet is not, as in JSON web
-/// tokens.
+/// Base64 (RFC 4648), either with the standard alphabet and padding, or with the URL alphabet and no padding, as in
+/// JSON web tokens.
 package enum Base64: Sendable {
     case standard, url
 
@@ -36,7 +36,7 @@ package enum Base64: Sendable {
 
     package func encode(_ bytes: [UInt8]) -> [UInt8] { encode(bytes.span) }
 
-    /// Decodes a text. The result is `nil` unless the text is in the canonical form that ``encode(_:)`` produces.
+    /// Decodes a text. The result is `nil` unless the text is exactly what ``encode(_:)`` would produce for the result.
     package func decode(_ text: Span<UInt8>) -> [UInt8]? {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(text.count * 3 / 4)
@@ -58,7 +58,7 @@ package enum Base64: Sendable {
         var isText = true
         bytes.append(addingCapacity: (count + 3) / 4 * 3) { bytes in
             var (index, seen) = (0, UInt8(0))
-            // Each group of four characters gives three bytes.
+            // Each group of four characters is decoded to three bytes.
             while index + 4 <= count {
                 let (first, second) = (values[Int(text[index])], values[Int(text[index + 1])])
                 let (third, fourth) = (values[Int(text[index + 2])], values[Int(text[index + 3])])
@@ -74,8 +74,8 @@ package enum Base64: Sendable {
                 seen |= first | second | third
                 bytes.append(first << 2 | second >> 4)
                 if index + 2 < count { bytes.append(second << 4 | third >> 2) }
-                // The unused bits of the last character must be zero. If the unused bits could have other values, two
-                // different texts would decode to the same bytes.
+                // The unused bits of the last character must be zero, because otherwise two different texts would
+                // decode to the same bytes.
                 isText = (index + 2 < count ? third << 6 : second << 4) == 0
             }
             isText = isText && seen < Self.none

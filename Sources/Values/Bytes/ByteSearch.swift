@@ -2,8 +2,8 @@ extension Span<UInt8> {
     /// The index of the first byte in `range` for which `matches` is true. If no byte matches, the result is the end of
     /// the range.
     ///
-    /// `matches` examines sixteen bytes at a time. The function `matches` may also be called for bytes after the range,
-    /// and for zeros after the last byte. The search ignores the results of `matches` for bytes outside the range.
+    /// `matches` examines sixteen bytes at a time. The sixteen bytes can include bytes after the range, and zeros after
+    /// the last byte. The search ignores the results for bytes outside the range.
     @inlinable @inline(__always)
     package func firstPlace(
         in range: Range<Int>, where matches: (SIMD16<UInt8>) -> SIMDMask<SIMD16<Int8>>
@@ -85,8 +85,8 @@ extension Span<UInt8> {
                 let wanted = unsafe right.loadUnaligned(fromByteOffset: place, as: UInt64.self)
                 if word != wanted, word.asciiLowercased != wanted { return false }
                 guard place &+ 8 < count else { return true }
-                // The last eight bytes may overlap bytes that were already compared, so that no byte at the end is left
-                // over.
+                // The last step compares the last eight bytes, even if some of them were compared already, so that no
+                // byte at the end is left over.
                 place = Swift.min(place &+ 8, count &- 8)
             }
         }
@@ -216,7 +216,7 @@ extension UInt64 {
         return ((found &- one) & ~found & (one &* 0x80)).trailingZeroBitCount &>> 3
     }
 
-    /// This integer of eight bytes, with ASCII letters in lower case.
+    /// The eight bytes of this integer, with ASCII letters in lower case.
     @inlinable
     package var asciiLowercased: UInt64 {
         let one: UInt64 = 0x0101_0101_0101_0101

@@ -1,8 +1,8 @@
 /// A buffer of fixed size into which a message is written, one piece after the other.
 ///
-/// A sink never grows. If a message does not fit, the sink counts the missing bytes, and the caller writes the message
-/// again into a larger sink. An array is not used, because each append to it would check whether its memory is shared
-/// and must grow. The checks of an array would cost four times as much as copying a header field.
+/// A sink never grows. If a message does not fit, the sink counts the missing bytes, and the message must be written
+/// again into a larger sink. An array is not used, because each append to an array checks whether the array's memory is
+/// shared and must grow. The checks of an array would take four times as long as copying a header field.
 @safe @usableFromInline
 package struct ByteSink: ~Copyable {
     @usableFromInline let base: UnsafeMutablePointer<UInt8>
@@ -59,8 +59,8 @@ package struct ByteSink: ~Copyable {
         bytes.withSpan { append($0.extracting(range)) }
     }
 
-    /// Calls `body` with the bytes in `range` that were appended before. The result is `nil` if the sink had no room
-    /// for them.
+    /// Calls `body` with the appended bytes at the indices in `range`. The result is `nil` if the sink had no room for
+    /// these bytes.
     package func withBytes<Result>(_ range: Range<Int>, _ body: (Span<UInt8>) -> Result) -> Result? {
         guard range.lowerBound >= 0, range.upperBound <= min(count, capacity) else { return nil }
         return body(unsafe Span(_unsafeStart: base + range.lowerBound, count: range.count))

@@ -4,7 +4,7 @@
 /// The owner keeps the ``Place`` of each block, and passes it to ``remove(_:)`` when the block is no longer used.
 @usableFromInline
 package struct ByteSlabs: Sendable {
-    /// Identifies a stored block by its position, and contains its length.
+    /// The position and the length of a stored block, by which the block is found.
     @usableFromInline
     package struct Place: Sendable {
         @usableFromInline let number: UInt32
@@ -73,7 +73,7 @@ package struct ByteSlabs: Sendable {
         return place
     }
 
-    /// Frees the memory of a block, which another block may then use. Call this function only once for each place.
+    /// Frees the memory of a block for other blocks. Call this function only once for each place.
     package mutating func remove(_ place: Place) {
         if place.count > 0 { shelves[place.shelf].vacant.append(place.number) }
     }

@@ -2,22 +2,23 @@
 /// message, and nothing writes it afterwards.
 ///
 /// The storage is one allocation with a reference count. All unsafe code of the SIP grammar is in this type and in
-/// ``ByteString``, which check all ranges for their callers.
+/// ``ByteString``. The functions of both types check all ranges.
 ///
 /// - The storage is `@unchecked Sendable`, because nothing writes to it after the parser has published it.
 @safe @usableFromInline
 package struct ByteStorage: @unchecked Sendable {
-    /// The memory, whose header stores the number of bytes in it.
+    /// The memory, with the number of bytes in its header.
     @usableFromInline let buffer: ManagedBuffer<Int, UInt8>
 
     private init(capacity: Int) { buffer = .create(minimumCapacity: capacity) { _ in capacity } }
 
     package static let empty = ByteStorage(capacity: 0)
 
-    /// Allocates storage, whose contents are undefined until they are written.
+    /// Allocates storage. The contents are undefined until they are written.
     package static func make(capacity: Int) -> ByteStorage { ByteStorage(capacity: capacity) }
 
-    // The count is read through a pointer, because the `header` property would check for exclusive access each time.
+    // The number of bytes, read through a pointer, because reading the property `header` would check for exclusive
+    // access each time.
     @inlinable package var capacityInBytes: Int {
         unsafe buffer.withUnsafeMutablePointerToHeader { unsafe $0.pointee }
     }
@@ -31,7 +32,7 @@ package struct ByteStorage: @unchecked Sendable {
         }
     }
 
-    /// Reads a value that ``store(_:at:)`` has put among the bytes.
+    /// Reads a value that ``store(_:at:)`` has stored among the bytes.
     @unsafe @inlinable
     package func value<Value: BitwiseCopyable>(_ type: Value.Type, at place: Int) -> Value {
         unsafe UnsafeRawPointer(baseAddress + place).loadUnaligned(as: type)
@@ -88,7 +89,7 @@ package struct ByteStringWriter: ~Copyable {
     /// Copies a string into the shared memory, and returns the copy.
     package mutating func string(_ text: ByteString) -> ByteString { text.withSpan { string($0) } }
 
-    /// Returns the bytes that were appended since the previous call, as a string.
+    /// Ends the unfinished string: returns all bytes that were appended since the last string as a string.
     package mutating func finish() -> ByteString {
         defer { start = end }
         return ByteString(storage: storage, start: start, count: end - start)

@@ -1,9 +1,10 @@
 /// Immutable bytes, stored as a range of shared storage: all byte strings of one message share one storage.
 ///
-/// SIP consists of bytes, not text. Names in SIP may contain any UTF-8, and SIP compares tokens byte by byte. Header
-/// fields are not stored as `String`, because each `String` would cost an allocation and a validation.
+/// The type `String` is not used for header fields, because SIP compares tokens byte by byte, and because each `String`
+/// would cost an allocation and a validation.
 ///
-/// A byte string that outlives its message must be a ``compacted()`` copy, because it keeps its whole storage alive.
+/// A byte string that is kept longer than its message must be a ``compacted()`` copy, because each slice keeps the
+/// storage of the whole message in memory.
 @usableFromInline
 package struct ByteString: Sendable {
     @usableFromInline package let storage: ByteStorage
@@ -42,7 +43,7 @@ package struct ByteString: Sendable {
     @inlinable package var count: Int { Int(length) }
     @inlinable package var isEmpty: Bool { length == 0 }
 
-    /// The byte at `index`, which is relative to the start of this slice.
+    /// The byte at `index`, counted from the start of this slice.
     @inlinable
     package subscript(index: Int) -> UInt8 {
         precondition(index >= 0 && index < count, "index outside the slice")
@@ -70,8 +71,8 @@ package struct ByteString: Sendable {
         return bytes
     }
 
-    /// The bytes as text for logs and output. Decisions must not depend on this text, because invalid UTF-8 becomes
-    /// U+FFFD.
+    /// The bytes as text for logs and output. No decision may depend on this text, because different invalid bytes all
+    /// become U+FFFD.
     package var string: String { String(decoding: array, as: UTF8.self) }
 }
 
@@ -81,7 +82,8 @@ extension ByteString: Hashable {
         left.withSpan { a in right.withSpan { b in a.hasSameBytes(as: b) } }
     }
 
-    /// Hashes the bytes with the random seed of the process, because peers in the network choose the bytes.
+    /// Hashes the bytes with the random seed of the process. Without a seed, peers could send strings whose hashes
+    /// collide.
     @usableFromInline
     package func hash(into hasher: inout Hasher) {
         withSpan { span in unsafe span.withUnsafeBytes { unsafe hasher.combine(bytes: $0) } }
@@ -93,7 +95,7 @@ extension ByteString: CustomStringConvertible {
 }
 
 extension Span<UInt8> {
-    /// Compares two byte strings eight bytes at a time. The last step may compare some bytes a second time. The
+    /// Compares two byte strings eight bytes at a time. The last step can compare some bytes a second time. The
     /// comparison must be fast, because a contact of some 300 bytes is compared at every refresh.
     @inlinable
     package func hasSameBytes(as other: Span<UInt8>) -> Bool {
@@ -120,7 +122,7 @@ extension Span<UInt8> {
 // MARK: Comparison and conversion
 
 extension ByteString {
-    /// Whether the bytes equal an ASCII text of the program. This comparison does not allocate memory.
+    /// Whether the bytes equal an ASCII text of the program. The function allocates no memory.
     @inlinable
     package static func == (left: ByteString, right: StaticString) -> Bool {
         left.withSpan { span in
@@ -130,7 +132,7 @@ extension ByteString {
         }
     }
 
-    /// Whether the bytes equal a lower-case ASCII text. The letters of this byte string may be in upper or lower case.
+    /// Whether the bytes equal a lower-case ASCII text, regardless of upper and lower case in these bytes.
     package func equalsIgnoringCase(_ lowercase: StaticString) -> Bool {
         withSpan { $0.equalsIgnoringCase(0..<$0.count, lowercase) }
     }
@@ -242,8 +244,7 @@ extension ByteString {
         return ByteString(out)
     }
 
-    /// The bytes as a decimal number. The result is `nil` if the bytes contain anything but digits, or if the number is
-    /// too large.
+    /// The bytes as a decimal number; `nil` if the bytes are not all digits, or if the number is too large.
     @inlinable
     package func decimal<Number: FixedWidthInteger>(as type: Number.Type = Number.self) -> Number? {
         decimalDigits.flatMap { Number(exactly: $0) }

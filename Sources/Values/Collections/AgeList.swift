@@ -1,8 +1,8 @@
-/// A list that keeps its elements in the order of their arrival. Finding the oldest element and removing any element
-/// take constant time.
+/// A list that keeps its elements in the order of their arrival. The oldest element is found, and any element is
+/// removed, in constant time.
 ///
 /// Each element is identified by its place, an index into the list's storage. The owner stores the places and limits
-/// the number of elements. The place of a removed element can later become the place of another element.
+/// the number of elements. After an element is removed, its place can be used for another element.
 package struct AgeList<Element> {
     fileprivate struct Node {
         /// The element; `nil` in a free node.
@@ -66,7 +66,7 @@ package struct AgeList<Element> {
         free = place.index
         count -= 1
         if count == 0 {
-            // An empty list releases its memory, because it may have been long before.
+            // The list has become empty, and releases its memory, because it may have been long before.
             nodes = []
             free = -1
         }

@@ -1,7 +1,7 @@
-/// An optional value for records that rarely have the value. The value is stored in an allocation of its own, so that a
-/// record without a value needs only a pointer.
+/// An optional value for structs that rarely have the value. The value is stored in an allocation of its own, so that a
+/// struct without the value needs only a pointer.
 ///
-/// The type has value semantics: a copy of a record has its own copy of the value.
+/// The type has value semantics: a copy of the struct has its own copy of the value.
 @usableFromInline
 package struct BoxedOptional<Value> {
     /// An array with the value, or an empty array if there is no value.

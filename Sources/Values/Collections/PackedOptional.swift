@@ -4,8 +4,8 @@ package protocol Absentable: Equatable {
     static var absent: Self { get }
 }
 
-/// An optional value that needs no more memory than the value itself. This wrapper is for records of which there are
-/// hundreds of thousands.
+/// An optional value that needs no more memory than the value itself. This wrapper saves memory in structs of which the
+/// daemon stores hundreds of thousands.
 @usableFromInline @propertyWrapper
 package struct PackedOptional<Value: Absentable> {
     @usableFromInline var value: Value

@@ -1,8 +1,8 @@
-/// A table that finds records by their keys. Each record costs about thirteen bytes in addition to its own size. A
+/// A table that finds records by their keys. Each record needs about thirteen bytes of memory besides its own size. A
 /// dictionary is not used, because it would reserve up to three times the size of its records.
 ///
-/// A record stays at its index, called its place, until the record is removed. A caller that knows a record's place can
-/// access the record without its key.
+/// A record stays at its index, called its place, until the record is removed. Code that has stored the place can
+/// access the record without the key.
 @usableFromInline
 package struct PlacedTable<Key: Hashable, Value> {
     @usableFromInline package typealias Place = UInt32
@@ -73,7 +73,8 @@ package struct PlacedTable<Key: Hashable, Value> {
         zip(keys, values).lazy.compactMap { key, value in key.map { ($0, value) } }
     }
 
-    /// The 32-bit hash of a key. The hash has a random seed, except for ids that this program assigned (``SerialID``).
+    /// The 32-bit hash of a key. The hash has a random seed, unless the key is an id that this program assigned
+    /// (``SerialID``).
     @inlinable
     static func hash(_ key: Key) -> UInt32 { UInt32(truncatingIfNeeded: key._rawHashValue(seed: 0)) }
 }

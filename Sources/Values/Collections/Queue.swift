@@ -2,8 +2,8 @@
 /// elements are appended to one array and taken from the other. When the second array is empty, the contents of the
 /// first array move into it in reverse order.
 ///
-/// The queue releases an element as soon as it is taken. A long queue releases its memory when it becomes empty. The
-/// owner of the queue limits the number of its elements.
+/// An element that was taken is released immediately. A long queue releases its memory when it becomes empty. The owner
+/// of the queue limits the number of its elements.
 @usableFromInline
 package struct Queue<Element> {
     /// The elements that are taken next, in reverse order.

@@ -1,16 +1,16 @@
-/// A hash table that maps the hash of a key to the slots of the records with this hash. The table uses open addressing
-/// with linear probing, and eight bytes of memory for each entry.
+/// A hash table that finds records: it maps the hash of a record's key to the record's slot, which is an index in
+/// another array. The table uses open addressing with linear probing, and eight bytes of memory for each entry.
 ///
-/// The table does not store keys. The caller passes a 32-bit hash of the key, which must be seeded if the key comes
-/// from the network. If several slots have the same hash, the caller compares the keys of their records.
+/// The table stores no keys, but a 32-bit hash of each key. The hash must be seeded if the key comes from the network.
+/// If several slots have the same hash, the owner of the table compares the keys of their records.
 ///
-/// The table stores the hashes, so it can grow without reading the records. A quarter of the entries stays empty,
-/// because the search for a missing key ends at an empty entry. The table grows by half of its size, so that a slot
-/// never needs more than 16 bytes.
+/// Because the table stores the hashes, it can grow without reading the records. A quarter of the entries stays empty,
+/// because the search for a missing key ends at an empty entry. The table grows by only half of its size, so that it
+/// never needs more than 16 bytes for each slot.
 @usableFromInline
 package struct SlotIndex: Sendable {
-    /// The entries of the table. The upper half of an entry is the hash, and the lower half is the slot plus one. The
-    /// value 0 means that the entry is empty.
+    /// The entries of the table. The upper half of an entry is the hash, and the lower half is the slot plus one. An
+    /// entry with the value 0 is empty.
     @usableFromInline var places: [UInt64]
     @usableFromInline package private(set) var count = 0
 
@@ -44,7 +44,7 @@ package struct SlotIndex: Sendable {
         put(Self.place(hash, slot))
     }
 
-    /// Replaces a slot by another slot, whose record has a key with the same hash.
+    /// Replaces a slot by another slot. The keys of both records must have the same hash.
     package mutating func replace(hash: UInt32, slot: UInt32, with newSlot: UInt32) {
         guard let position = position(hash: hash, slot: slot) else { return }
         places[position] = Self.place(hash, newSlot)
@@ -53,8 +53,8 @@ package struct SlotIndex: Sendable {
     @usableFromInline package mutating func remove(hash: UInt32, slot: UInt32) {
         guard var gap = position(hash: hash, slot: slot) else { return }
         count -= 1
-        // Entries after the removed one move into the gap if a search, which ends at an empty entry, could no longer
-        // find them.
+        // A search ends at an empty entry. Therefore a later entry moves into the gap of the removed entry if a search
+        // could no longer find the later entry.
         var position = after(gap)
         while places[position] != 0 {
             let home = home(of: Self.hash(places[position]))
@@ -91,8 +91,8 @@ package struct SlotIndex: Sendable {
 
     // MARK: Positions and places
 
-    /// The entry at which a search for the hash begins. The hash is scaled to the number of entries, which therefore
-    /// need not be a power of two.
+    /// The entry at which a search for the hash begins. The hash is scaled to the number of entries, so that this
+    /// number need not be a power of two.
     @inlinable
     func home(of hash: UInt32) -> Int {
         Int(truncatingIfNeeded: (UInt64(hash) &* UInt64(truncatingIfNeeded: places.count)) >> 32)

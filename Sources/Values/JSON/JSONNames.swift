@@ -3,8 +3,8 @@ import Bytes
 /// The member names that were read so far, in all objects that have not ended. The JSON reader uses this type to find
 /// duplicate member names.
 ///
-/// Duplicate names are refused, because one program might use the first value and another program the last. Names are
-/// compared after their escapes are decoded, and names that Swift considers equal are equal.
+/// Duplicate names are refused, because one program might use the first value and another program the last value. Names
+/// are compared as Swift compares texts, after their escapes are decoded.
 struct JSONNames {
     private struct Name {
         let depth: Int
@@ -18,7 +18,8 @@ struct JSONNames {
     /// The names in each object with more than ``few`` members, by the nesting depth of the object.
     private var many: [Int: Set<String>] = [:]
 
-    /// The maximum number of names for which each new name is compared with all others; more names are put into a set.
+    /// In an object with at most this number of names, each new name is compared with all others. The names of a larger
+    /// object are put into a set.
     private static let few = 16
 
     /// Adds the name of a member of the object at this depth.

@@ -35,9 +35,9 @@ package struct JSONReader {
 
     private enum Expectation {
         case value
-        /// After `[`, a value or the end of the array may follow.
+        /// After `[`, a value or the end of the array can follow.
         case valueOrEnd
-        /// After `{`, a member or the end of the object may follow.
+        /// After `{`, a member or the end of the object can follow.
         case keyOrEnd
         case commaOrEnd
         case nothing
@@ -48,7 +48,8 @@ package struct JSONReader {
     private var index = 0
     private var expectation = Expectation.value
     package private(set) var depth = 0
-    /// A bit for each open array or object; the lowest bit is the innermost one. A set bit means an object.
+    /// One bit for each open array or object: 1 for an object, and 0 for an array. The lowest bit is for the innermost
+    /// one.
     private var objects: UInt64 = 0
     private var count = 0
     private var names = JSONNames()
@@ -62,7 +63,7 @@ package struct JSONReader {
 
     // MARK: Tokens
 
-    /// Reads the next token. When the text has ended, every further call returns ``Token/end``.
+    /// Reads the next token. After the end of the text, the result is always ``Token/end``.
     package mutating func next() throws(JSONError) -> Token {
         skipBlanks()
         switch expectation {

@@ -2,8 +2,8 @@ package import Bytes
 
 extension Array<UInt8> {
     /// Appends a JSON string with its quotes. Any bytes are allowed as content; bytes that are not UTF-8 become U+FFFD.
-    /// The function escapes quotes, backslashes, control characters, and the two line separators that JavaScript takes
-    /// for line ends.
+    /// The function escapes quotes, backslashes, control characters, and the two line separators that JavaScript reads
+    /// as line ends.
     ///
     /// - Parameters:
     ///   - bytes: the content of the string.

@@ -26,8 +26,8 @@ package struct JSONMismatch: Error, CustomStringConvertible {
     package var description: String { "expected \(type)" }
 }
 
-/// The decoder for one JSON value. This decoder supports only types that read members, elements, or one basic value,
-/// because the program decodes no others.
+/// The decoder for one JSON value. The decoder supports only types that read members, elements, or one basic value,
+/// because the program decodes no other types.
 private struct Source: Decoder, SingleValueDecodingContainer {
     let value: JSONValue
     let codingPath: [any CodingKey] = []

@@ -25,7 +25,7 @@ extension JSONValue: ExpressibleByStringLiteral, ExpressibleByArrayLiteral, Expr
     }
 
     /// Appends the value as JSON text. If `depth` is set, each member and each element is written on its own line. The
-    /// function calls itself for each nested value; the JSON reader limits the nesting.
+    /// function is recursive; the JSON reader limits the nesting of values.
     package func append(to out: inout [UInt8], depth: Int? = nil) {
         switch self {
         case .null: out += "null".utf8

@@ -18,7 +18,7 @@ package enum JSONValue: Hashable, Sendable {
     package init(_ bytes: [UInt8], limits: JSONReader.Limits = JSONReader.Limits()) throws(JSONError) {
         var reader = try JSONReader(bytes, limits: limits)
         self = try Self.read(try reader.next(), from: &reader)
-        // If there is more text after the value, this call throws an error.
+        // If more text follows after the value, this line throws an error.
         _ = try reader.next()
     }
 
@@ -42,7 +42,7 @@ package enum JSONValue: Hashable, Sendable {
         case .string(let text): return .string(reader.string(text))
         case .number(let range): return .number(reader.number(range))
         case .bool(let flag): return .bool(flag)
-        // Where a value is expected, the reader returns none of these tokens except `null`.
+        // At the start of a value, the reader returns none of these tokens except `null`.
         case .null, .key, .objectEnd, .arrayEnd, .end: return .null
         }
     }

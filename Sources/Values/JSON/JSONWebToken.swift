@@ -3,8 +3,8 @@ package import Bytes
 /// A signed JSON web token in compact form (RFC 7515 section 7.1, RFC 7519), with its signature decoded but not
 /// checked.
 ///
-/// The header members `jku`, `x5u`, `jwk` and `x5c`, which name or contain a key, are never read, because the sender of
-/// a token must not choose the key that checks the signature.
+/// The header members `jku`, `x5u`, `jwk` and `x5c` name or contain a key. The reader ignores these four members,
+/// because the sender of a token must not choose the key that checks the signature.
 package struct JSONWebToken: Sendable {
     package enum Fault: Error, Hashable, Sendable {
         case tooLong
@@ -18,7 +18,7 @@ package struct JSONWebToken: Sendable {
         case extensions
     }
 
-    /// The name of the signature's algorithm: the member `alg` of the header.
+    /// The name of the signature algorithm, from the member `alg` of the header.
     package let algorithm: String
     /// The name of the key: the member `kid` of the header; `nil` if there is none.
     package let keyID: String?

@@ -4,27 +4,27 @@ extension UInt8 {
     /// Whether the byte is a space or a tab.
     @inlinable package var isBlank: Bool { self == UInt8(ascii: " ") || self == UInt8(ascii: "\t") }
 
-    /// Whether the byte is a space, a tab, a CR or an LF, which can be part of a folded line.
+    /// Whether the byte is a space, a tab, a CR or an LF. Space, tab, CR and LF are the white space of a folded line.
     @inlinable package var isLinearSpace: Bool { self <= UInt8(ascii: " ") && 0x1_0000_2600 &>> UInt64(self) & 1 != 0 }
 
-    /// Whether the byte may be in a token of RFC 3261: letters, digits and `-.!%*_+`'~`.
+    /// Whether the byte can be in a token of RFC 3261: letters, digits and `-.!%*_+`'~`.
     @inlinable package var isToken: Bool { isIn(0x03ff_6ca2_0000_0000, 0x47ff_ffff_87ff_fffe) }
 
-    /// Whether the byte may be in a host name or an IPv4 address. An underscore counts as a host byte: RFC 3261's
+    /// Whether the byte can be in a host name or an IPv4 address. An underscore counts as a host byte: RFC 3261's
     /// grammar forbids it, but some networks use it in host names.
     @inlinable package var isHostByte: Bool { isIn(0x03ff_6000_0000_0000, 0x07ff_fffe_87ff_fffe) }
 
-    /// Whether RFC 3261's grammar allows the byte unescaped in a user part. Although the grammar allows `;` and `?`,
-    /// this property is false for them.
+    /// Whether RFC 3261's grammar allows the byte unescaped in a user part. For `;` and `?`, the property is false,
+    /// although the grammar allows them.
     @inlinable package var isPlainUserByte: Bool { isIn(0x23ff_ffd2_0000_0000, 0x47ff_fffe_87ff_fffe) }
 
-    /// Whether the byte may occur in a URI between angle brackets.
+    /// Whether the byte can occur in a URI between angle brackets.
     @inlinable package var mayStandInURI: Bool {
         self > 63 ? self != 0x7f : 0xaffffffa_00000000 &>> UInt64(self) & 1 != 0
     }
 
-    /// Whether a set of 128 bits, given as two words, contains this byte. The first word of the set has the bits for
-    /// bytes below 64. The second word of the set has the bits for bytes from 64 to 127.
+    /// Whether a set of ASCII bytes contains this byte. The first word has a bit for each byte below 64, and the second
+    /// word a bit for each byte from 64 to 127.
     @inlinable
     func isIn(_ below64: UInt64, _ below128: UInt64) -> Bool {
         (self < 64 ? below64 : self < 128 ? below128 : 0) &>> UInt64(self & 63) & 1 != 0
@@ -42,7 +42,8 @@ extension Span<UInt8> {
     /// The index of the first byte from `start` on that cannot be in a host name (``Swift/UInt8/isHostByte``). If the
     /// range contains only host characters, the result is `end`.
     package func hostEnd(from start: Int, to end: Int) -> Int {
-        // The mask lists the bytes that a host name may not contain, because these are fewer than the allowed ones.
+        // The mask selects the bytes that a host name cannot contain, because there are fewer of them than allowed
+        // bytes.
         firstPlace(in: start..<end) { block in
             block.marks(upTo: ",") .| block.marks(of: "/") .| block.marks(from: ":", upTo: "@")
                 .| block.marks(from: "[", upTo: "^") .| block.marks(of: "`") .| block.marks(from: "{", upTo: "\u{ff}")

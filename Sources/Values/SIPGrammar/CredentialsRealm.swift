@@ -7,8 +7,9 @@ extension MessageFrame {
     /// Whether the value of an Authorization or Proxy-Authorization field names one of these realms. The realms must be
     /// in lower case.
     ///
-    /// The function reads only the names, values and quotes of the parameters. If a field names two realms, it belongs
-    /// to both. In doubt the proxy removes a field, because a forwarded field could disclose a user's digest response.
+    /// The function reads only the names, values and quotes of the parameters. If a field names two realms, the result
+    /// is true if one of them is in the list. In doubt, the result is true and the proxy removes the field, because
+    /// forwarding it could disclose a user's digest response.
     package func credentials(_ field: HeaderField, areFor realms: [ByteString]) -> Bool {
         bytes[field.value].withSpan { span in
             var index = 0

@@ -34,8 +34,8 @@ extension ByteSink {
         append(quoted: cnonce)
     }
 
-    /// Appends a text as a quoted string (RFC 3261 section 25.1). Control characters, which could end the header field,
-    /// become spaces.
+    /// Appends a text as a quoted string (RFC 3261 section 25.1). Control characters become spaces, because a line end
+    /// would end the header field.
     package mutating func append(quoted text: ByteString) {
         append("\"")
         for index in 0..<text.count {

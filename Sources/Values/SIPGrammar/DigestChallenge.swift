@@ -9,7 +9,7 @@ package struct DigestChallenge: Hashable, Sendable {
     package let algorithm: ByteString?
     /// The parameter `qop`, such as `auth,auth-int`; `nil` if the server sent none (RFC 2617 section 3.2.1).
     package let qop: ByteString?
-    /// Whether the server says that the nonce of the refused request was too old, and the password not wrong
+    /// Whether the server refused the request only because its nonce was too old, and not because of a wrong password
     /// (`stale=true`).
     package let isStale: Bool
 
@@ -30,12 +30,13 @@ package struct DigestChallenge: Hashable, Sendable {
         qop?.parts(separatedBy: UInt8(ascii: ",")).contains { $0.trimmed.equalsIgnoringCase("auth") } ?? false
     }
 
-    /// A challenge with a value of this number of bytes or more is ignored, because the values may be stored.
+    /// The number of bytes from which a value makes its challenge ignored. The length is limited, because the daemon
+    /// may store the values.
     private static let longestValue = 1024
     private static let mostInRow = 8
 
     /// Reads the digest challenges in one header field, which may contain several challenges, separated by commas (RFC
-    /// 7235 section 4.1). Challenges of other schemes, and those without realm or nonce, are left out.
+    /// 7235 section 4.1). Challenges of other schemes, and challenges without realm or nonce, are left out.
     package static func all(in row: ByteString) -> [DigestChallenge] {
         var challenges: [DigestChallenge] = []
         var parts: Parts?
@@ -112,8 +113,8 @@ private struct ChallengeReader {
     private mutating func value() -> ByteString {
         guard index < row.count, row[index] == UInt8(ascii: "\"") else {
             let value = token()
-            // A value with other characters than those of a token, such as base64 of another scheme, ends at the next
-            // comma or blank.
+            // If a value is neither a token nor quoted, such as base64 of another scheme, it ends at the next comma or
+            // blank.
             skip { !$0.isLinearSpace && $0 != UInt8(ascii: ",") }
             return value
         }

@@ -1,10 +1,11 @@
 import Bytes
 
-/// Recognises values of Alert-Info and Call-Info that give a phone no command (T9.13).
+/// Recognises values of Alert-Info and Call-Info that contain no command for a phone, such as the command to answer
+/// automatically (T9.13).
 ///
 /// Vendors put commands for phones into these fields: `;info=alert-autoanswer`, `Ring Answer`, `;answer-after=0`,
-/// `intercom`, or words from a phone's settings. Because nobody can list all harmful values, this type lists the few
-/// harmless ones.
+/// `intercom`, or words from a phone's settings. Nobody can list all harmful values, so this type accepts only the few
+/// forms that are harmless.
 enum HarmlessValue {
     /// Whether each value of an Alert-Info field is a name of RFC 7462 without parameters, such as
     /// `<urn:alert:source:external>`.

@@ -19,7 +19,8 @@ package enum HeaderName: UInt8, Hashable, Sendable, BitwiseCopyable, CaseIterabl
     case remotePartyID, replaces, require, retryAfter, route, supported, timestamp, to, unsupported, userAgent, via
     case wwwAuthenticate
 
-    /// Compares two names by code written by hand, because the compiler's `==` is slower in other modules.
+    /// Compares two names without the `==` that the compiler generates, because the generated `==` is slower when other
+    /// modules use it.
     @inlinable
     package static func == (left: HeaderName, right: HeaderName) -> Bool { left.rawValue == right.rawValue }
 
@@ -31,11 +32,12 @@ package enum HeaderName: UInt8, Hashable, Sendable, BitwiseCopyable, CaseIterabl
 /// The position of one header field value in the bytes of its message.
 ///
 /// A Via, Route, Record-Route, Path or Contact field can have several values, separated by commas. Each value of such a
-/// list field has an entry of its own. For a field that is not such a list, one entry covers the whole field.
+/// list field has an entry of its own. For any other field, one entry covers the whole field.
 @usableFromInline
 package struct HeaderField: Hashable, Sendable, BitwiseCopyable {
     @usableFromInline package let name: HeaderName
-    // An index has only four bytes, because the proxy stores dozens of fields for each call that it holds.
+    // The indices of the header line and of the value in the message. Each index has only four bytes, because the proxy
+    // stores dozens of fields for each held call.
     @usableFromInline let rowStart, rowEnd, valueStart, valueEnd: UInt32
 
     @inlinable package init(name: HeaderName, row: Range<Int>, value: Range<Int>) {

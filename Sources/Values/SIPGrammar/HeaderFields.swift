@@ -41,8 +41,8 @@ extension HeaderFields: RandomAccessCollection {
 
     package func makeIterator() -> Iterator { Iterator(fields: self) }
 
-    /// An iterator over the fields, written by hand, because the standard library's iterator is slower in other
-    /// modules.
+    /// An iterator over the fields. The standard library's iterator is not used, because it is slower when other
+    /// modules use it.
     package struct Iterator: IteratorProtocol {
         fileprivate let fields: HeaderFields
         private var index = 0

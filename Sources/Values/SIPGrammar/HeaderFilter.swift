@@ -2,11 +2,10 @@ package import Bytes
 
 /// A set of header fields that the proxy removes from messages of untrusted peers (T9.7, T9.13, T9.14).
 ///
-/// The filter compares recognised names, and so finds a name in any case, in compact form, or with blanks before the
-/// colon.
+/// The filter finds a name in upper or lower case, in compact form, and with blanks before the colon.
 package struct HeaderFilter: Hashable, Sendable {
-    /// A header field name from the settings, in lower case. If `isPrefix` is true, the text stands for all names that
-    /// begin with it.
+    /// A header field name from the settings, in lower case. If `isPrefix` is true, the text means all names that begin
+    /// with it.
     private struct Name: Hashable {
         let text: [UInt8]
         let isPrefix: Bool
@@ -16,8 +15,8 @@ package struct HeaderFilter: Hashable, Sendable {
     private let known: UInt64
     private let names: [Name]
 
-    /// The fields that state an identity (RFC 3325, RFC 5806, RFC 7044, RFC 7315). The proxy does not trust phones to
-    /// write identity fields.
+    /// The fields that state an identity (RFC 3325, RFC 5806, RFC 7044, RFC 7315). The proxy removes these fields from
+    /// messages of untrusted peers, because such a peer could claim another user's identity.
     package static let identity: [HeaderName] = [
         .pAssertedIdentity, .pPreferredIdentity, .remotePartyID, .diversion, .historyInfo, .pCharging,
         .pAccessNetworkInfo, .pOther,
@@ -27,9 +26,9 @@ package struct HeaderFilter: Hashable, Sendable {
     /// are harmless.
     package static let commands: [HeaderName] = [.answerMode, .alertInfo, .callInfo]
 
-    /// The `P-` fields that a phone may send. The `P-` fields that are not in this list are for communication between
-    /// networks (RFC 5727 section 4). If a phone could send internal `P-` fields, the next network would trust their
-    /// values.
+    /// The `P-` fields that a phone is allowed to send. All other `P-` fields are for communication between networks
+    /// (RFC 5727 section 4). The proxy removes all other `P-` fields, because the next network would trust values that
+    /// a phone made up.
     private static let harmless: [StaticString] = [
         // P-Early-Media (RFC 5009) is harmless: it describes how to treat early media, and states no identity.
         "p-early-media",
@@ -91,7 +90,7 @@ package struct HeaderFilter: Hashable, Sendable {
         return true
     }
 
-    /// Why the settings may not list this name for removal, as an error text; `nil` if the name is allowed.
+    /// An error text if the settings must not list this name for removal; `nil` if the name is allowed.
     package static func complaint(about name: String) -> String? {
         let text = name.last == "*" ? name.dropLast() : Substring(name)
         let isToken = text.utf8.allSatisfy { byte in

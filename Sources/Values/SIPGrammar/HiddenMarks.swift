@@ -2,7 +2,7 @@ package import Bytes
 
 extension ByteString {
     /// The text without control characters and without marks that change the reading direction (U+061C, U+200E, U+200F,
-    /// U+2028 to U+202E, U+2066 to U+2069). Without hidden characters, a caller's name looks the same on every phone.
+    /// U+2028 to U+202E, U+2066 to U+2069). The text is a caller's name, which then looks the same on every phone.
     package func withoutHiddenMarks() -> ByteString {
         guard !withSpan({ $0.isVisibleASCII }) else { return self }
         var out: [UInt8] = []
@@ -10,7 +10,8 @@ extension ByteString {
         for byte in array {
             if byte < 0x20 || byte == 0x7f { continue }
             out.append(byte)
-            // The end is checked after each byte, because removing one mark can join bytes that form another mark.
+            // The end of the text is checked after each byte, because the bytes before and after a removed mark can
+            // form another mark.
             out.removeLast(out.span.hiddenMarkAtEnd)
         }
         return out.count == count ? self : ByteString(copying: out.span)

@@ -28,13 +28,14 @@ package struct RequestEdits: Sendable {
     package var requestURI: ByteString
     /// The value of the Via that the proxy adds at the top, such as `SIP/2.0/UDP host:5060;branch=...;rport`.
     package var via: ByteString
-    /// The value of Max-Forwards. This value replaces an existing Max-Forwards, or is added in a new field.
+    /// The value of Max-Forwards. The value replaces the value of an existing Max-Forwards; without one, a new field is
+    /// added.
     package var maxForwards: UInt8
-    /// The value of Max-Breadth (RFC 5393). This value replaces an existing Max-Breadth, or is added in a new field. If
-    /// this value is `nil`, an existing Max-Breadth field stays unchanged.
+    /// The value of Max-Breadth (RFC 5393). The value replaces the value of an existing Max-Breadth; without one, a new
+    /// field is added. If the value is `nil`, an existing Max-Breadth stays unchanged.
     package var maxBreadth: UInt32?
-    /// The values of the new Record-Route fields, which are added above the existing ones. The first value of the list
-    /// becomes the topmost Record-Route.
+    /// The values of the new Record-Route fields. The new fields are added above the existing ones. The first value of
+    /// the list becomes the topmost Record-Route.
     package var recordRoutes: [ByteString] = []
     /// Route values that replace *all* existing Route fields; `nil` keeps the existing fields.
     package var routes: [ByteString]?
@@ -51,10 +52,10 @@ package struct RequestEdits: Sendable {
     /// The fields to add at the end of the header.
     package var added: [AddedField] = []
     /// The index in the From value at which the forwarded part begins. The part before this index is a display name,
-    /// which is dropped. The index is 0 if the complete From value is forwarded.
+    /// and is not forwarded. The index is 0 if the complete From value is forwarded.
     package var fromStart = 0
-    /// Whether `pn-*` parameters, which are secrets of the device and normally removed, stay in the Request-URI and the
-    /// Contacts.
+    /// Whether `pn-*` parameters stay in the Request-URI and the Contacts. Normally they are removed, because they are
+    /// secrets of the device.
     package var keepsPushParameters = false
 
     package init(requestURI: ByteString, via: ByteString, maxForwards: UInt8) {
@@ -64,10 +65,10 @@ package struct RequestEdits: Sendable {
     }
 }
 
-/// A request as this program sends it, with the positions of the parts that its ACK and CANCEL must repeat.
+/// A request as this program sends it, with the positions of the parts that its ACK and CANCEL repeat.
 ///
-/// ACK and CANCEL must repeat these parts as they were *sent*, not as they were received (RFC 3261 sections 9.1 and
-/// 17.1.1.3).
+/// ACK and CANCEL must repeat parts of the INVITE as they were *sent*, not as they were received (RFC 3261 sections 9.1
+/// and 17.1.1.3).
 package struct OutgoingRequest: Sendable {
     package let bytes: [UInt8]
     package let method: Method

@@ -6,7 +6,8 @@ package enum Method: Hashable, Sendable {
     case invite, ack, bye, cancel, register, options, prack, update, info, refer, message, subscribe, notify, publish
     case other(ByteString)
 
-    /// Compares two methods by code written by hand, because the compiler's `==` is slower in other modules.
+    /// Compares two methods without the `==` that the compiler generates, because the generated `==` is slower when
+    /// other modules use it.
     @inlinable
     package static func == (left: Method, right: Method) -> Bool {
         switch (left, right) {

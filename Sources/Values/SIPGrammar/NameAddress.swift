@@ -9,8 +9,8 @@ package struct NameAddress: Sendable {
     private let displayStart, displayEnd, uriPlace, parametersPlace: UInt32
     private let tagStart, tagEnd: UInt32
 
-    /// The complete text of the value. The byte string is made when it is needed, from the storage that the URI keeps
-    /// anyway.
+    /// The complete text of the value. The value is not stored, because it can be made at any time from the storage of
+    /// the URI.
     private var value: ByteString {
         ByteString(storage: uri.text.storage, start: Int(valueStart), count: Int(valueCount))
     }
@@ -90,7 +90,8 @@ package struct NameAddress: Sendable {
             guard start.hasBrackets else {
                 parametersStart = bytes.firstIndex(of: UInt8(ascii: ";"), in: 0..<bytes.count) ?? bytes.count
                 uri = bytes.trimmed(0..<parametersStart)
-                // Without brackets it is ambiguous whether `?` and `,` belong to the URI or to the field.
+                // Without brackets, it is unclear whether a `?` or `,` belongs to the URI or to the field, so such a
+                // value is refused.
                 for place in uri where bytes[place] == UInt8(ascii: "?") || bytes[place] == UInt8(ascii: ",") {
                     return nil
                 }
@@ -116,8 +117,8 @@ package struct NameAddress: Sendable {
                 switch bytes[index] {
                 case UInt8(ascii: "<"): return (index + 1, true)
                 case UInt8(ascii: ";"), UInt8(ascii: ":"): return (0, false)
-                // A display name without quotes may not contain these bytes (RFC 4475 section 3.1.2.15), and a scheme
-                // may not either.
+                // Neither a display name without quotes (RFC 4475 section 3.1.2.15) nor a scheme can contain these
+                // bytes.
                 case UInt8(ascii: ","), UInt8(ascii: "\""), UInt8(ascii: ">"), UInt8(ascii: "\\"): return nil
                 default: index += 1
                 }

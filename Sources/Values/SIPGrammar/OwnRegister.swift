@@ -80,8 +80,8 @@ package struct OwnRegister: Sendable {
         out.append(domain)
     }
 
-    /// Appends the header fields Contact, Expires and Path. The expiry is in the contact's parameter and in Expires,
-    /// because some registrars read only one of them.
+    /// Appends the header fields Contact, Expires and Path. The expiry is written into the contact's parameter and into
+    /// Expires, because some registrars read only one of the two.
     private func appendBinding(_ contact: ByteString, to out: inout ByteSink) {
         out.append("Contact: <")
         out.append(contact)

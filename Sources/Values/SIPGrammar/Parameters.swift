@@ -42,8 +42,8 @@ extension ByteSink {
 /// parameters.
 ///
 /// The text is split into parameters only on demand, because most parameters are never needed. This type does not check
-/// whether the text is well-formed; the message reader does. Malformed text gives meaningless parameters, but reading
-/// them never traps.
+/// whether the text is well-formed; the message reader does. The parameters of a malformed text are meaningless, but
+/// reading them never crashes the process.
 package struct Parameters: Sequence, Sendable {
     package let text: ByteString
 
@@ -74,8 +74,8 @@ package struct Parameters: Sequence, Sendable {
         }
     }
 
-    /// Calls `body` with the position of each parameter in the bytes. Callers that examine many parameters and keep
-    /// only few use this function.
+    /// Calls `body` with the position of each parameter in the bytes. The function is for code that examines many
+    /// parameters and keeps only few.
     @inlinable
     package func forEachPlace(_ body: (Span<UInt8>, ParameterPlace) -> Void) {
         guard !text.isEmpty else { return }
@@ -125,7 +125,8 @@ package struct ParameterPlace {
         return nil
     }
 
-    /// The index after the parameter that begins at `start`, and the index of its first `=` before any quote.
+    /// The index after the parameter that begins at `start`, and the index of the parameter's first `=`, unless a quote
+    /// comes before it.
     private static func end(_ bytes: Span<UInt8>, from start: Int) -> (equals: Int?, end: Int) {
         var equals: Int?
         var index = bytes.firstPlace(

@@ -8,7 +8,7 @@ extension ByteString {
     /// angle brackets. All bytes outside these parameters stay unchanged. If there are no `pn-*` parameters, the result
     /// uses the same storage as this byte string.
     ///
-    /// The function keeps `pn-purr`, because this parameter is intended for peers (RFC 8599 section 9.3).
+    /// The parameter `pn-purr` stays, because it is intended for peers (RFC 8599 section 9.3).
     package func withoutPushParameters() -> ByteString {
         let hasAny = withSpan { span in
             var search = PushParameterSearch()
@@ -99,8 +99,8 @@ struct PushParameterSearch {
         return span.count
     }
 
-    /// Whether a name with the prefix `pn-`, in upper or lower case, begins at `start`. The prefix may be
-    /// percent-encoded, because `%70n-prid` is the same parameter name as `pn-prid`.
+    /// Whether a name with the prefix `pn-`, in upper or lower case, begins at `start`. A percent-encoded prefix counts
+    /// too, because `%70n-prid` is the same parameter name as `pn-prid`.
     private static func beginsPush(_ span: Span<UInt8>, from start: Int) -> Bool {
         let prefix: StaticString = "pn-"
         var index = span.skipSpace(from: start, to: span.count)

@@ -1,12 +1,12 @@
 package import Addressing
 package import Bytes
 
-/// A REGISTER whose header fields were located, but hardly parsed, to refuse it cheaply. A glance has all values that
-/// are needed to refuse the REGISTER with 503. A cheap refusal is needed in an overload, when more REGISTERs arrive
-/// than the daemon can parse.
+/// A REGISTER whose header fields were found but hardly parsed, so that refusing it takes little time. A glance has all
+/// values that a 503 to the REGISTER needs. The daemon uses glances in an overload, when more REGISTERs arrive than it
+/// can parse.
 ///
-/// This type supports the form of REGISTER that phones usually send over UDP. A REGISTER in another form, with folded
-/// lines or a Via without `rport`, must be read by ``MessageReader``.
+/// The type supports only the form of REGISTER that phones usually send over UDP. For example, a REGISTER with folded
+/// lines or with a Via without `rport` must be read by ``MessageReader``.
 package struct RegisterGlance {
     private let via, from, to, callID, cseq: HeaderField
     /// The index after `;rport` in the Via.
@@ -20,7 +20,7 @@ package struct RegisterGlance {
         cseq: HeaderField
     ) {
         for row in [via.row, from.row, to.row, callID.row, cseq.row] {
-            // The only line end in the header line must be the one at its end, because a folded line is not supported.
+            // The header line must contain no line end except at its end, because folded lines are not supported.
             guard bytes.nextControl(from: row.lowerBound, to: row.upperBound) == row.upperBound - 2 else { return nil }
         }
         guard let uri = Self.uri(in: to.value, bytes), let rportEnd = Self.rportEnd(in: via.row, bytes) else {

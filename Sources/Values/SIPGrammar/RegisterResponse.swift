@@ -1,8 +1,10 @@
 package import Bytes
 
-/// The parts of a response to a REGISTER of this daemon on which its next REGISTER depends (RFC 3261 section 10.2.4).
+/// The parts of a response to the daemon's own REGISTER that decide about the daemon's next REGISTER (RFC 3261 section
+/// 10.2.4).
 package struct RegisterResponse: Sendable {
-    /// A contact of the user that the registrar lists, which may also be a contact of another device.
+    /// A contact of the user that the registrar lists. The contact can also be a contact that another device
+    /// registered.
     package struct ListedContact: Hashable, Sendable {
         package let user: ByteString
         /// The number of seconds until the contact expires; `nil` if the registrar does not say.

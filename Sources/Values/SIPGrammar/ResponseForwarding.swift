@@ -30,7 +30,8 @@ extension SIPResponse {
             case .via where isTopVia:
                 isTopVia = false
                 let next = index + 1
-                // If the topmost Via header line has more values, they stay; their entries have an empty `row`.
+                // If the header line of the topmost Via has more values, these values stay. The entries of these values
+                // have an empty `row`.
                 if next < frame.fields.count, frame.fields[next].name == .via, frame.fields[next].row.isEmpty {
                     rows.append(field.row.lowerBound..<field.value.lowerBound, to: &out)
                     rows.append(frame.fields[next].value.lowerBound..<field.row.upperBound, to: &out)
@@ -51,8 +52,8 @@ extension SIPResponse {
         out.append(frame.bytes, frame.bodyStart..<frame.bytes.count)
     }
 
-    /// A copy of the response with the Vias of its request, because the response has lost some of them. Everything
-    /// except the Vias is copied byte for byte.
+    /// A copy of a response that has lost some Vias. The copy has the Vias of the request in place of the response's
+    /// own Vias. Everything except the Vias is copied byte for byte.
     package func withVias(
         of request: MessageFrame, topViaAddition: ViaAddition, adding added: [AddedField] = []
     ) -> [UInt8] {

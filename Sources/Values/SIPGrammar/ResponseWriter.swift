@@ -5,8 +5,8 @@ package import Bytes
 extension MessageFrame {
     /// Makes a response without a body to the request of this message frame.
     ///
-    /// The header fields Via, From, To, Call-ID and CSeq are copied unchanged, with compact names and folds. A 100 also
-    /// repeats Timestamp (RFC 3261 section 8.2.6.1).
+    /// The header fields Via, From, To, Call-ID and CSeq are copied unchanged, even if they have compact names or
+    /// folds. A 100 also repeats Timestamp (RFC 3261 section 8.2.6.1).
     ///
     /// - Parameters:
     ///   - status: the status code and reason phrase of the response. The reason phrase is ``Status/reasonPhrase``.
@@ -140,7 +140,8 @@ struct RowRun {
     }
 }
 
-/// The set of header field names that were already written, so that each single field is written once.
+/// The set of header field names that were already written, so that a field that may occur only once is not written
+/// twice.
 private struct RowSet {
     private var bits: UInt64 = 0
 

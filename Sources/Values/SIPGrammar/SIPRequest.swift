@@ -3,8 +3,7 @@ package import Collections
 
 /// The parts that requests and responses have in common: the received bytes and the positions of the header fields.
 ///
-/// The proxy never changes parts that it does not understand, because it copies them from these bytes (RFC 3261 section
-/// 16.6 item 1).
+/// The proxy copies parts that it does not understand unchanged from these bytes (RFC 3261 section 16.6 item 1).
 package struct MessageFrame: Sendable {
     /// The whole message, from the start line to the end of the body. If a datagram has bytes after the end of the
     /// message, they are not included.
@@ -15,8 +14,8 @@ package struct MessageFrame: Sendable {
     package let headersStart: Int
     /// The index where the body begins. If the body is empty, this index is `bytes.count`.
     package let bodyStart: Int
-    /// A set of bits: one bit for each header name that occurs in the message. The set quickly answers the most
-    /// frequent question: whether a field is missing.
+    /// A set of bits, one for each header name that occurs in the message. The set shows quickly that a field is
+    /// missing, which is the most frequent question.
     private let names: UInt64
 
     package init(bytes: ByteString, fields: HeaderFields, headersStart: Int, bodyStart: Int) {
@@ -61,7 +60,8 @@ package struct MessageFrame: Sendable {
 /// A request that the reader accepted. All mandatory fields are present and well-formed, and the method in CSeq is the
 /// method of the request.
 ///
-/// A request is immutable and shared by reference. Slices of a request keep its whole storage alive.
+/// A request is immutable and shared by reference. A slice of a request keeps the storage of the whole request in
+/// memory.
 package final class SIPRequest: Sendable {
     package let frame: MessageFrame
     package let method: Method
@@ -89,8 +89,7 @@ package final class SIPRequest: Sendable {
     /// The digest credentials in the Authorization fields of a REGISTER. Credentials for other schemes than Digest are
     /// left out.
     ///
-    /// Only for REGISTER does the reader decode Authorization, because only a registrar uses it. In a request other
-    /// than REGISTER, the reader decodes ``proxyAuthorization`` instead.
+    /// For other requests than REGISTER, the list is empty, and the reader decodes ``proxyAuthorization``.
     package let authorization: [DigestCredentials]
     package let proxyAuthorization: [DigestCredentials]
 
@@ -145,8 +144,8 @@ package final class SIPResponse: Sendable {
 
 /// The reason why the reader refused a message.
 ///
-/// The property `answer` is set if enough of a request could be read to answer it (RFC 3261 section 8.2). The frame in
-/// `answer` has Via, From, To, Call-ID and CSeq.
+/// If enough of a request could be read to answer it (RFC 3261 section 8.2), `answer` has a frame with Via, From, To,
+/// Call-ID and CSeq.
 package struct UnusableMessage: Sendable {
     package let reason: Reason
     package let answer: (status: Status, frame: MessageFrame)?

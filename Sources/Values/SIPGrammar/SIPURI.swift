@@ -6,7 +6,8 @@ package struct SIPURI: Sendable {
     package enum Scheme: UInt8, Hashable, Sendable {
         case sip, sips, tel, other
 
-        /// Compares two schemes by code written by hand, because the compiler's `==` is slower in other modules.
+        /// Compares two schemes without the `==` that the compiler generates, because the generated `==` is slower when
+        /// other modules use it.
         @inlinable
         package static func == (left: Scheme, right: Scheme) -> Bool { left.rawValue == right.rawValue }
     }
@@ -18,7 +19,7 @@ package struct SIPURI: Sendable {
     /// plain.
     package let isPlain: Bool
     package let port: UInt16?
-    // An index has only four bytes, because each message has about six URIs.
+    // The indices of the parts in the text. Each index has only four bytes, because each message has about six URIs.
     private let userStart, userEnd, passwordEnd, hostStart, hostEnd, addressEnd, headersStart: UInt32
 
     /// The user part as received, with its escapes and without the password. For a `tel:` URI the user part is the
@@ -92,8 +93,8 @@ private struct URIParts {
             colon = end
             guard bytes.equalsIgnoringCase(0..<colon, "sips") else {
                 readOther(bytes, from: colon + 1, isTel: bytes.equalsIgnoringCase(0..<colon, "tel"))
-                // A URI that begins with parameters would be empty after its `pn-*` parameters are removed, so it is
-                // refused.
+                // A URI that begins with parameters is refused, because it could be empty after its `pn-*` parameters
+                // are removed.
                 guard bytes[colon + 1] != UInt8(ascii: ";") else { return nil }
                 return
             }
@@ -126,7 +127,7 @@ private struct URIParts {
         passwordEnd = addressEnd
     }
 
-    /// Reads the user part, which is everything before the first `@` (RFC 4475 section 3.1.1.9).
+    /// Reads the user part: everything before the first `@` (RFC 4475 section 3.1.1.9).
     private mutating func readUser(_ bytes: Span<UInt8>, from start: Int) {
         guard let at = bytes.firstIndex(of: UInt8(ascii: "@"), in: start..<bytes.count) else {
             user = start..<start
@@ -188,8 +189,8 @@ private struct URIParts {
         port = UInt16(exactly: number)
     }
 
-    /// Reads the URI's parameters and headers. The parameters are plain unless they contain a byte that no URI may
-    /// contain, or a parameter without a name.
+    /// Reads the URI's parameters and headers. The parameters are plain if they contain no forbidden byte, no parameter
+    /// without a name, and not too many parameters.
     private mutating func readRest(_ bytes: Span<UInt8>) {
         var index = addressEnd
         var count = 0
@@ -210,8 +211,8 @@ private struct URIParts {
         if count > Self.plainParameters { isPlain = false }
     }
 
-    /// The index of the next delimiter or forbidden byte, which ends or spoils a plain parameter. White space and
-    /// control bytes are forbidden in parameters.
+    /// The index of the next byte that ends a parameter or is forbidden in a plain parameter, such as white space and
+    /// control bytes.
     private static func nextTelling(_ bytes: Span<UInt8>, from start: Int) -> Int {
         return bytes.firstPlace(in: start..<bytes.count) { block in
             block.marks(upTo: " ") .| block.marks(of: "\"") .| block.marks(of: ";")

@@ -2,7 +2,8 @@
 package struct Status: Hashable, Sendable, ExpressibleByIntegerLiteral, CustomStringConvertible {
     package let code: UInt16
 
-    /// Compares two status codes by code written by hand, because the compiler's `==` is slower in other modules.
+    /// Compares two status codes without the `==` that the compiler generates, because the generated `==` is slower
+    /// when other modules use it.
     @inlinable
     package static func == (left: Status, right: Status) -> Bool { left.code == right.code }
 

@@ -32,7 +32,7 @@ extension SIPRequest {
     }
 
     /// The destination of a response over UDP (RFC 3261 section 18.2.2, RFC 3581 section 4). The proxy ignores `maddr`,
-    /// because a request could use it to direct our responses at other hosts.
+    /// because an attacker could use it to direct the proxy's responses at other hosts.
     package func responseEndpoint(source: Endpoint) -> Endpoint {
         via.wantsResponsePort ? source : Endpoint(source.address, via.port ?? 5060)
     }
@@ -78,7 +78,7 @@ extension ByteSink {
 
     /// Appends a Via value, followed by the new parameters.
     ///
-    /// If the client itself set `received` or `rport`, its parameters are dropped, because they are not trusted.
+    /// Parameters `received` and `rport` with values from the client are dropped, because the values may be false.
     mutating func append(viaValue value: ByteString, addition: ViaAddition) {
         guard addition.source != nil else {
             append(value)

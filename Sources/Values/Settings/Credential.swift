@@ -1,9 +1,10 @@
 import Glibc
 
-/// A file that systemd passes to the service (`LoadCredential=` in the unit). In the settings, `credential:NAME` stands
-/// for the path of this file.
+/// A file that systemd passes to the service (`LoadCredential=` in the unit). In the settings, `credential:NAME` means
+/// the path of this file.
 ///
-/// Because systemd reads the original file as root and gives the service a copy, only root needs access to key files.
+/// systemd reads the original file as root and gives the service a copy, so only root needs access to the original
+/// file.
 package enum Credential {
     private static let prefix = "credential:"
     private static let variable = "CREDENTIALS_DIRECTORY"
@@ -11,8 +12,8 @@ package enum Credential {
     /// Whether systemd started this process with credentials.
     package static var isPassed: Bool { passedFolder != nil }
 
-    /// The folder that contains the credentials. If systemd did not start this process, the folder is the one in which
-    /// systemd stores the unit's credentials.
+    /// The folder that contains the credentials. If systemd did not start this process, the result is the folder in
+    /// which systemd stores the credentials for the unit.
     private static var folder: String { passedFolder ?? "/run/credentials/sippushd.service" }
 
     private static var passedFolder: String? {

@@ -36,7 +36,7 @@ package enum ManPageText {
             if width > 0 { out += isNew ? "\n" : " " }
             out += next
             width = isNew ? next.utf8.count : width + 1 + next.utf8.count
-            // A sentence must end at the end of a line, because only then does the formatter put the right space after
+            // A sentence must end at the end of a line, because the formatter needs this to put the right space after
             // it.
             if word.hasSuffix(".") {
                 out += "\n"

@@ -1,11 +1,11 @@
-/// The property, of a group's struct, that stores the value of a setting.
+/// The key path of the property, in the struct of a settings group, that stores the value of a setting.
 package typealias SettingPath<Group, Value> = any WritableKeyPath<Group, Value> & Sendable
 
 /// The declaration of one setting, which is one key of a settings group. The YAML reader, the reload, the sample file
 /// and the manual all use this one declaration.
 ///
-/// The default of a setting is the initial value of the group's property. A settings group that is created in code
-/// equals a group that is read from an empty file.
+/// The default of a setting is the initial value of the group's property. The defaults are therefore the same for a
+/// group that is created in code and a group that is read from an empty file.
 package struct Setting<Group: Sendable>: Sendable {
     package let key: String
     /// The purpose of the setting in one or more sentences. The help text must name the unit if the setting's type does
@@ -33,15 +33,15 @@ package struct Setting<Group: Sendable>: Sendable {
         self.outline = outline
     }
 
-    /// A copy of this setting that is required in the file. Use ``required()`` for a key that has no sensible default.
+    /// A copy of this setting that every settings file must contain, for a key that has no sensible default.
     package func required() -> Setting {
         var copy = self
         copy.isRequired = true
         return copy
     }
 
-    /// A copy of this setting, whose changes take effect at the given moment. If the setting is a group, the moment
-    /// applies to those of its keys that have no moment of their own.
+    /// A copy of this setting. Changes of the copy take effect at the given moment. If the setting is a group, the
+    /// moment applies to the keys of the group that have no moment of their own.
     package func taken(_ moment: ChangeMoment) -> Setting {
         var copy = self
         copy.ownMoment = moment

@@ -2,14 +2,14 @@
 package enum ChangeMoment: Hashable, Sendable {
     /// A change takes effect when the daemon reads its settings again, at SIGHUP.
     case atOnce
-    /// A change takes effect at the next start of the daemon. A key without a declared moment of change belongs to this
-    /// case.
+    /// A change takes effect at the next start of the daemon. A key that declares no moment of change has the moment
+    /// `atRestart`.
     case atRestart
 }
 
 /// Compares one setting of the new group (`wished`) with the same setting of the current group (`present`). If the
-/// change may take effect now, the function copies it into the current group. If the change needs a restart, the
-/// function returns the names of the changed keys, relative to this setting.
+/// change can take effect now, the function copies the new value into the current group. If the change needs a restart,
+/// the function returns the names of the changed keys, relative to this setting.
 typealias SettingReload<Group> = @Sendable (_ wished: Group, _ present: inout Group, ChangeMoment) -> [String]
 
 extension SettingsGroup {
@@ -50,8 +50,8 @@ extension Setting {
 }
 
 extension Setting {
-    /// Makes a reload for a setting that consists of named groups. If no group was added or removed, each key of the
-    /// groups decides when its own change takes effect.
+    /// Makes a reload for a setting that consists of named groups. If no group was added or removed, the moment of
+    /// change of each key decides when a change of this key takes effect.
     static func reload<Inner: SettingsGroup & Equatable>(
         ofEach path: SettingPath<Group, [String: Inner]>
     ) -> SettingReload<Group> {

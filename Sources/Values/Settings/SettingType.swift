@@ -1,7 +1,7 @@
 /// The allowed texts for one key, and their conversion to a value.
 ///
-/// Setting types can be combined, as in `.list(of: .duration())`. A module that checks values of its own makes a type
-/// by ``parsed(_:_:print:)``.
+/// Setting types can be combined, as in `.list(of: .duration())`. A module with a special form of values makes a type
+/// with ``parsed(_:_:print:)``.
 package struct SettingType<Value: Sendable>: Sendable {
     /// The name of the type for the manual in one or two words, such as `duration`.
     package let name: String
@@ -164,12 +164,12 @@ extension SettingType where Value: RawRepresentable & CaseIterable, Value.RawVal
 }
 
 extension SettingType {
-    /// A type whose texts `parse` converts to values. A text that `parse` refuses causes an error with `parse`'s
-    /// complaint, which says what was expected.
+    /// A type whose texts `parse` converts to values. If `parse` refuses a text, the error contains the complaint of
+    /// `parse`, which says what was expected.
     ///
     /// - Parameters:
     ///   - name: one or two words for the manual, such as `address:port`.
-    ///   - parse: returns the value or throws the complaint. The caller appends the words "found …" to the complaint.
+    ///   - parse: returns the value or throws the complaint. The words "found …" are appended to the complaint.
     ///   - print: the text that `parse` reads as the same value.
     /// - Returns: the type.
     package static func parsed(

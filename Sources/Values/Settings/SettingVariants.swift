@@ -1,8 +1,8 @@
 extension Setting where Group: SettingsGroup & Equatable {
     /// A setting with variants of its group, under names that the operator chooses. Each variant begins as a copy of
-    /// the group, so that the operator sets only what differs.
+    /// the group, so that the operator sets only the keys that differ.
     ///
-    /// The variants are read after all other keys, so that their key may be anywhere in the group. A variant cannot
+    /// The variants are read after all other keys of the group, wherever their key is in the file. A variant cannot
     /// have variants of its own.
     ///
     /// - Parameters:

@@ -3,7 +3,7 @@ extension SettingsGroup {
     /// commented out, so that a program that reads the sample gets the defaults.
     ///
     /// A required key has its example and no comment mark, so that the unchanged sample is valid. In the sample, help
-    /// texts begin with `# `, and commented keys with `#` alone. An operator may remove the `#` before any key, and the
+    /// texts begin with `# `, and commented keys with `#` alone. If an operator removes the `#` before any key, the
     /// file stays valid YAML.
     ///
     /// - Parameter title: the first lines of the file, without `#`.
@@ -59,8 +59,7 @@ private struct SampleWriter {
             let shown = example ?? text ?? ""
             put("\(mark)\(line.key):" + (shown.isEmpty ? "" : " \(shown)"), indent)
         case .group(let inner):
-            // The header of this group has no comment mark, because a group without keys is valid and means the
-            // defaults.
+            // The key of this group has no comment mark, because a group without keys is valid and has the defaults.
             put("\(isInsideComment ? mark : "")\(line.key):", indent)
             lines(inner, indent: indent + Self.step)
         case .named(let items, let example):

@@ -26,7 +26,7 @@ struct YAMLSyntaxError: Error {
     let message: String
 }
 
-/// Owns one `yaml_parser_t` of libyaml and the bytes that it parses.
+/// The sole owner of one `yaml_parser_t` of libyaml, and of the bytes that it parses.
 @safe struct YAMLEvents: ~Copyable {
     /// libyaml's parser, which is on the heap because libyaml stores pointers to it.
     private let parser: UnsafeMutablePointer<yaml_parser_t>
@@ -78,7 +78,8 @@ struct YAMLSyntaxError: Error {
         case YAML_DOCUMENT_START_EVENT: return plain(.documentStart, position)
         case YAML_DOCUMENT_END_EVENT: return plain(.documentEnd, position)
         case YAML_STREAM_START_EVENT: return plain(.streamStart, position)
-        // The default case is the end of the stream, because only there does libyaml return `YAML_NO_EVENT`.
+        // In the default case, the stream has ended, because libyaml returns `YAML_NO_EVENT` only after the end of the
+        // stream.
         default: return plain(.streamEnd, position)
         }
     }

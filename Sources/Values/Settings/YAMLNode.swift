@@ -19,11 +19,12 @@ package struct YAMLPosition: Hashable, Comparable, Sendable, CustomStringConvert
 
 /// One value of a YAML document, with its position in the file.
 ///
-/// Scalars are kept as text, because only the code that reads a value knows the expected type. For example, `no` is a
-/// valid name and not false if a name is expected. ``read(_:file:limits:)`` refuses anchors, aliases and tags.
+/// Scalars are kept as text, because only the code that reads a value knows the expected type. For example, `no` means
+/// false only if a truth value is expected; as a name, it is the text "no". ``read(_:file:limits:)`` refuses anchors,
+/// aliases and tags.
 package struct YAMLNode: Hashable, Sendable {
     package enum Content: Hashable, Sendable {
-        /// A text or number. The value `isPlain` is true if the scalar had no quotes and was not a block scalar.
+        /// A text or number. `isPlain` is true if the scalar had no quotes and was not a block scalar.
         case scalar(String, isPlain: Bool)
         case sequence([YAMLNode])
         /// The entries of a mapping, in the order of the file. All entries of a mapping have different keys.

@@ -1,7 +1,7 @@
 import Timekeeping
 
-/// All metrics that one event loop counts, in plain memory of that loop. Counting needs no lock and no look-up by name.
-/// For a report, the sets of several loops are merged into one.
+/// All metrics that one event loop counts. Only the loop's thread uses this memory. Counting needs no lock and no
+/// look-up by name. For a report, the sets of several loops are merged into one.
 package struct CounterSet: Hashable, Sendable {
     private var counters = [UInt64](repeating: 0, count: Counter.allCases.count)
     private var gauges = [Int](repeating: 0, count: Gauge.allCases.count)
@@ -36,12 +36,12 @@ package struct Histogram: Hashable, Sendable {
     package init() {}
 
     package mutating func add(_ duration: Duration) {
-        // How many whole widths of the first slot the duration exceeds. The number of bits of `bounds` is the index of
-        // the slot.
+        // The duration as a multiple of the first slot's width, rounded down. The number of bits of this multiple is
+        // the index of the slot.
         let bounds = (max(1, duration.nanoseconds) - 1) / Self.firstBound.nanoseconds
         counts[min(Int64.bitWidth - bounds.leadingZeroBitCount, Self.slots)] &+= 1
         total &+= 1
-        // One duration adds at most a day, so that a wrong clock cannot make the sum overflow.
+        // At most one day is added for a duration, so that a wrong clock cannot make the sum overflow.
         sum += min(max(duration, .zero), .seconds(86_400))
     }
 

@@ -3,8 +3,8 @@ package import Timekeeping
 
 /// Writes events to the log, each as one line. All copies of a log share one level and one sink.
 ///
-/// The message of a line is always a constant of the program. Values from outside the program belong in fields, which
-/// the log escapes. The values of the fields are computed only if the line is written.
+/// The message of a line is always a constant of the program. Values from outside the program belong in fields, because
+/// the log escapes the values of fields. The values of the fields are computed only if the line is written.
 package struct Log: Sendable {
     private let core: LogCore
 

@@ -1,8 +1,8 @@
-/// The importance of a log line, which determines who should read it.
+/// The importance of a log line.
 package enum LogLevel: String, CaseIterable, Comparable, Sendable {
-    /// An error that prevents the daemon's work, so that somebody must act immediately.
+    /// An error that stops a part of the daemon's work, so that somebody must act immediately.
     case error
-    /// A problem that the operator should look at soon, such as a provider that refuses our credentials.
+    /// A problem that the operator should look at soon, such as a provider that refuses the daemon's credentials.
     case warning
     /// A rare but normal event, such as a start, a stop, new settings, or a switched provider.
     case notice

@@ -97,8 +97,8 @@ struct LogLine {
         append("}")
     }
 
-    /// Appends a text as a JSON string. The text is escaped as in the text format first, and then its `\` and `"` are
-    /// escaped for JSON.
+    /// Appends a text as a JSON string. The text is first escaped as in the text format, and then each `\` and `"` of
+    /// the result is escaped for JSON.
     private mutating func jsonString(_ value: [UInt8]) {
         var escaped: [UInt8] = []
         LogEscaping.append(value, atMost: Self.valueLimit, quote: false, to: &escaped)
@@ -131,7 +131,7 @@ struct LogLine {
         append("ms")
     }
 
-    /// Appends a duration in seconds, which are the unit of all times in JSON lines.
+    /// Appends a duration in seconds, because all times in JSON lines are in seconds.
     private mutating func appendSeconds(_ duration: Duration) {
         let microseconds = microseconds(duration)
         bytes.append(decimal: microseconds / 1_000_000)

@@ -3,8 +3,8 @@ package import Timekeeping
 /// Limits how many log lines of one kind peers can cause. Each interval allows a number of lines, and the first line of
 /// the next interval reports how many were suppressed.
 ///
-/// Each kind of log line has a rate limit of its own. There is no limit for each peer, because peers could fill a table
-/// of peers.
+/// Each kind of log line has a rate limit of its own. The limit applies to all peers together, because attackers could
+/// fill a table with a limit for each peer.
 package struct LogRateLimit: Sendable {
     private let burst: Int
     private let interval: Duration
@@ -17,7 +17,7 @@ package struct LogRateLimit: Sendable {
         self.interval = interval
     }
 
-    /// Decides whether a line may be written now.
+    /// Decides whether a line is written now.
     ///
     /// - Parameter now: the current monotonic time.
     /// - Returns: `nil` if the line must not be written; otherwise the number of lines that were suppressed since the

@@ -3,7 +3,7 @@ import Synchronization
 
 /// Receives the lines of the log, and writes them somewhere.
 package protocol LogSink: Sendable {
-    /// Writes one line; any thread may call this function, and it must not block.
+    /// Writes one line. Any thread can call this function, and the function must not block.
     ///
     /// - Parameter line: printable UTF-8, with a line feed at the end.
     /// - Returns: whether the sink accepted the line. A refused line is lost.
@@ -13,12 +13,12 @@ package protocol LogSink: Sendable {
 /// Writes the log to standard error without ever blocking. Lines are lost if the reader of standard error is too slow.
 package final class StandardErrorSink: LogSink {
     private let descriptor: Int32
-    /// A lock that lets only one thread write at a time, so that lines stay whole. The lock also keeps the descriptor
-    /// writable between a thread's check and its write.
+    /// A lock that lets only one thread write at a time, so that lines stay whole. Because of the lock, a descriptor
+    /// that was found writable is still writable when the thread writes.
     private let turn = Mutex(())
 
-    /// Makes a sink for a descriptor, which the caller must close. Only tests use a descriptor other than standard
-    /// error.
+    /// Makes a sink for a descriptor, and does not close the descriptor. Only tests use a descriptor other than
+    /// standard error.
     package init(descriptor: Int32 = STDERR_FILENO) { self.descriptor = descriptor }
 
     package func write(_ line: [UInt8]) -> Bool {

@@ -2,13 +2,13 @@ package import Bytes
 
 /// The value of one field in a log line. The value of a field is computed only if its line is written.
 package enum LogValue: Sendable {
-    /// Text from any source. When the log writes the line, it escapes this text.
+    /// A text from any source, for example from a peer. When the log writes the line, it escapes this text.
     case text(String)
     /// Bytes from a peer. When the log writes the line, it escapes the bytes of the value.
     case bytes(ByteString)
     case integer(Int64)
     case flag(Bool)
-    /// A duration, which is written in milliseconds with three decimals, and in JSON in seconds.
+    /// A duration, which the text format shows in milliseconds with three decimals, and JSON in seconds.
     case duration(Duration)
     case redacted(Redacted)
 

@@ -1,5 +1,5 @@
-/// Metrics with one name and different labels, whose values come from settings or the system: for example one for each
-/// app.
+/// Metrics with one name and different labels. The values of the labels are known only at run time, for example the
+/// names of apps.
 package struct MetricFamily: Hashable, Sendable {
     package enum Kind: String, Hashable, Sendable {
         case counter, gauge, histogram
@@ -18,7 +18,8 @@ package struct MetricFamily: Hashable, Sendable {
         package let value: String
     }
 
-    /// The names of metric labels. The names are fixed in the code, whereas the values of labels may come from outside.
+    /// The names of metric labels. Only the values of labels can come from outside the program; the names are fixed in
+    /// the code.
     package enum StaticName: String, Hashable, Sendable {
         case provider, app, outcome, version, server, file, state, result, le
     }

@@ -20,7 +20,8 @@ package enum TerminalText {
         escape(text, keepsLines: true) { "\\u{\(String($0.value, radix: 16))}" }
     }
 
-    /// Escapes JSON text: hidden characters can occur only in its strings, and become `\uXXXX` there.
+    /// Replaces hidden characters in JSON text by `\uXXXX`. The text stays valid JSON, because such characters can
+    /// occur only inside strings.
     package static func escapedJSON(_ text: String) -> String {
         escape(text, keepsLines: true) { scalar in
             String(scalar).utf16.map { unit in

@@ -10,7 +10,7 @@ package struct DeadlineID: Hashable, Sendable {
         self.generation = generation
     }
 
-    /// The id that stands for no deadline, so that cancelling it does nothing.
+    /// The id of no deadline; cancelling this id does nothing.
     package static let none = DeadlineID(index: -1, generation: 0)
 }
 
@@ -19,9 +19,9 @@ package struct DeadlineID: Hashable, Sendable {
 ///
 /// The queue is a hierarchical timer wheel (Varghese and Lauck) with seven levels of 64 slots. One slot of a level
 /// covers as much time as all slots of the level below it. A deadline is rounded up to the next tick of 10 ms, so it
-/// never fires early. All deadlines in a level are earlier than all deadlines in the levels above it. Bit sets mark the
-/// slots in use, so that advancing by hours costs no more than advancing by one tick. Deadlines of the same tick are
-/// returned in the order in which they were scheduled.
+/// never fires early. All deadlines in one level are earlier than all deadlines in higher levels. Bit sets mark the
+/// slots in use, so that advancing by hours takes no more time than advancing by one tick. Deadlines of the same tick
+/// are returned in the order in which they were scheduled.
 ///
 /// A deadline at `Instant.distantFuture` never fires. Each deadline needs 24 bytes in addition to its payload. The
 /// owner of the queue limits the number of deadlines.
@@ -61,7 +61,7 @@ package struct DeadlineQueue<Payload> {
     struct Slot {
         @usableFromInline var head: Int32 = -1
         @usableFromInline var tail: Int32 = -1
-        /// A lower bound for the ticks of all deadlines in the slot.
+        /// A tick that is not later than any deadline in the slot.
         @usableFromInline var earliest: UInt64 = .max
 
         @inlinable init() {}
@@ -85,8 +85,8 @@ package struct DeadlineQueue<Payload> {
     @usableFromInline var slots = [Slot](repeating: Slot(), count: wheelLevels * 64)
     /// For each level, a set of bits that marks the slots in use.
     @usableFromInline var occupied = [UInt64](repeating: 0, count: wheelLevels)
-    /// The lower bound of the first used slot; the largest `UInt64` if no slot is in use. The soonest tick is stored,
-    /// because it is read after every event.
+    /// The lower bound of the first used slot; the largest `UInt64` if no slot is in use. The value is stored instead
+    /// of computed, because it is read after every event.
     @usableFromInline var soonest = UInt64.max
     /// The tick up to which the wheel has turned. A deadline's level is the highest base-64 digit in which the
     /// deadline's tick differs from `elapsed`.
@@ -126,7 +126,7 @@ package struct DeadlineQueue<Payload> {
     }
 
     /// The time at which the owner must check the queue again. The returned time is never later than the earliest
-    /// deadline, and is earlier only after cancellations.
+    /// deadline. After a deadline was cancelled, the returned time can be earlier.
     @inlinable
     package var nextDeadline: Instant? { soonest < .max ? wheelInstant(atTick: soonest) : nil }
 
@@ -146,7 +146,8 @@ package struct DeadlineQueue<Payload> {
             }
             slots[slot] = Slot()
             occupied[place.level] &= ~(1 << UInt64(place.index))
-            // All deadlines of this slot are earlier than those in other slots, and now move to lower levels.
+            // All deadlines of this slot are earlier than the deadlines in other slots, so they now move to lower
+            // levels.
             soonest = .max
             var index = head
             while index >= 0 {
@@ -218,13 +219,13 @@ extension DeadlineQueue.Slot: Sendable {}
 
 // MARK: Ticks
 
-/// The number of levels. This many levels cover every `Instant`, see ``wheelOrigin``.
+/// The number of levels. Seven levels cover every `Instant`, see ``wheelOrigin``.
 @usableFromInline let wheelLevels = 7
 
 /// The length of a tick of the wheel in nanoseconds.
 @usableFromInline let wheelTickLength: Int64 = 10_000_000
 
-/// The tick number of `Instant` zero. With this offset, the ticks of all instants are positive and below 2^41.
+/// The tick number of `Instant` zero. With this number, the ticks of all instants are positive and below 2^41.
 @usableFromInline let wheelOrigin: Int64 = 1 << 40
 
 @inlinable

@@ -1,8 +1,8 @@
-/// Divides a limited resource among callers, for one callee or for all callees together (T32).
+/// Limits how much of a resource each caller can use, for one callee or for all callees together (T32).
 ///
-/// Each caller may use only a part of the whole resource. A part of the resource is reserved for trusted peers, so that
-/// all untrusted callers together cannot use it up. Pushes, held calls, waiting requests, missed calls, messages and
-/// records are divided into shares.
+/// A part of the resource is reserved for trusted peers, so that untrusted callers cannot use up the whole resource.
+/// The resources with such limits are pushes, held calls, waiting requests, missed calls, messages and timeline
+/// records.
 package struct FairShare: Hashable, Sendable {
     /// The whole amount of the resource.
     package let whole: Int
@@ -10,7 +10,7 @@ package struct FairShare: Hashable, Sendable {
     /// The maximum amount of the resource for all untrusted callers together.
     package let ofUntrusted: Int
 
-    /// Creates the limits for the users of a resource.
+    /// Creates the limits of a resource.
     ///
     /// - Parameters:
     ///   - whole: the whole amount.
@@ -43,11 +43,11 @@ package struct FairShare: Hashable, Sendable {
     package enum Refusal: Hashable, Sendable {
         /// The caller already uses the maximum amount for one caller.
         case callerFull
-        /// The whole resource is in use, or the free part is reserved for trusted peers.
+        /// The free part of the resource is too small, or is reserved for trusted peers.
         case allFull
     }
 
-    /// Decides whether a request for the resource may be granted.
+    /// Decides whether a request for the resource is granted.
     ///
     /// - Parameters:
     ///   - amount: the requested amount.
@@ -60,8 +60,8 @@ package struct FairShare: Hashable, Sendable {
         return nil
     }
 
-    /// Selects which stored element to drop when there are too many: the oldest one of the caller with the most
-    /// elements. If several callers have equally many elements, the oldest element of them all is selected.
+    /// Selects the stored element to drop when there are too many: the oldest element of the caller with the most
+    /// elements. If several callers have equally many elements, the oldest of all their elements is selected.
     ///
     /// - Parameters:
     ///   - callers: the caller of each element, oldest element first.

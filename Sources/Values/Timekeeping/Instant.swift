@@ -1,7 +1,7 @@
 /// A time of the monotonic clock, in nanoseconds. All timers use this kind of time.
 ///
-/// This type reads no clock; the current time is passed to functions as `now`. An instant has eight bytes, and
-/// `ContinuousClock.Instant` twice as many.
+/// This type reads no clock; the current time is passed to functions as `now`. `ContinuousClock.Instant` is not used,
+/// because it has sixteen bytes and an ``Instant`` only eight.
 @usableFromInline
 package struct Instant: Hashable, Comparable, Sendable {
     @usableFromInline package let nanoseconds: Int64
@@ -36,7 +36,7 @@ package struct UnixTime: Hashable, Comparable, Sendable {
     package init(milliseconds: Int64) { self.milliseconds = milliseconds }
     package init(seconds: Int64) { milliseconds = seconds.multipliedReportingOverflow(by: 1000).partialValue }
 
-    /// The time in whole seconds since 1970, rounded down. The dates in push payloads have this unit.
+    /// The time in whole seconds since 1970, rounded down.
     package var seconds: Int64 { milliseconds >= 0 ? milliseconds / 1000 : (milliseconds - 999) / 1000 }
 
     package static func < (left: UnixTime, right: UnixTime) -> Bool { left.milliseconds < right.milliseconds }
@@ -51,8 +51,8 @@ package struct UnixTime: Hashable, Comparable, Sendable {
 }
 
 extension Duration {
-    /// The duration in whole nanoseconds, rounded towards zero. A duration that is too long gives the largest or
-    /// smallest `Int64`.
+    /// The duration in whole nanoseconds, rounded towards zero. For a duration that is too long, the result is the
+    /// largest or smallest `Int64`.
     ///
     /// This property must be fast, because the daemon computes a deadline for every message. The standard property
     /// `components` would be slow, because it divides 128-bit numbers several times.

@@ -1,17 +1,17 @@
-/// Limits how many events each key may have in a span of time. A key may have all its events at the same moment
-/// (generic cell rate algorithm).
+/// Limits how many events each key may have in a span of time. All events that are allowed in a span may happen at the
+/// same moment (generic cell rate algorithm).
 ///
-/// The limit stores one instant for each key that had events within the last span. Above the maximum number of keys,
-/// only the busiest keys are kept.
+/// The limit stores one instant for each key that had events within the last span. If there are too many keys, only the
+/// keys with the most events are kept.
 @usableFromInline
 package struct RateLimit<Key: Hashable & Sendable>: Sendable {
     /// The maximum number of events of each key in a span; 0 means no limit.
     @usableFromInline package var limit: Int { didSet { cost = Self.cost(of: limit, in: span) } }
     @usableFromInline let span: Duration
-    /// The time that one event uses up: the span divided by the limit. The cost is stored, because dividing durations
-    /// takes a hundred steps.
+    /// The time that one event uses up: the span divided by the limit. The value is stored, because dividing durations
+    /// is slow.
     @usableFromInline var cost: Duration
-    /// For each key, the moment at which all its counted events are forgotten.
+    /// For each key, the moment from which none of its events counts any more.
     @usableFromInline var paidOff: [Key: Instant] = [:]
     /// The number of stored keys at which keys without recent events are removed.
     @usableFromInline var sweepAt: Int
@@ -54,7 +54,7 @@ package struct RateLimit<Key: Hashable & Sendable>: Sendable {
     }
 
     /// How long this key must wait until the limit allows one more event; `nil` if an event is allowed now. The
-    /// function only asks; it counts no event.
+    /// function does not count an event.
     @inlinable
     package func wait(for key: Key, now: Instant) -> Duration? {
         guard limit > 0, let debt = paidOff[key] else { return nil }
@@ -74,7 +74,8 @@ package struct RateLimit<Key: Hashable & Sendable>: Sendable {
     mutating func sweep(now: Instant) {
         paidOff = paidOff.filter { $0.value > now }
         if paidOff.count >= capacity {
-            // Half of the keys are dropped at once, because otherwise each new key in a flood would cause a new sweep.
+            // The function drops half of the keys together. If it dropped fewer, each new key in a flood would start
+            // another sweep.
             let debts = paidOff.values.sorted()
             let least = debts[debts.count / 2]
             paidOff = paidOff.filter { $0.value > least }

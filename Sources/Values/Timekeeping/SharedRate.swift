@@ -1,9 +1,9 @@
 /// Limits the rate of events for each target, for example the pushes to a device. Each party that causes events for a
-/// target may use only a part of the target's limit (T32).
+/// target can use only a part of the target's limit (T32).
 ///
 /// Instants are stored for each active target, and for each pair of party and target. The number of pairs of party and
-/// target that are stored is limited. This type, like ``RateLimit``, is specialised for its keys for speed, because
-/// each call uses two limits of this type.
+/// target that are stored is limited. For speed, the compiler specialises this type and ``RateLimit`` for their keys,
+/// because each call uses two such limits.
 @usableFromInline
 package struct SharedRate<Key: Hashable & Sendable>: Sendable {
     @usableFromInline var whole: RateLimit<Key>
@@ -52,7 +52,7 @@ package struct SharedRate<Key: Hashable & Sendable>: Sendable {
         return true
     }
 
-    /// Whether the limits allow one more event for this target; the function does not count the event.
+    /// Whether the limits allow one more event for this target. The function does not count an event.
     @inlinable
     package func hasRoom(for key: Key, by pair: UInt64?, isTrusted: Bool, now: Instant) -> Bool {
         if let pair, pairs.wait(for: pair, now: now) != nil { return false }

@@ -1,15 +1,16 @@
-/// Limits how many expensive requests one source address may send per second (T17.6, T17.7).
+/// Limits how many expensive requests one source address can send per second (T17.6, T17.7).
 ///
-/// Unauthenticated requests have a limit of their own, which is a quarter of the limit for authenticated requests. A
-/// peer with a forged source or without a password cannot use up the limit of authenticated peers at the same source.
+/// Unauthenticated requests have a limit of their own: a quarter of the limit for authenticated requests. A peer that
+/// forges the source address, or that has no password, can therefore not use up the limit of authenticated peers at
+/// this address.
 package struct SourceRate: Sendable {
     private var proved: RateLimit<Int>
     private var unproved: RateLimit<Int>
 
     /// The maximum number of sources whose requests are counted.
     private static let capacity = 65_536
-    /// The span of the limit in seconds: all requests that are allowed in this span may arrive at the same moment. With
-    /// this burst, all phones behind one address can reconnect together.
+    /// The span of the limit in seconds: all requests that are allowed in this span may arrive at the same moment. The
+    /// span is this long, so that all phones behind one address can reconnect together.
     private static let burst = 10
     private static let weight = 4
 
@@ -31,8 +32,8 @@ package struct SourceRate: Sendable {
 
     package var isOn: Bool { proved.limit > 0 }
 
-    /// How long the source must wait before its next request; `nil` if it may send one now. The function only asks; it
-    /// counts no request.
+    /// How long the source must wait before its next request; `nil` if it can send one now. The function does not count
+    /// a request.
     package func wait(_ source: Int, isProved: Bool, now: Instant) -> Duration? {
         isProved ? proved.wait(for: source, now: now) : unproved.wait(for: source, now: now)
     }

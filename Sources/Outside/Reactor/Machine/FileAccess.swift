@@ -1,7 +1,7 @@
 import CEvent
 import Glibc
 
-/// A user with its groups, to check which files this user may open.
+/// A user with its groups, to find out which files the user can open.
 package struct FileIdentity: Hashable, Sendable {
     package let name: String
     package let user: UInt32
@@ -64,7 +64,7 @@ extension FileIdentity {
     }
 }
 
-/// The way in which a user wants to use a file or folder.
+/// The use of a file or folder that a user wants.
 package enum FileWish: String, Hashable, Sendable {
     case read
     case write
@@ -105,7 +105,8 @@ package struct FileStatus: Hashable, Sendable {
         self.accessList = accessList
     }
 
-    /// Reads the status of a file. The result is `nil` if the file is missing or this process may not examine it.
+    /// Reads the status of a file. The result is `nil` if the file is missing or this process is not allowed to examine
+    /// it.
     package init?(of path: String) {
         var found = stat()
         guard unsafe stat(path, &found) == 0 else { return nil }
@@ -116,7 +117,8 @@ package struct FileStatus: Hashable, Sendable {
             isFolder: found.st_mode & S_IFMT == S_IFDIR, accessList: length > 0 ? Array(list.prefix(length)) : [])
     }
 
-    /// The path with all symbolic links resolved; `nil` if the file is missing or this process may not examine it.
+    /// The path with all symbolic links resolved; `nil` if the file is missing or this process is not allowed to
+    /// examine it.
     package static func real(_ path: String) -> String? {
         guard let name = unsafe realpath(path, nil) else { return nil }
         defer { unsafe free(name) }
@@ -124,12 +126,12 @@ package struct FileStatus: Hashable, Sendable {
     }
 }
 
-/// Finds out from the kernel whether a user may use a file in a certain way.
+/// Asks the kernel whether a user is allowed to use a file or folder in the way that a ``FileWish`` names.
 package enum FileAccess {
     package enum Answer: Hashable, Sendable {
         case allowed
         case refused(SystemError)
-        /// The kernel cannot be asked, because this process may not act as that user.
+        /// The kernel cannot be asked, because this process is not allowed to act as the user.
         case unknown
     }
 

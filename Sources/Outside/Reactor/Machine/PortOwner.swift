@@ -17,7 +17,7 @@ package struct PortOwner: Hashable, Sendable {
     /// - Parameters:
     ///   - endpoint: the port, at this address or at all addresses.
     ///   - isStream: whether the port is a TCP port; otherwise it is a UDP port.
-    /// - Returns: `nil` if no process has the port, or this process may not look.
+    /// - Returns: `nil` if no process has the port, or this process is not allowed to find it out.
     package static func of(_ endpoint: Endpoint, isStream: Bool) -> PortOwner? {
         let inodes = Set(
             ["", "6"].flatMap { family in
@@ -31,8 +31,8 @@ package struct PortOwner: Hashable, Sendable {
         return nil
     }
 
-    /// The socket's inode from a line of `/proc/net/tcp`; `nil` if the port is another one, or the stream socket does
-    /// not listen.
+    /// The inode of the socket in a line of `/proc/net/tcp` or `udp`; `nil` if the line has another port, or a stream
+    /// socket that does not listen.
     static func inode(in line: String, port: UInt16, isStream: Bool) -> UInt64? {
         let words = line.split(separator: " ")
         guard words.count > 9, let colon = words[1].lastIndex(of: ":"),
@@ -68,7 +68,7 @@ package enum ProcessFiles {
 
     static func name(of process: Int32) -> String? { lines(of: "/proc/\(process)/comm").first }
 
-    /// How many files and sockets a process may open; `nil` if this process may not examine it.
+    /// How many files and sockets a process can open; `nil` if this process is not allowed to examine it.
     package static func descriptorLimit(of process: Int32) -> Int? {
         lines(of: "/proc/\(process)/limits").first { $0.hasPrefix("Max open files") }
             .flatMap { $0.split(separator: " ").dropFirst(3).first }.flatMap { Int($0) }

@@ -4,7 +4,7 @@ import Glibc
 /// Creates new files that have no name, and can give them a name later. The kernel removes a file without a name if the
 /// program is killed.
 package enum UnnamedFile {
-    /// Opens a new file without a name in a folder. Only the owner of this file may use it.
+    /// Opens a new file without a name in a folder. Only the owner of the file can use it.
     ///
     /// - Returns: the descriptor; `nil` if the file system supports no files without a name, or cannot name them later.
     package static func open(in folder: String) -> Int32? {
@@ -13,7 +13,7 @@ package enum UnnamedFile {
         return descriptor >= 0 ? descriptor : nil
     }
 
-    /// Gives a file without a name its name. The call fails if another file already has this name.
+    /// Gives a file without a name its name. The function fails if another file already has this name.
     ///
     /// - Returns: 0, or -1 with the reason in `errno`.
     package static func link(_ descriptor: Int32, as path: String) -> Int32 {

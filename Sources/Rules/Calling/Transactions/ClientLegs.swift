@@ -6,7 +6,7 @@ package import SIPGrammar
 package import SIPTransactions
 package import UpstreamRegistration
 
-/// The owner of each client transaction of the proxy, for which the responses are meant.
+/// The owner of each client transaction: the part of the proxy that sent the request and handles the responses.
 package struct ClientLegs: ~Copyable {
     package enum Owner {
         /// A branch, whose request was sent to a next hop.
@@ -139,7 +139,7 @@ package struct BranchLeg {
     }
 }
 
-/// An INVITE with its CANCEL that a phone gets after the end of its call. The phone's list of missed calls may wait for
+/// An INVITE with its CANCEL that a phone gets after the end of its call. The phone's list of missed calls can wait for
 /// the response to the INVITE.
 package final class Farewell {
     package let userCall: UserCall

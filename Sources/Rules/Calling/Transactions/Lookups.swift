@@ -13,7 +13,7 @@ package struct Lookups {
         case caller(ProxiedRequest)
         /// The look-up finds the upstream's addresses for the check of the upstream's health.
         case upstream
-        /// Users are registered at the PBX with this number at these addresses.
+        /// The look-up finds the addresses of the PBX with this number, at which the daemon registers users.
         case pbx(Int)
         /// The look-up finds the addresses of the daemon's own advertised host name, to which the daemon sends OPTIONS.
         case ownName

@@ -29,8 +29,8 @@ package struct TransactionLayer: ~Copyable {
     ///
     /// - Parameters:
     ///   - request: the request.
-    ///   - flow: the flow for responses if a new request other than CANCEL gets its transaction immediately; `nil` if it
-    ///     may get one later by ``begin(_:for:cancelling:respondOn:now:)``.
+    ///   - flow: the flow for responses if a new request other than CANCEL gets its transaction immediately; `nil` if
+    ///     it can get one later by ``begin(_:for:cancelling:respondOn:now:)``.
     ///   - now: the time.
     /// - Returns: the match that was found, and the transaction that a new request got.
     package mutating func requestReceived(
@@ -66,7 +66,7 @@ package struct TransactionLayer: ~Copyable {
     /// Notes that the connection of this client transaction has ended.
     package mutating func connectionEnded(of client: ClientTransactionID) { transactions.connectionEnded(of: client) }
 
-    /// Notes that the phone gets a second request on another flow, on which it may answer the first request too.
+    /// Notes that the phone gets a second request on another flow, on which it can answer the first request too.
     package mutating func calledAnew(_ client: ClientTransactionID, by flow: Flow) {
         transactions.calledAnew(client, by: flow)
     }

@@ -27,7 +27,7 @@ package struct Unsettled {
     /// Notes that an attempt to deliver a message to a phone has ended.
     package mutating func append(_ delivery: EndedDelivery) { deliveries.append(delivery) }
 
-    /// Notes that a fork wants its call to be forwarded, because no phone was found.
+    /// Notes that a fork has ordered to forward its call, because no phone was found.
     package mutating func append(forwardOf call: ProxiedRequest) { forwards.append(call) }
 
     package mutating func takeForwards() -> [ProxiedRequest] { forwards.isEmpty ? [] : exchange(&forwards, with: []) }

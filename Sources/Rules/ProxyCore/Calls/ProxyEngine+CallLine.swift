@@ -40,7 +40,7 @@ struct CallLine {
 
 /// Writes one log line about each call that ended or was refused.
 extension ProxyEngine {
-    /// Writes the log line of a call that has got its final response, at most once for each call.
+    /// Writes the log line of a call after its final response, at most once for each call.
     func tellEnd(of call: ProxiedRequest, now: Moment) {
         guard call.userCall != nil || call.outgoing != nil, !call.marks.contains(.told) else { return }
         call.saw(.told)
@@ -81,7 +81,7 @@ extension ProxyEngine {
             count: call.fork.branches.count { $0.device != nil }, duration: began ?? .zero)
     }
 
-    /// Writes the log line of an INVITE that was refused before any phone was called.
+    /// Writes the log line of an INVITE that was refused before any phone got the INVITE or a push.
     func tellRefused(
         _ call: RefusedCall, from source: Endpoint, _ status: Status, because refusal: Refusal, suppressed: Int
     ) {

@@ -37,8 +37,7 @@ extension ProxyEngine {
     /// Whether the CANCEL came from the sender of the INVITE (T22.5).
     ///
     /// A matching branch parameter in Via proves nothing, because everybody who got the INVITE knows the parameter. A
-    /// CANCEL may come from another address than its INVITE, because a phone may have moved or a PBX may have several
-    /// addresses.
+    /// CANCEL can come from another address than its INVITE, because phones move and a PBX can have several addresses.
     private func isOfCaller(_ cancel: IncomingRequest, of invite: ServerTransactionID, now: Moment) -> Bool {
         guard let call = calls.call(of: invite) else { return true }
         if cancel.flow.remote.address == call.source.remote.address { return true }
@@ -51,8 +50,8 @@ extension ProxyEngine {
 
     /// Forwards a CANCEL that matches no INVITE of this daemon, like any other request (RFC 3261 section 16.10).
     ///
-    /// The sender must be known without a password, because a CANCEL cannot be challenged (RFC 3261 section 22.1). A
-    /// CANCEL for which the daemon finds no destination is answered with 481.
+    /// A CANCEL cannot be challenged, so its sender must be known without a password (RFC 3261 section 22.1). A CANCEL
+    /// for which the daemon finds no destination is answered with 481.
     func strayCancelReceived(_ incoming: IncomingRequest, now: Moment) {
         guard isFit(incoming, isForUs: false, now: now) else { return }
         switch route(of: incoming.request) {

@@ -69,11 +69,12 @@ extension ProxyEngine {
         if let ended = calls.dropOldestEnded() { wakes.noLongerWaits(ended) }
     }
 
-    /// Ends a call's wait for a phone, and sends the phone a push about the call's end if its app takes such pushes
-    /// (`after-end: push`).
+    /// Ends a call's wait for a phone, and sends the phone a push about the call's end if its app has the setting
+    /// `after-end: push`.
     ///
-    /// A phone that has not received the INVITE cannot be notified by a CANCEL. The push about the end is sent only
-    /// after the provider has accepted the push about the call, because the phone may not show the call before that.
+    /// The phone gets a push instead of a CANCEL, because it has not received the INVITE. The push about the end is
+    /// sent only after the provider has accepted the push about the call, because the phone does not know the call
+    /// before.
     func stoppedWaiting(_ index: Int, of call: ProxiedRequest, now: Moment) {
         let branch = call.fork.branches[index]
         let end = branch.wasWoken || branch.push != nil ? end(of: call, for: branch, now: now) : nil
@@ -94,8 +95,8 @@ extension ProxyEngine {
         case .cancelled(.declinedElsewhere): outcome = .declinedElsewhere
         case .cancelled, .gaveUp, .failed, .silent, .succeeded, nil: break
         }
-        // No push is sent if a phone that registered without push token took the call: it may be the pushed phone,
-        // whose token came over HTTP.
+        // No push is sent if a phone that registered without push token answered or declined the call. The phone may be
+        // this device, whose token an app has reported over HTTP.
         guard outcome == .missed || wasTakenByKnownDevice(call.fork) else { return nil }
         guard let incoming = revive(call) else { return nil }
         let caller = CallerIdentity(incoming.request, format: settings.call.callerIDFormat)
@@ -207,8 +208,8 @@ extension ProxyEngine {
         }
     }
 
-    /// Ends an INVITE that was sent after its call's end, and sends the list of missed calls that waited for the
-    /// response.
+    /// Handles the end of an INVITE that was sent after its call's end: the phone gets the list of missed calls, which
+    /// waited for the INVITE's final response.
     func farewellEnded(_ client: ClientTransactionID, now: Moment) {
         guard let farewell = sip.legs.endFarewell(client), wakes.answered(farewell.device, farewell: client) else {
             return
@@ -217,8 +218,8 @@ extension ProxyEngine {
     }
 }
 
-/// Ends a dialog with ACK and BYE if a phone has answered when no caller was left (RFC 3261 sections 13.2.2.4 and
-/// 12.2.1.1).
+/// Sends ACK and BYE to a phone that answers after the caller has left, so that the dialog ends (RFC 3261 sections
+/// 13.2.2.4 and 12.2.1.1).
 extension ProxyEngine {
     /// Sends ACK and BYE to a phone or forward destination that answered after an operator had ended the call.
     func hangUp(
@@ -232,7 +233,7 @@ extension ProxyEngine {
         hangUp(answered, answer, now: now)
     }
 
-    /// Sends ACK and BYE for a 2xx that came before the CANCEL was effective, because no caller is left.
+    /// Sends ACK and BYE for a 2xx that the phone sent before the CANCEL reached it, because no caller is left.
     ///
     /// A repeated 2xx gets only an ACK, because the earlier ACK was lost.
     func hangUp(_ answered: AnsweredINVITE, _ answer: SIPResponse, now: Moment) {
@@ -249,7 +250,7 @@ extension ProxyEngine {
         withTransactions { $0.start(bye, request: outgoing, on: answered.flow, now: now.instant, into: &$1) }
     }
 
-    /// Writes an ACK or BYE in the name of the caller, for the dialog that the 2xx made (RFC 3261 section 12.2.1.1).
+    /// Writes an ACK or BYE in the name of the caller, for the dialog that the 2xx created (RFC 3261 section 12.2.1.1).
     func request(
         _ method: Method, in answered: AnsweredINVITE, _ answer: SIPResponse, as client: ClientTransactionID
     ) -> [UInt8] {
@@ -278,8 +279,7 @@ extension ProxyEngine {
         return out
     }
 
-    /// The Record-Route values of the edges between this proxy and the phone, which are all values before the proxy's
-    /// own.
+    /// The Record-Route values of the edges between this proxy and the phone: all values before the proxy's own value.
     static func routesToPhone(_ answer: SIPResponse, _ identity: LocalIdentity) -> [ByteString] {
         Array(
             answer.frame.values(of: .recordRoute).prefix { value in

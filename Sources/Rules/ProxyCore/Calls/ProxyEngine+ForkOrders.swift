@@ -49,7 +49,7 @@ extension ProxyEngine {
         case .respondInstead(of: let response, let status):
             respond(server, status, insteadOf: response, of: call, now: now)
         case .giveUp:
-            // For a request other than INVITE, the transaction sends no 408 and only ends (RFC 4320 section 4.2).
+            // The transaction of a request other than INVITE ends here without sending the 408 (RFC 4320 section 4.2).
             respond(server, .requestTimeout, [], now: now)
         case .cancel(let client, let reason):
             let reasons = reason.fields(callerReasons: call.callerReasons)
@@ -72,8 +72,8 @@ extension ProxyEngine {
             ? noWakeAnswer(of: call)
             : ownAnswer(
                 status, to: incoming.request, insteadOf: response, wasWoken: call.dialogRequest?.hasWoken == true)
-        // A 503 to a phone's call is always the proxy's own, because a fork never forwards the 503 of a branch (RFC
-        // 3261 section 16.7).
+        // A 503 in response to a phone's INVITE always comes from the proxy itself, because a fork never forwards the
+        // 503 of a branch (RFC 3261 section 16.7).
         let fields = status == .serviceUnavailable && call.outgoing != nil ? own + upstreamIsAway : own
         let bytes = incoming.response(status, toTag: sip.tags.next(), fields: fields)
         respond(server, status, bytes, of: call, now: now)
@@ -116,8 +116,7 @@ extension ProxyEngine {
         return (plan.status, plan.fields)
     }
 
-    /// Notes that a call waited in vain for the device of this branch, so that later calls may wait less long for the
-    /// device.
+    /// Notes that a call waited in vain for the device of this branch, so that later calls can wait for a shorter time.
     func missed(_ branch: Int, of call: ProxiedRequest, now: Moment) {
         if let device = call.fork.branches[branch].device { wakes.records.missed(device, now: now.instant) }
     }
@@ -137,7 +136,8 @@ extension ProxyEngine {
             + response.frame.values(of: .proxyAuthenticate).map { AddedField("Proxy-Authenticate", $0) }
     }
 
-    /// Drops the pushes of a call's ended branches, and removes the call from the waiting lists of their devices.
+    /// Drops the pushes of a call's ended branches, and removes the call from the waiting lists of these branches'
+    /// devices.
     func releaseEnded(_ call: ProxiedRequest, now: Moment) {
         guard call.userCall != nil || call.dialogRequest != nil else { return }
         for index in call.fork.branches.indices where call.fork.branches[index].isEnded {
@@ -146,7 +146,7 @@ extension ProxyEngine {
         unlistEnded(call)
     }
 
-    /// Removes the call from the waiting list of each device whose branches have ended.
+    /// Removes the call from the waiting list of each device for which all branches of the call have ended.
     private func unlistEnded(_ call: ProxiedRequest) {
         for index in call.fork.branches.indices {
             guard call.fork.branches[index].isEnded, call.fork.branches[index].isListed else { continue }
@@ -195,7 +195,7 @@ extension ProxyEngine {
         note(branch, of: call, sent)
     }
 
-    /// Writes the changed branches of a call into the journal, if the journal keeps the call. The journal entries are
+    /// Writes the changed branches of a call into the journal, if the journal has the call. The journal entries are
     /// inserted at the index `place` in the engine's actions, or at the end if `place` is `nil`.
     func journal(_ call: ProxiedRequest, at place: Int? = nil) {
         guard call.journalling != .off else { return }
@@ -234,7 +234,8 @@ extension ProxyEngine {
             AnsweredCalls.dialogKey(request.callID, request.to.tag, request.cseq.number), now: now.instant)
     }
 
-    /// Keeps a resumed call in the journal for some seconds, because the call was answered in an earlier run.
+    /// Keeps a resumed call in the journal for some more seconds after an earlier run has sent its 2xx, because the ACK
+    /// may still be missing.
     func keepAnswered(_ call: ProxiedRequest, now: Moment) {
         calls.resumeAnswered(call, now: now.instant)
         armJournal()
@@ -265,7 +266,7 @@ extension ProxyEngine {
 /// Sets the timers of a call: one for its wait for phones, and one for the first response to its INVITE.
 extension ProxyEngine {
 
-    /// How long the engine waits for the first response to a request before the flow counts as dead, or the phone as
+    /// How long the engine waits for the first response to a request before it treats the flow as dead or the phone as
     /// asleep.
     static let patience: Duration = .seconds(3)
 
@@ -284,8 +285,8 @@ extension ProxyEngine {
         ]
     }
 
-    /// Begins to measure and record a phone's call to the upstream. The parameter `earlier` is the start of the call if
-    /// an earlier run of the daemon began it.
+    /// Starts the time measurement and the timeline record of a phone's call to the upstream. The parameter `earlier`
+    /// is the start of the call if an earlier run of the daemon began it.
     func outgoingBegan(
         _ call: ProxiedRequest, _ incoming: IncomingRequest, _ next: RouteSet.Next, since earlier: UnixTime? = nil,
         now: Moment

@@ -96,14 +96,15 @@ extension ProxyEngine {
             if userCall.mayPush { ask(target, now: now) }
         } else {
             sendToDevice(incoming, for: branch, of: call, to: target, now: now)
-            // For a device with several flows, `sendToDevice` has already started the timer for a missing response.
+            // The timer for a missing response is started here only for a device with one flow; for other devices,
+            // `sendToDevice` has started the timer.
             if treatment == .ringAndWake, !registrar.bindings.hasFurtherFlows(target.binding) {
                 armSilence(of: call, now: now)
             }
         }
     }
 
-    /// Why a device gets no push, with the provider of its token, as the timeline records it.
+    /// The reason why a device gets no push, and the provider of the device's token, for the timeline.
     private func omission(
         of target: ForkTarget, _ treatment: Treatment
     ) -> (TimelineRecord.Omission, app: String) {
@@ -116,17 +117,17 @@ extension ProxyEngine {
         return (.providerOff, provider.rawValue)
     }
 
-    /// How a device is called when an INVITE arrives.
+    /// Whether a device gets the INVITE, a push, or both, when an INVITE for its user arrives.
     private enum Treatment {
         /// The device gets the INVITE immediately.
         case ring
         /// The device gets a push, and the INVITE waits until the device registers.
         case wake
-        /// The device gets the INVITE and a push, because either may reach the phone first.
+        /// The device gets the INVITE and a push, because nobody knows which of the two reaches the phone first.
         case ringAndWake
     }
 
-    /// Decides whether a device gets the INVITE, a push, or both (reading A9 in docs/ECSS-10.md).
+    /// Decides whether a device gets the INVITE, a push, or both (A9 in docs/ECSS-10.md).
     ///
     /// A device that can be reached gets no push within `call.skip-push-within` of its last REGISTER.
     private func treatment(of target: ForkTarget, now: Moment) -> Treatment {
@@ -142,8 +143,8 @@ extension ProxyEngine {
     /// Whether the limits leave room for another request: in total, for its caller, and for its callee (T11.3). If the
     /// result is false, this method has answered the request.
     ///
-    /// A request beyond its caller's limit gets 503. A request beyond its callee's limit gets 486 or 480, because after
-    /// a 503 a PBX would send no more calls to this proxy.
+    /// A request beyond its caller's limit gets 503. A request beyond its callee's limit gets 486 or 480, because a 503
+    /// would make a PBX send no more calls to this proxy.
     func admits(_ incoming: IncomingRequest, from caller: Caller, to callee: AddressOfRecord?, now: Moment)
         -> Bool
     {
@@ -158,7 +159,7 @@ extension ProxyEngine {
         return false
     }
 
-    /// Refuses a request that cannot be held.
+    /// Refuses a request that exceeds a limit on waiting requests.
     private func refuse(_ incoming: IncomingRequest, by refusal: Calls.Refusal, now: Moment) {
         let (status, cause): (Status, Refusal) =
             switch refusal {
@@ -189,8 +190,8 @@ extension ProxyEngine {
         return false
     }
 
-    /// Whether this caller may wake phones now (T11.2). A trusted peer may always wake phones, because a PBX limits its
-    /// own callers.
+    /// Whether the limit on pushes for each caller lets this caller wake phones now (T11.2). A trusted peer has no
+    /// limit, because a PBX limits its own callers.
     func admitsPushes(of caller: Caller, from incoming: IncomingRequest, now: Moment) -> Bool {
         guard settings.call.pushesPerCaller > 0, !caller.isTrusted else { return true }
         guard !ledger.admits(caller, now: now.instant) else { return true }
@@ -205,8 +206,8 @@ extension ProxyEngine {
         return false
     }
 
-    /// Begins to proxy a request: keeps the request without bearer tokens (T40.7), and gives it a server transaction. If
-    /// no transaction is free, this method answers the request and returns `nil`.
+    /// Begins to proxy a request: keeps a copy without bearer tokens (T40.7), and gives the request a server
+    /// transaction. If no transaction is free, this method answers the request and returns `nil`.
     func startProxying(
         _ incoming: IncomingRequest, to devices: [DeviceID?], parties: HeldShares.Parties = .nobody,
         now: Moment

@@ -67,8 +67,8 @@ extension ProxyEngine {
         }
     }
 
-    /// Counts and logs a 401 or 407 from a peer that no phone can answer, because its realm is this daemon's own
-    /// (T9.17).
+    /// Counts and logs a peer's 401 or 407 that uses a realm of this daemon, because phones cannot answer such a
+    /// challenge (T9.17).
     private func noteUnanswerable(_ response: SIPResponse, of leg: BranchLeg, now: Moment) {
         output.counters.count(.challengeUnanswerable)
         guard let suppressed = access.refusals.challengedUnanswerably(now: now.instant) else { return }
@@ -101,7 +101,8 @@ extension ProxyEngine {
         dialogs.devices.note(device, callID: response.callID, tag: tag)
     }
 
-    /// The response without identity header fields that its sender may not set, or that the caller may not see (T9.7).
+    /// The response without identity header fields that its sender is not allowed to set, or that the caller is not
+    /// allowed to see (T9.7).
     private func stripped(_ response: SIPResponse, of leg: BranchLeg) -> SIPResponse {
         guard let flow = leg.call.fork.branches[leg.branch].flow, isTrusted(flow) else {
             return response.without(settings.stripped)

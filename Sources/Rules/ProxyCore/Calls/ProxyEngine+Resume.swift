@@ -84,8 +84,8 @@ extension ProxyEngine {
         return Flow(transport: .tcp, listener: incoming.flow.listener, connection: 0, remote: endpoint)
     }
 
-    /// The id of the phone that made a resumed call, so that the phone gets the responses on its new flow when it
-    /// connects again.
+    /// The id of the phone that made a resumed call; when this phone connects again, it gets the responses on its new
+    /// flow.
     private func phone(of incoming: IncomingRequest) -> DeviceID? {
         guard !incoming.isTrusted, let user = identity.callingUser(of: incoming) else { return nil }
         return registrar.bindings.device(of: user) { $0.remote == incoming.flow.remote }
@@ -125,7 +125,7 @@ extension ProxyEngine {
         update(call, now: now) { $0.resumed() }
     }
 
-    /// Lists a resumed call as waiting for its devices, and continues its timeline records.
+    /// Lists a resumed call as waiting for its devices, and continues the call's timeline records.
     private func resume(_ userCall: UserCall, of call: ProxiedRequest, _ stored: StoredCall, now: Moment) {
         for index in call.fork.branches.indices where !call.fork.branches[index].isEnded {
             list(index, of: call)
@@ -133,8 +133,8 @@ extension ProxyEngine {
         }
     }
 
-    /// Lists a resumed call as a missed call of its devices until it is answered, because the store has no row for an
-    /// active call.
+    /// Lists a resumed call as a missed call of its devices until the call is answered, because the store has no row
+    /// for an active call.
     ///
     /// An answered or refused call is skipped, because the store already has its result.
     private func restoreMissedCall(_ stored: StoredCall, _ request: SIPRequest, now: Moment) {
@@ -209,8 +209,8 @@ extension ProxyEngine {
         }
     }
 
-    /// Whether the daemon can use a flow of the earlier run again: over UDP, or on a new connection (connection number
-    /// 0).
+    /// Whether the daemon can use a flow of the earlier run again: the flow is UDP, or the daemon can open a new
+    /// connection (connection number 0).
     private func isWayOpen(_ flow: Flow, of call: ProxiedRequest) -> Bool {
         !flow.transport.isReliable || flow.transport == .tcp && flow.connection == 0
             || goesToUpstreamByTLS(flow, of: call) && settings.upstream?.numeric != nil
@@ -268,7 +268,7 @@ extension ProxyEngine {
         }
     }
 
-    /// The INVITE exactly as the earlier run sent it, except for the dialog tokens, which this run seals.
+    /// The INVITE exactly as the earlier run sent it, except that this run seals the dialog tokens again.
     private func again(
         _ sent: StoredCall.SentINVITE, of call: ProxiedRequest, to branch: ForkBranch, _ incoming: IncomingRequest,
         now: Moment
@@ -300,7 +300,7 @@ extension ProxyEngine {
         return sent.flow.hashValue
     }
 
-    /// Lets a resumed branch wait for its phone, whose connection has ended.
+    /// Lets a resumed branch wait for its phone, because the phone's connection has ended.
     private func wait(
         _ index: Int, of call: ProxiedRequest, _ stored: StoredCall.Branch, _ incoming: IncomingRequest, now: Moment
     ) {

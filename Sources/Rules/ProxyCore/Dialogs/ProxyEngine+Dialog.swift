@@ -24,8 +24,8 @@ extension ProxyEngine {
         }
         guard admits(incoming, pass, now: now) else { return }
         if let breach = breach(of: incoming, pass) {
-            // The refusal needs a server transaction to receive the ACK, which would otherwise be sent to the other
-            // side of the dialog.
+            // The refusal needs a server transaction that receives the ACK; without it, the daemon would forward the
+            // ACK to the other side of the dialog.
             guard let incoming = startTransaction(incoming, now: now) else { return }
             return refuse(incoming, by: breach, now: now)
         }
@@ -56,15 +56,15 @@ extension ProxyEngine {
         return Caller(of: incoming.request, on: incoming.flow, isTrusted: incoming.isTrusted || pass.isFromPeer)
     }
 
-    /// The rule that a phone's request inside a dialog breaks; `nil` if the phone may send the request.
+    /// The rule that a phone's request inside a dialog breaks; `nil` if the phone is allowed to send the request.
     private func breach(of incoming: IncomingRequest, _ pass: DialogPass) -> RequestRules.Breach? {
         guard !pass.isFromPeer else { return nil }
         if !keepsItsName(incoming, pass) { return .otherName }
         return incoming.isTrusted ? nil : RequestRules.insideDialogs(incoming.request)
     }
 
-    /// Forwards the ACK of a 2xx without a transaction, and drops it where another request would be refused (RFC 3261
-    /// sections 16.10 and 17).
+    /// Forwards the ACK of a 2xx without a transaction (RFC 3261 sections 16.10 and 17). An ACK that fails the checks
+    /// for requests inside dialogs is dropped, because an ACK gets no response.
     func ackReceived(_ incoming: IncomingRequest, now: Moment) {
         let request = incoming.request
         guard request.maxForwards != 0,
@@ -154,7 +154,7 @@ extension ProxyEngine {
     /// The status that refuses a request because too many requests wait for its phone; `nil` if the request has room.
     ///
     /// Without a limit on waiting requests, one peer in a dialog could fill the memory (T27.2, T32.3). A BYE always has
-    /// room, but only one BYE of each side of a dialog may wait.
+    /// room, but each side of a dialog can have only one waiting BYE.
     private func refusal(of request: DialogRequest) -> Status? {
         var taken = FairShare.Taken(all: 0, untrusted: 0, own: 0)
         for case let other? in wakes.calls(of: request.device).lazy.map(\.dialogRequest) {

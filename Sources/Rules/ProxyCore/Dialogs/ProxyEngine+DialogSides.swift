@@ -53,10 +53,10 @@ extension ProxyEngine {
             if isSame(flow, side.flow) || isProved(flow, pass) { return true }
             guard let present = registrar.bindings.flow(of: id) else { return false }
             if isSame(flow, present) { return true }
-            // A request from a phone behind a trusted edge may come from any trusted address, because an edge vouches
-            // for its phones.
+            // A request from a phone behind a trusted edge is accepted from any trusted address, because an edge
+            // vouches for its phones.
             if isTrusted(present) { return isTrusted(flow) }
-            // A request may come on any flow that the phone's user has registered, because the user has shown the
+            // A request is accepted on any flow that the phone's user has registered, because the user has shown the
             // password on that flow.
             guard let binding = registrar.bindings.binding(id) else { return false }
             return registrar.bindings.bindings(for: binding.aor, now: now.instant).contains { isSame(flow, $0.flow) }
@@ -88,7 +88,7 @@ extension ProxyEngine {
         guard !pass.isFromCaller, case .phone(let id) = pass.sender.party,
             let home = identity.home(of: request.from.uri)
         else { return false }
-        // A callee may write its own name into From, even if the INVITE called it by another name (RFC 4916).
+        // A callee is allowed to write its own name into From, even if the INVITE called it by another name (RFC 4916).
         return registrar.bindings.binding(id)?.aor == AddressOfRecord(request.from.uri, home: home)
     }
 
@@ -208,7 +208,7 @@ extension ProxyEngine {
         return Flow(transport: place.transport, listener: listener.number, connection: 0, remote: place.endpoint)
     }
 
-    /// Whether the proxy may send to a phone on this flow: the flow is UDP, or has an open connection. The proxy never
+    /// Whether the proxy can send to a phone on this flow: the flow is UDP, or has an open connection. The proxy never
     /// opens a connection to a phone's source address, because nobody listens there.
     func leadsToPhone(_ flow: Flow) -> Bool { !flow.transport.isReliable || flow.isConnection }
 
@@ -220,7 +220,8 @@ extension ProxyEngine {
         guard let hop = NextHop(next.target)?.staying(on: flow.transport), let (named, endpoint) = hop.numeric else {
             return flow
         }
-        // UDP is used if TCP to this address failed lately, because the sender of an ACK cannot retry it.
+        // UDP is used if TCP to this address failed lately, because an ACK whose connection fails could not be sent
+        // again.
         let isRefused = named == .tcp && network.lookups.withoutTCP.contains(endpoint, now: now.instant)
         let transport = isRefused && hop.transport == .tcp ? .udp : named
         guard isTrusted(endpoint), transport != flow.transport || endpoint != flow.remote,
@@ -231,7 +232,7 @@ extension ProxyEngine {
         return Flow(transport: transport, listener: listener.number, connection: 0, remote: endpoint)
     }
 
-    /// Whether a request that is too large for UDP may be sent over TCP: never to phones, and to peers unless the
+    /// Whether a request that is too large for UDP can be sent over TCP: never to phones, and to peers unless the
     /// peer's URI or the settings name a transport.
     func mayUseTCP(_ pass: DialogPass, _ next: RouteSet.Next) -> Bool {
         switch pass.receiver.party {
@@ -252,8 +253,8 @@ extension ProxyEngine {
         return [ResolvedHop(transport: .udp, endpoint: hop.remote, isFixed: true)]
     }
 
-    /// Whether a phone's Route or Request-URI may name this port of a trusted host: only 5060, 5061 and the ports of
-    /// configured peers (T9.4).
+    /// Whether a phone's Route or Request-URI is allowed to name this port of a trusted host: only 5060, 5061 and the
+    /// ports of configured peers (T9.4).
     func isKnownPort(_ endpoint: Endpoint) -> Bool {
         if endpoint.port == 5060 || endpoint.port == 5061 { return true }
         if let (_, upstream) = settings.upstream?.numeric, upstream == endpoint { return true }

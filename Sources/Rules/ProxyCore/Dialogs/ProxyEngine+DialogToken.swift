@@ -12,8 +12,8 @@ import Timekeeping
 
 /// Makes the Record-Route of a request that begins a dialog, with the daemon's dialog token.
 extension ProxyEngine {
-    /// The Record-Route values that the daemon adds to a request: two values if the sides of the dialog use different
-    /// listeners, so that each side reaches the daemon over its own transport, or else one.
+    /// The Record-Route values that the daemon adds to a request: one value, or two if the sides of the dialog use
+    /// different listeners, so that each side reaches the daemon over its own transport.
     func recordRoutes(
         _ incoming: IncomingRequest, _ edits: RequestEdits, to flow: Flow, device: DeviceID?, now: Moment
     ) -> [ByteString] {
@@ -34,7 +34,7 @@ extension ProxyEngine {
             value.append(listener.sentBy)
             if listener.transport != .udp {
                 value.append(";transport=")
-                // WebSocket over TLS also has the URI parameter `ws` (RFC 7118).
+                // The transport parameter of a URI is `ws` for WebSocket with TLS too (RFC 7118).
                 value.append(text: (listener.transport == .wss ? .ws : listener.transport).parameterName)
             }
             value.append(";lr>")
@@ -65,7 +65,7 @@ extension ProxyEngine {
         return DialogSide(.caller(incoming.sender.map { hash(of: $0) } ?? 0), on: incoming.flow)
     }
 
-    /// A 48-bit hash of an AOR that stands for the user in a dialog token. Nobody can choose a user name with another
+    /// The 48-bit hash of an AOR, by which a dialog token names the user. Nobody can choose a user name with another
     /// user's hash, because the hash is cryptographic and the token is sealed.
     func hash(of aor: AddressOfRecord) -> UInt64 {
         var text = aor.user.array

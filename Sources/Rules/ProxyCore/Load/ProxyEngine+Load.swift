@@ -55,7 +55,8 @@ extension ProxyEngine {
     /// Whether the daemon now refuses some requests because of overload.
     package var isUnderPressure: Bool { access.admission.isUnderPressure }
 
-    /// The response that refuses an unparsed REGISTER from UDP; `nil` if the REGISTER is admitted and must be parsed.
+    /// The response that refuses a REGISTER from UDP before the REGISTER is parsed; `nil` if it is admitted and must be
+    /// parsed.
     package func refusal(
         of glance: RegisterGlance, in bytes: Span<UInt8>, from source: Endpoint, now: Instant
     ) -> [UInt8]? {

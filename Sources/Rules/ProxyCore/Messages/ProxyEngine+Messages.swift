@@ -19,7 +19,8 @@ import Waking
 ///
 /// A phone that can be reached gets its messages immediately, one after the other. A phone that sleeps or does not
 /// answer is woken by one push for all its messages, and gets them in order when it registers. The sender of a message
-/// gets the phone's response, or 480 before its transaction times out (RFC 4320), or 202 when the message is stored.
+/// gets the phone's response, or 480 before the sender's transaction times out (RFC 4320), or 202 when the message is
+/// stored.
 extension ProxyEngine {
     /// Handles a MESSAGE or similar request for one of our users: sends it to the user's awake phones, and keeps it for
     /// the sleeping ones.
@@ -106,8 +107,8 @@ extension ProxyEngine {
 
     // MARK: Waiting
 
-    /// Handles the timer of a message: its phones have not answered, its sender must get a response, or the stored
-    /// message has expired.
+    /// Handles the timer of a message, which fires when the phones have not answered, when the sender must get a
+    /// response, or when the stored message has expired.
     func messageDue(_ id: UInt64, now: Moment) {
         guard let message = messages[id] else { return }
         _ = message.stopsWaiting()
@@ -119,8 +120,8 @@ extension ProxyEngine {
         }
     }
 
-    /// Handles phones that have not answered a message: they count as asleep. A phone that was tried on another of its
-    /// flows a moment ago has more time to answer.
+    /// Handles phones that have not answered a message: they count as asleep. A phone gets more time to answer if the
+    /// message was sent on another of its flows a moment ago.
     private func phonesAreSilent(_ message: HeldMessage, now: Moment) {
         // The tries on a phone's other flows end ten seconds before the message's deadline, so that a woken phone has
         // time to register.
@@ -231,8 +232,8 @@ extension ProxyEngine {
         sendToDevice(incoming, for: 0, of: call, to: target, now: now)
     }
 
-    /// Handles the end of an attempt to deliver a message: the phone accepted or refused it, or must get it again
-    /// later.
+    /// Handles the end of an attempt to deliver a message: the phone accepted or refused the message, or must get the
+    /// message again later.
     func deliveryEnded(_ ended: EndedDelivery, now: Moment) {
         let (delivery, call, order) = (ended.delivery, ended.call, ended.order)
         guard let message = messages[delivery.message], let recipient = message.recipient(delivery.device),
@@ -290,8 +291,8 @@ extension ProxyEngine {
         sendNext(to: device, of: message.aor, now: now)
     }
 
-    /// Handles a failed delivery: the phone counts as asleep and gets the message later, or never if it was removed or
-    /// has failed too often.
+    /// Handles a failed delivery: the phone counts as asleep, and the message is sent again later, unless the phone was
+    /// removed or the message has failed too often.
     private func cameBack(_ message: HeldMessage, from device: DeviceID, isSilent: Bool, now: Moment) {
         let isEnough = messages.came(back: message, from: device)
         guard !isEnough, let target = registrar.bindings.forkTarget(device, now: now.instant), target.canBeWoken

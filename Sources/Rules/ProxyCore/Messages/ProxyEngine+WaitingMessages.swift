@@ -69,7 +69,8 @@ extension ProxyEngine {
         notify(words, ledger.newCode(), by: token, target, of: message.aor, as: .message, now: now)
     }
 
-    /// Handles the final outcome of a push about messages: if the push failed, unstored messages end for this device.
+    /// Handles the final outcome of a push about messages: if the push failed, messages that are not stored are given
+    /// up for this device.
     func messagePushFinished(_ push: AskedPush, _ outcome: PushOutcome, now: Moment) {
         guard !outcome.isAccepted else { return }
         wakes.wakeFailed(push.device)
@@ -81,7 +82,7 @@ extension ProxyEngine {
 
     // MARK: The store
 
-    /// Orders the store to keep a message, whose sender gets 202 when the message is on disk.
+    /// Orders the store to keep a message; the sender gets 202 when the message is on disk.
     func store(_ message: HeldMessage, now: Moment) {
         if let deadline = message.stopsWaiting() { output.timers.cancel(deadline) }
         let isDated = functions.reread(message.request)?.frame.contains(.date) ?? true

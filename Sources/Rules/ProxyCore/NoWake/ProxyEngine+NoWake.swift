@@ -35,8 +35,8 @@ extension ProxyEngine {
         return Diversions(incoming.request.frame).comesBack(to: aor)
     }
 
-    /// Prepares a new call for the case that no phone wakes: decides whether it may be forwarded, and sets a timer that
-    /// may end its wait early.
+    /// Prepares a new call for the case that no phone wakes: decides whether it can be forwarded, and sets a timer that
+    /// can end its wait early.
     func noWakeBegan(_ call: ProxiedRequest, now: Moment) {
         let noWake = settings.call.noWake
         guard !noWake.isUsual, let userCall = call.userCall, !call.isForgotten else { return }
@@ -54,7 +54,7 @@ extension ProxyEngine {
     /// Forwards a call for which no phone has registered: sends the INVITE through the upstream to the URI in the
     /// settings.
     func forwardWanted(_ call: ProxiedRequest, now: Moment) {
-        // The caller may have given up before the engine handles the fork's order.
+        // A call whose caller has given up in the meantime is not forwarded.
         guard call.fork.acceptsBranches else { return }
         guard case .forward(let uri, _) = noWakePlan(of: call), let upstream = settings.upstream,
             let userCall = call.userCall, let incoming = revive(call)
@@ -79,8 +79,8 @@ extension ProxyEngine {
         journal(call)
     }
 
-    /// Adds a Diversion header field above the existing ones, because the topmost field names the mailbox (RFC 5806
-    /// section 4.1).
+    /// Adds a Diversion header field above the existing ones, because a voice-mail server takes the mailbox from the
+    /// topmost field (RFC 5806 section 4.1).
     func addDiversion(_ edits: inout RequestEdits, _ incoming: IncomingRequest, of userCall: UserCall) {
         let earlier = incoming.request.frame.values(of: .diversion).map { AddedField("Diversion", $0) }
         edits.removed.append(.diversion)

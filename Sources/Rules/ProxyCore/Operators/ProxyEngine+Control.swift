@@ -23,8 +23,8 @@ extension ProxyEngine {
 
     /// One page of the calls that wait for a phone or ring, oldest first; there may be hundreds of thousands of calls.
     ///
-    /// The parameter `cursor` is `next` of the previous page. A page may have fewer than `limit` calls although more
-    /// calls follow.
+    /// The parameter `cursor` is the property `next` of the previous page. A page can have fewer than `limit` calls
+    /// although more calls follow.
     package func heldCalls(after cursor: PageCursor, limit: Int) -> Page<StoredCall> {
         let page = calls.page(after: cursor.number, limit: limit)
         let last = page.count == limit ? page.last?.id.rawValue : nil
@@ -50,8 +50,8 @@ extension ProxyEngine {
 
     /// Ends a waiting or ringing call for an operator, and returns whether the call existed.
     ///
-    /// The call becomes a missed call for devices that did not learn about the call. The caller gets `status`, which is
-    /// 480, 486, 600 or 603.
+    /// The call becomes a missed call for each device that has sent no response to the INVITE. The caller gets
+    /// `status`, which is 480, 486, 600 or 603.
     func end(_ id: UInt64, with status: Status, now: Moment) -> Bool {
         guard let call = calls[ForkID(id)], StoredCall(call) != nil else { return false }
         update(call, now: now) { $0.endedByOperator(with: status) }
@@ -88,7 +88,8 @@ extension ProxyEngine {
         if let removed { upstreamUserRemoved(removed, now: now) }
     }
 
-    /// Applies changed settings; only settings that may change at run time may differ from the old ones.
+    /// Applies changed settings; `changed` differs from the present settings only in settings that can change at run
+    /// time.
     package func settingsChanged(_ changed: ProxySettings, now: Moment) {
         if settings.call.ringLiveFlowWithin != changed.call.ringLiveFlowWithin {
             network.flows.watchActivity(changed)
@@ -150,7 +151,8 @@ extension ProxyEngine {
     /// One step of a search for devices with certain push tokens.
     ///
     /// The parameter `words` has a part of each token that needs no escapes in a URI; upper and lower case are equal.
-    /// The parameter `limit` is the work of this step, see ``BindingTable/forEachDevice(of:with:from:limit:_:)``.
+    /// The parameter `limit` is the largest number of devices to look at in this step, see
+    /// ``BindingTable/forEachDevice(of:with:from:limit:_:)``.
     ///
     /// - Returns: the candidate devices, and where the next step begins; `nil` after the last step.
     package func devices(

@@ -30,8 +30,7 @@ extension ProxyEngine {
         return troubles.isEmpty ? nil : troubles.joined(separator: "; ")
     }
 
-    /// Switches a push provider on or off, or pauses it (R8c, R9); the caller of this method must store the new state
-    /// first.
+    /// Switches a push provider on or off, or pauses it (R8c, R9); the store must already have the new state.
     func switchProvider(_ provider: PushProvider, to state: ProviderState, now: Moment) {
         let former = self.state(of: provider)
         guard settings.configuredProviders.contains(provider), former != state else { return }

@@ -60,8 +60,8 @@ extension ProxyEngine {
     }
 
     /// Removes contacts whose push tokens Apple's feedback service reports as dead, in one step of a search through all
-    /// bindings. Between the steps the engine serves calls. Push tokens have no index, because only this search would
-    /// use one.
+    /// bindings. The engine serves calls between the steps of the search. Push tokens have no index, because only this
+    /// search would use one.
     ///
     /// - Parameters:
     ///   - dead: the dead tokens in lower-case hexadecimal, each with the Unix time in seconds of its death.

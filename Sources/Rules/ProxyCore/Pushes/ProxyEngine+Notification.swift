@@ -27,7 +27,7 @@ package struct NotificationReceipt: Hashable, Sendable {
     init(_ code: PushCode) { self.code = code }
 }
 
-/// Why an order for a notification was refused for all its devices.
+/// Why an application server's order to send a notification was refused for all recipients.
 package enum NotificationRefusal: Error, Hashable, Sendable {
     /// A provider does not accept the content of the notification, for the reason in the associated text.
     case payload(String)
@@ -63,7 +63,8 @@ extension ProxyEngine {
                     omissions.append((target, aor, .providerPaused))
                     continue
                 }
-                // The size of the push is checked with the highest possible badge, so that the real push is not longer.
+                // The size of the push is checked with the highest possible badge, so that the real push cannot be
+                // longer than the checked one.
                 let badge = ledger.unread.count(of: target.id) + 1
                 let sketch = request(
                     notification, receipt.code, PushID(rawValue: 0), to: token, of: target, badge: badge, now: now)

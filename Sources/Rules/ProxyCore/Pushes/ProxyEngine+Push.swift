@@ -60,7 +60,7 @@ extension ProxyEngine {
         if let end = push.end { tell(end, to: push.device, of: push.aor, now: now) }
     }
 
-    /// Counts a token that died at an unknown time as dead since the call arrived, so that a phone that registered
+    /// Treats a token that died at an unknown time as dead since the call arrived, so that a phone that registered
     /// later keeps its contact.
     private func dated(_ outcome: PushOutcome, by push: AskedPush) -> PushOutcome {
         guard outcome == .tokenDead(since: nil), case .call(let call, _) = push.purpose, let userCall = call.userCall
@@ -127,8 +127,8 @@ extension ProxyEngine {
         return ledger.marked(code, mark, by: device, at: now.date) ? .record : .row
     }
 
-    /// Notes an app's report that its user has read all pushes; false if the device is unknown. The caller of this
-    /// method also updates the stored records of the pushes.
+    /// Notes an app's report that its user has read all pushes, and returns false if the device is unknown. The shell
+    /// updates the stored records of the pushes.
     package func allPushesRead(by device: DeviceID, now: Moment) -> Bool {
         guard isKnown(device) else { return false }
         ledger.allRead(by: device, at: now.date)
@@ -185,8 +185,8 @@ extension ProxyEngine {
 
     /// Forgets a user's missed calls, which an operator has deleted from the store.
     ///
-    /// The store must still have the rows of calls that ring or wait. The parameter `calls` has the entries as they
-    /// were when their rows were deleted.
+    /// The parameter `calls` has the entries as they were when the operator deleted them; calls that still ring or wait
+    /// must not be among them.
     package func missedCallsForgotten(_ calls: [BucketEntry], of aor: AddressOfRecord, now: Moment) {
         ledger.forget(calls, of: aor, now: now, into: &output.actions)
     }
@@ -219,7 +219,7 @@ extension PushOutcome {
     var showsGoodToken: Bool {
         switch self {
         case .accepted, .acceptedWithNewToken: true
-        // A PushKit token is never sent a silent push, because Apple ends apps whose VoIP push announces no call.
+        // No silent push is sent to a PushKit token, because Apple ends apps whose VoIP push announces no call.
         case .noSuitableToken: true
         case .tokenDead, .retry, .renewCredential, .credentialsRefused, .foreignToken, .noConnection, .payloadRefused:
             false

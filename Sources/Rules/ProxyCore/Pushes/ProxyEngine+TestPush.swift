@@ -36,7 +36,7 @@ package struct TestPushPlan: Sendable {
 
 /// Sends test pushes, by which an operator sees how the push provider answers.
 ///
-/// A test push shows a text on the phone, counts toward the device's limit of notifications, and has a record in the
+/// A test push shows a text on the phone, counts toward the device's limit of notifications, and gets a record in the
 /// timeline.
 extension ProxyEngine {
     /// Sends a test push to each device of the target, and reports each result as ``ProxyAction/testPushEnded(_:_:)``.

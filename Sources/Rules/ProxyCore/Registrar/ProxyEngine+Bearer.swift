@@ -11,7 +11,7 @@ import Timekeeping
 
 /// Checks the bearer tokens of phones (RFC 8898), and keeps the keys for this check up to date (T40).
 extension ProxyEngine {
-    /// Whether phones may show bearer tokens. A function of another module would copy all settings for each request.
+    /// Whether the settings accept bearer tokens of phones.
     private var takesTokens: Bool { !settings.bearer.issuers.isEmpty }
 
     /// Checks the bearer token of a request.
@@ -29,7 +29,8 @@ extension ProxyEngine {
         }
         guard let token = tokens.first, access.bearer.issuer(for: home) != nil else { return nil }
         guard incoming.flow.transport.isSecure else {
-            // Digest credentials in the same request may still authenticate the user.
+            // A token on a flow without TLS is ignored if the request also has digest credentials, which can
+            // authenticate the user.
             let hasDigest =
                 !(role == .registrar ? incoming.request.authorization : incoming.request.proxyAuthorization).isEmpty
             return hasDigest ? nil : refused(.challenge(.tokenInClear))
@@ -64,8 +65,8 @@ extension ProxyEngine {
     /// The Bearer challenge, which comes before the Digest challenges, because phones prefer the first challenge that
     /// they support.
     ///
-    /// The daemon asks for a token only over TLS. Old clients are not asked for one, because they fail at an unknown
-    /// scheme.
+    /// The daemon asks for a token only over TLS. Clients that the settings list as old get no Bearer challenge,
+    /// because they fail at an unknown scheme.
     func tokenChallenge(
         _ incoming: IncomingRequest, _ reason: DigestAuthenticator.Reason, as role: DigestAuthenticator.Role,
         home: ByteString, realm: ByteString
@@ -90,8 +91,8 @@ extension ProxyEngine {
 
     // MARK: Keys
 
-    /// Orders the shell to read the keys that are due, writes the news about keys to the log, and sets the timer for
-    /// the next reading.
+    /// Orders the shell to read the keys that are due, logs whether keys could be read, and sets the timer for the next
+    /// reading.
     func readKeys(now: Moment) {
         guard takesTokens else { return }
         for issuer in access.bearer.takeQuestions(now: now.instant) { act(.readKeys(issuer: issuer)) }

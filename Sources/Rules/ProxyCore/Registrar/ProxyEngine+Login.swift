@@ -11,7 +11,7 @@ package import Timekeeping
 
 /// Checks passwords in SIP digests and in HTTP requests, and limits wrong passwords of both kinds together (T8).
 extension ProxyEngine {
-    /// How long the next password from this source or for this user must wait for its check; `nil` if it may be checked
+    /// How long the next password from this source or for this user must wait for its check; `nil` if it can be checked
     /// now.
     ///
     /// The parameter `source` is `nil` for a trusted peer, which sends for many users. The parameter `user` is `nil`
@@ -90,13 +90,13 @@ extension ProxyEngine {
         return verdict
     }
 
-    /// Whether the sender may use a nonce from a push to its user. The source address of a datagram may be forged, so
-    /// over UDP the sender must be where the user has registered before.
+    /// Whether the sender is allowed to use a nonce from a push to its user. The source address of a datagram can be
+    /// forged, so a sender over UDP must have an address from which the user has registered.
     private func mayUsePushedNonce(_ incoming: IncomingRequest, of user: AddressOfRecord) -> Bool {
         incoming.isTrusted || incoming.flow.isFromProvedAddress || isHome(incoming.flow.remote.address, of: user)
     }
 
-    /// How long the digest or bearer token of this request must wait for its check; `nil` if it may be checked now.
+    /// How long the digest or bearer token of this request must wait for its check; `nil` if it can be checked now.
     ///
     /// A phone never waits on the flow of its own registration, because it has shown its password there and nobody else
     /// can use the flow.
@@ -125,7 +125,7 @@ extension ProxyEngine {
         incoming.isTrusted ? .trusted : .source(incoming.flow.remote.address)
     }
 
-    /// Tells the shell to keep a connection open, because its peer is authenticated. A connection may be reported
+    /// Tells the shell to keep a connection open, because its peer is authenticated. A connection can be reported
     /// several times, because this costs less than remembering the earlier reports.
     func noteProved(_ flow: Flow, by user: AddressOfRecord? = nil) {
         if flow.connection != 0 { act(.flowProved(flow, account: user?.hashValue)) }

@@ -10,22 +10,23 @@ import Telemetry
 import Timekeeping
 import Waking
 
-/// Makes nonces for pushes, with which phones that wake register without a challenge (T39).
+/// Makes the nonces that pushes carry, so that a woken phone can register without a challenge (T39).
 extension ProxyEngine {
     /// A nonce for a push that wakes a user's phone; `nil` if the daemon asks for no passwords, or the settings switch
-    /// such nonces off.
+    /// nonces in pushes off.
     func nonceForPush(to user: AddressOfRecord, now: Moment) -> ByteString? {
         guard settings.authenticates, settings.digest.reusesNonces else { return nil }
         return access.digest.nonce(pushedTo: user, now: now.instant)
     }
 
-    /// Makes the bindings of a user forget a nonce, in the store too.
+    /// Removes a nonce from all bindings of a user, in memory and in the store.
     func endNonce(_ name: UInt64, of user: AddressOfRecord, now: Moment) {
         let changes = registrar.bindings.forget(nonce: name, of: user, now: now)
         if !changes.isEmpty { act(.record(changes.map { .binding($0) })) }
     }
 
-    /// Counts a REGISTER of a phone for which calls wait, in the metric for the way the phone got its nonce.
+    /// Counts a REGISTER of a phone for which calls wait, by the origin of its nonce: a challenge, a push or the
+    /// binding.
     func countWake(of binding: DeviceID, by incoming: IncomingRequest) {
         guard let nonce = incoming.nonce, !wakes.isEmpty else { return }
         let device = registrar.bindings.device(of: binding)

@@ -109,7 +109,7 @@ extension ProxyEngine {
         output.counters.count(.registerLimited)
         output.counters.count(.registerRefused)
         access.sources.registers.tell(log, of: incoming.flow, now: now.instant)
-        // A random time is added, so that refused phones do not all retry at the same time.
+        // A random time is added to the Retry-After, so that refused phones do not all retry at the same time.
         let spread = Duration.milliseconds(Int64(functions.random() % 10_000))
         refuse(incoming, .serviceUnavailable, fields: [Self.retryAfter(wait + spread)], now: now)
     }
@@ -140,7 +140,7 @@ extension ProxyEngine {
         }
     }
 
-    /// Writes into the timeline that woken devices have sent a REGISTER, whose changes are not stored yet.
+    /// Writes into the timeline that woken devices have sent a REGISTER, before the changes of the REGISTER are stored.
     private func noteReturn(of bindings: some Collection<DeviceID>, now: Moment) {
         guard !wakes.isEmpty, ledger.timeline.isOn else { return }
         for binding in bindings {
@@ -238,11 +238,12 @@ extension ProxyEngine {
             _ = output.timers.schedule(.bookkeepingDue, at: now.instant + Self.bookkeepingDelay)
         }
         output.counters.count(.registerAccepted)
-        // If phones do not authenticate, a registered contact is the only proof that a phone can give.
+        // If phones need no password, an accepted REGISTER counts as proof, so that the shell keeps the phone's
+        // connection.
         if !settings.authenticates { noteProved(incoming.flow) }
     }
 
-    /// Logs, once after each start, that a phone sent its push token over the internet without TLS.
+    /// Logs that a phone sent its push token over the internet without TLS, once after each start of the daemon.
     private func noteToken(of aor: AddressOfRecord, _ incoming: IncomingRequest) {
         guard registrar.unprotectedTokens.contactAccepted(on: incoming.flow, isTrusted: incoming.isTrusted) else {
             return
@@ -279,7 +280,7 @@ extension ProxyEngine {
 
     // MARK: Refuse
 
-    /// Refuses a REGISTER or HTTP request because the registrar is busy or the store failed; the client may retry
+    /// Refuses a REGISTER or HTTP request because the registrar is busy or the store failed; the client can retry
     /// later.
     private func refuse(_ work: RegistrarWork, retryAfter seconds: Int, now: Moment) {
         switch work {
@@ -329,8 +330,8 @@ extension ProxyEngine {
             because: "the Path comes from an address that is not trusted", now: now)
     }
 
-    /// Logs the challenge of a REGISTER, if the phone showed a wrong password or is not registered yet. Challenges of
-    /// registered phones are not logged, because such phones send REGISTERs without credentials every day.
+    /// Logs that a REGISTER was challenged, if the phone showed a wrong password or is not registered yet. Challenges
+    /// of registered phones are not logged, because such phones send REGISTERs without credentials every day.
     private func noteChallenge(
         _ incoming: IncomingRequest, of aor: AddressOfRecord, _ reason: DigestAuthenticator.Reason, now: Moment
     ) {

@@ -7,9 +7,9 @@ import SIPGrammar
 import Telemetry
 package import Timekeeping
 
-/// Requests that wait for the answer of a source of users outside the store.
+/// Holds requests until a source of users outside the store has answered.
 extension ProxyEngine {
-    /// Holds a request until the sources have said who its user is.
+    /// Holds a request until the sources of users have answered about its user.
     ///
     /// - Returns: false if there is no room, and the request must be refused.
     func waits(_ incoming: IncomingRequest, for user: AddressOfRecord, now: Moment) -> Bool {
@@ -18,11 +18,12 @@ extension ProxyEngine {
         return admission != .noRoom
     }
 
-    /// A random Retry-After of 3 to 10 s for requests whose user no source knows now, so that phones retry at different
-    /// times.
+    /// A random Retry-After of 3 to 10 s for requests that no source of users can answer now, so that phones retry at
+    /// different times.
     var retryLater: AddedField { Self.retryAfter(seconds: 3 + Int(functions.random() % 8)) }
 
-    /// Emits new questions to the sources, logs the events at the sources, and sets the timer of the cache.
+    /// Orders the shell to send new questions to the sources of users, logs failures and recoveries of the sources, and
+    /// sets the timer of the cache.
     func askSources(now: Moment) {
         for question in access.users.cache.takeOrders() { act(.askUser(question)) }
         for news in access.users.cache.takeNews() { tell(news, now: now) }
@@ -64,7 +65,7 @@ extension ProxyEngine {
     }
 }
 
-/// Logins over HTTP with a user's SIP password.
+/// Checks logins over HTTP with a user's SIP password.
 extension ProxyEngine {
     package enum LoginVerdict: Hashable, Sendable {
         /// The password belongs to this user.
@@ -73,9 +74,9 @@ extension ProxyEngine {
         /// The password was not checked, because too many wrong passwords came from the address or for the user; the
         /// client must wait this long.
         case refused(Duration)
-        /// A source of users is being asked, so the login must wait by ``loginWaits(_:for:)``.
+        /// A source of users was asked and has not answered yet, so the login must wait (``loginWaits(_:for:)``).
         case asking(AddressOfRecord)
-        /// No source of users can say now who the user is.
+        /// The password could not be checked, because the sources of users do not answer now.
         case unavailable
     }
 
@@ -95,8 +96,8 @@ extension ProxyEngine {
         now: Moment
     ) -> LoginVerdict {
         let known = aor(of: name, in: domain)
-        // A login for a foreign domain takes as long as for a known user. All spellings of a user share one count of
-        // wrong passwords.
+        // The password is checked for a foreign domain too, so that the delay does not show which domains are known.
+        // All spellings of a user share one count of wrong passwords.
         let user = known ?? AddressOfRecord(user: name, host: (domain ?? .empty).lowercased())
         if let wait = loginWait(from: source, for: user, now: now) { return .refused(wait) }
         let realm = access.digest.realm(for: user.host)
@@ -140,7 +141,8 @@ extension ProxyEngine {
         return .asking(user)
     }
 
-    /// Holds a login until the sources have said who its user is, and then emits ``ProxyAction/userSettled(_:)``.
+    /// Holds a login until the sources of users have answered about its user, and then emits
+    /// ``ProxyAction/userSettled(_:)``.
     package func loginWaits(_ ticket: LoginTicket, for user: AddressOfRecord) {
         if !access.users.hold(ticket, for: user) { act(.userSettled(ticket)) }
     }

@@ -23,9 +23,9 @@ extension ProxyEngine {
 
     /// The status and the header fields of the daemon's own final response to a request that failed.
     ///
-    /// Inside a dialog, another status may replace `status`, so that the response does not end the dialog. If the
-    /// response replaces the `response` of another server, it keeps the Reason fields, which say why the call failed
-    /// (RFC 6432). The parameter `wasWoken` says whether a push woke the phone for this request.
+    /// Inside a dialog, another status replaces `status` if the response would end the dialog. If the response replaces
+    /// the `response` of another server, it keeps the Reason fields, which say why the call failed (RFC 6432). The
+    /// parameter `wasWoken` says whether a push woke the phone for this request.
     func ownAnswer(
         _ status: Status, to request: SIPRequest, insteadOf response: SIPResponse? = nil, wasWoken: Bool = false
     ) -> (Status, [AddedField]) {
@@ -46,8 +46,9 @@ extension ProxyEngine {
 
     /// Sends a final response without a transaction: each copy of the request gets the same response.
     ///
-    /// A response to an unauthenticated sender must be short, so its header fields are dropped, the first ones first,
-    /// until it is short enough (T4.1). A challenge that would lose all its challenge fields is not sent.
+    /// A response to an unauthenticated sender must be short, because the source address may be forged. Header fields
+    /// are dropped, the first ones first, until the response is short enough (T4.1). A challenge that would lose all
+    /// its challenge fields is not sent.
     func sendStateless(_ incoming: IncomingRequest, _ status: Status, fields: [AddedField] = []) {
         guard incoming.request.method != .ack else { return }
         let tag = sip.tags.stateless(for: incoming.request)
@@ -187,7 +188,7 @@ extension ProxyEngine {
         record(.call, call, from: source, status, refusal, share, now: now)
     }
 
-    /// Records the refusal of a REGISTER in the timeline, but leaves the log line to the caller of this method.
+    /// Records the refusal of a REGISTER in the timeline, and writes no log line.
     ///
     /// - Returns: how many log lines were suppressed since the last one; `nil` if the log line must be suppressed too.
     func noteRefusedRegister(

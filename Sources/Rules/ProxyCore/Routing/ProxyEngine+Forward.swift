@@ -99,7 +99,8 @@ extension ProxyEngine {
             guard
                 let listener = identity.listener(
                     for: hop.transport, to: hop.endpoint.address,
-                    // A PBX must see the address and port from which the user was registered.
+                    // A PBX gets requests from the address and port from which the daemon has registered the user,
+                    // because the PBX may accept calls only from there.
                     preferring: isPBX(hop.endpoint) ? nil : incoming.flow.listener)
             else { continue }
             let flow = Flow(
@@ -202,13 +203,13 @@ extension ProxyEngine {
         network.lookups.withoutTCP.add(flow.remote, now: now.instant)
     }
 
-    /// The addresses that a failed request may try next.
+    /// The addresses to which a failed request can be sent next.
     enum Failover {
-        /// The request could not be sent, so it may be sent to any address of the hop, even to the same address by
+        /// The request could not be sent, so it can be sent to any address of the hop, even to the same address by
         /// another transport (RFC 3261 section 18.1.1).
         case anyWay
-        /// The request got 503 or no response, so only another server is tried: the first server may have the request,
-        /// and must not get a second copy (RFC 3263 section 4.3).
+        /// The request got 503 or no response, so only another server is tried, because the first server may have the
+        /// request already (RFC 3263 section 4.3).
         case otherServers
     }
 

@@ -29,12 +29,12 @@ extension ProxyEngine {
             return
         }
         if request.to.tag != nil {
-            // The request has a To tag, but its dialog did not begin through this daemon.
+            // A request with a To tag whose dialog did not begin through this daemon gets 481.
             refuse(incoming, .callDoesNotExist, now: now)
             return
         }
         if called != nil, request.method == .options {
-            // A PBX asks whether the contact is there. The daemon is, and the phone must not be woken for that.
+            // An OPTIONS by which a PBX checks a contact gets 200 from the daemon, so that the check wakes no phone.
             refuse(incoming, .ok, fields: Self.capabilities, now: now)
             return
         }
@@ -69,7 +69,8 @@ extension ProxyEngine {
         }
     }
 
-    /// The domain of the user that a Request-URI names. The upstream's host counts as our first domain too (T9.19).
+    /// The domain of the user that a Request-URI names. The host name of the upstream means our first domain too
+    /// (T9.19).
     func home(of uri: SIPURI) -> ByteString? {
         if let home = identity.home(of: uri) { return home }
         guard settings.upstreamHosts.name(uri, of: settings.upstream, at: network.upstream.places) else { return nil }
@@ -145,8 +146,8 @@ extension ProxyEngine {
         sendUpstream(incoming, next, to: pbx.upstream, isAway: pbx.health.refuses, caller: caller, now: now)
     }
 
-    /// The user in From, if the user's phone has proved a registration on this very flow, and the PBX asks for the
-    /// password of the request itself.
+    /// The user in From, if this user has registered on the flow of the request and the PBX itself asks phones for
+    /// passwords; otherwise `nil`.
     private func registeredUser(_ incoming: IncomingRequest, at number: Int, now: Moment) -> AddressOfRecord? {
         guard settings.authenticates, upstreamUsers.pbxs[number].credence != .takesOurWord,
             let user = identity.callingUser(of: incoming),
@@ -270,7 +271,8 @@ extension ProxyEngine {
     private func forkAtOnce(
         _ incoming: IncomingRequest, to aor: AddressOfRecord, _ targets: [ForkTarget], caller: Caller, now: Moment
     ) {
-        // The request follows a trusted peer's further Route even if the phone's own flow has ended.
+        // If a trusted peer's request has further Route values, the request is sent along this Route even if the
+        // phone's own flow has ended.
         let goesFurther = furtherRoute(of: incoming) != nil
         let reachable = targets.filter { $0.isFresh && (goesFurther || hop(to: $0).isOpen) }
         guard !reachable.isEmpty else {

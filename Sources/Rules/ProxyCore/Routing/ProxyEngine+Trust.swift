@@ -25,8 +25,8 @@ extension ProxyEngine {
 
     /// Whether a peer is trusted because of its address alone.
     package func isTrusted(_ source: Endpoint) -> Bool {
-        // A loop over indices retains neither the list nor its elements, which saves time because this code runs a
-        // dozen times per call.
+        // This code runs a dozen times for each SIP call, so the loop uses indices, which avoids retain and release of
+        // the list and its elements.
         for index in settings.trusted.indices where settings.trusted[index].matches(source) { return true }
         return false
     }
@@ -61,8 +61,8 @@ extension ProxyEngine {
 }
 
 /// Decides whether a response came from a place to which its request was sent (T9.20), by the rule in `ClientPlaces`.
-/// The engine tells `ClientPlaces` where a request is sent, when its connection ends, and when its phone is called
-/// again on a new flow.
+/// The engine tells `ClientPlaces` where a request is sent, when its connection ends, and when its phone gets the
+/// INVITE again on a new flow.
 extension ProxyEngine {
     /// The kind of sender of a response that came from another address than its request was sent to: a trusted peer or
     /// upstream, a device of the callee, or unknown.
@@ -78,8 +78,8 @@ extension ProxyEngine {
                 isCertified: name.map { network.flows.names(on: flow)?.contains($0) == true } ?? false))
     }
 
-    /// Whether the flow belongs to a registered device of the callee; such a device may answer earlier requests on its
-    /// new flow.
+    /// Whether the flow belongs to a registered device of the callee, which is allowed to answer earlier requests on
+    /// its new flow.
     private func isOfCallee(_ flow: Flow, _ client: ClientTransactionID) -> Bool {
         let aor: AddressOfRecord? =
             switch sip.legs[client] {
@@ -93,8 +93,8 @@ extension ProxyEngine {
         return aor.map { registrar.bindings.device(of: $0, where: { isSame(flow, $0) }) != nil } ?? false
     }
 
-    /// Notes that the request of a branch was sent; a phone that has moved may answer its earlier transactions on this
-    /// flow too.
+    /// Notes that the request of a branch was sent. If the phone has moved, its responses to the branch's earlier
+    /// transactions are accepted on this flow too.
     func sent(_ branch: Int, of call: ProxiedRequest, as client: ClientTransactionID, on flow: Flow) {
         call.fork.sent(branch, as: client, on: flow)
         guard call.fork.branches[branch].hasMoved else { return }

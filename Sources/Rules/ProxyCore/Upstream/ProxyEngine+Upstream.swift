@@ -81,7 +81,8 @@ extension ProxyEngine {
         carryOut(network.upstream.health.heard(at: flow.remote, now: now.instant), now: now)
     }
 
-    /// Gives up a request to an upstream server that is down: another server gets the request, or the caller gets 503.
+    /// Gives up a request to an upstream server that is down: another server of the upstream gets the request, or the
+    /// SIP caller gets 503.
     private func giveUp(_ client: ClientTransactionID, now: Moment) {
         guard let leg = sip.legs.branch(client) else { return }
         withTransactions { $0.giveUp(client, now: now.instant, into: &$1) }

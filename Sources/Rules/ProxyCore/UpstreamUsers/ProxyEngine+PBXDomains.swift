@@ -4,7 +4,7 @@ package import Routing
 import Timekeeping
 import UpstreamRegistration
 
-/// Domains whose setting `register-upstream` is added, changed or removed while the daemon runs.
+/// Applies changes of the setting `register-upstream` of domains while the daemon runs.
 extension ProxyEngine {
     /// The servers of all PBXs at which users are registered, except servers of the setting `upstream`.
     package var pbxServers: [UpstreamHealth.Server] {
@@ -21,7 +21,7 @@ extension ProxyEngine {
     }
 
     /// Applies changed settings: ends the registrations of users of removed domains, and registers the users of new
-    /// domains. A domain with a new PBX counts as removed and as new.
+    /// domains. A domain that gets another PBX is treated as removed and then as new.
     func upstreamRegistrationsChanged(since old: ProxySettings, now: Moment) {
         let (before, after) = (UpstreamUsers.wanted(old), UpstreamUsers.wanted(settings))
         var hasNew = false

@@ -19,8 +19,8 @@ extension ProxyEngine {
     /// The user whom a PBX calls with the ``UpstreamToken`` that the daemon has registered there; `nil` if the URI has
     /// no such token.
     ///
-    /// Only the PBX at which the token is registered may call it. For all other senders a token is an unknown user, so
-    /// that they cannot find out which tokens exist.
+    /// Only the PBX at which the token is registered can call the user by the token. All other senders get the same
+    /// response as for an unknown user, so that they cannot find out which tokens exist.
     func userCalled(byTokenIn uri: SIPURI, _ incoming: IncomingRequest) -> AddressOfRecord? {
         guard !upstreamUsers.pbxs.isEmpty, incoming.isTrusted, let text = uri.user, identity.home(of: uri) != nil,
             let user = upstreamUsers.agent.user(called: text.percentDecoded()),
@@ -29,8 +29,8 @@ extension ProxyEngine {
         return upstreamUsers.aor(of: user)
     }
 
-    /// The user of the ``UpstreamToken`` in a URI, for the log. In contrast to ``userCalled(byTokenIn:_:)``, any sender
-    /// may have sent the request. A text that could be the token of a former user is cut off after four characters.
+    /// The user of the ``UpstreamToken`` in a URI, for the log. Any sender is accepted here, unlike in
+    /// ``userCalled(byTokenIn:_:)``. A text that could be the token of a former user is cut off after four characters.
     func calleeOfToken(in uri: SIPURI) -> AddressOfRecord? {
         guard !upstreamUsers.pbxs.isEmpty, let text = uri.user?.percentDecoded(), UpstreamToken(text) != nil else {
             return nil

@@ -83,7 +83,7 @@ extension ProxyEngine {
     ) {
         switch state {
         case .down:
-            // A server that never answered OPTIONS may still answer REGISTERs, so it does not count as down.
+            // A server that never answered OPTIONS does not count as down, because it may still answer REGISTERs.
             let answers = upstreamUsers.pbxs[number].health.servers.first { $0.hop.endpoint == place }?.answersProbes
             guard answers == true else { return }
             log.error(

@@ -12,8 +12,8 @@ import Telemetry
 import Timekeeping
 import UpstreamRegistration
 
-/// Reports devices and passwords of users to the ``UpstreamAgent``, sends its REGISTERs to the PBXs, and reports the
-/// answers.
+/// Reports devices and passwords of users to the ``UpstreamAgent``, sends the agent's REGISTERs to the PBXs, and
+/// reports the answers to the agent.
 extension ProxyEngine {
     /// Calls `body` with the ``UpstreamAgent``, and carries out the orders that the agent gives.
     func changeUpstreamUsers(
@@ -22,7 +22,7 @@ extension ProxyEngine {
         guard !upstreamUsers.pbxs.isEmpty else { return }
         var orders: [UpstreamOrder] = []
         body(&upstreamUsers.agent, now, &orders)
-        // A REGISTER that cannot be sent makes the agent give further orders.
+        // The loop is needed because the agent gives further orders if a REGISTER cannot be sent.
         while !orders.isEmpty {
             let current = orders
             orders = []
@@ -55,8 +55,8 @@ extension ProxyEngine {
 
     // MARK: Users
 
-    /// Reports all users with a device that a push can wake to the agent: at the start, when a push provider is
-    /// switched on, and when a domain is added.
+    /// At the start, when a push provider is switched on, or when a domain is added, reports to the agent all users who
+    /// have a device that a push can wake.
     func findUpstreamUsers(now: Moment) {
         guard !upstreamUsers.pbxs.isEmpty else { return }
         var cursor = BindingCursor()
@@ -77,7 +77,7 @@ extension ProxyEngine {
     ///
     /// - Parameters:
     ///   - aor: the user.
-    ///   - date: the time of a phone's REGISTER that causes this call; `nil` if there is none.
+    ///   - date: the time of the phone's REGISTER that is the cause; `nil` if there is none.
     ///   - isFromEarlierRun: whether an earlier run may have registered the user.
     ///   - now: the time by both clocks.
     func noteUpstreamUser(

@@ -39,7 +39,7 @@ package struct UpstreamUsers {
     var pending: [RegisterNumber: (client: ClientTransactionID, place: Endpoint)] = [:]
     /// The passwords of removed users, kept until their bindings at the PBX have ended.
     var removed: [UpstreamUser: DigestUser] = [:]
-    /// Limits the number of log lines about single users.
+    /// The limit on the number of log lines about single users.
     var lines = LogRateLimit(burst: 10)
 
     static let removedLimit = 1000

@@ -14,8 +14,8 @@ import Telemetry
 import Timekeeping
 import Waking
 
-/// Handles devices that register again, show life, or are removed, and continues the work that ``WakeDesk`` releases
-/// for them.
+/// Handles devices that register again, show life, or are removed, and continues the work that waits for them in
+/// ``WakeDesk``.
 extension ProxyEngine {
     /// Handles a device that has registered with the new or refreshed `binding`. The parameter `isPush` says whether
     /// the binding has a push token; `nil` lets the method look it up.
@@ -23,17 +23,17 @@ extension ProxyEngine {
         let device = registrar.bindings.device(of: binding)
         wakes.records.returned(device, now: now.instant)
         for release in wakes.returned(device) { carryOut(release, for: device, of: aor, through: binding, now: now) }
-        // A contact without push token may be a device that an app reported over HTTP, so the contact releases the
-        // calls for all such devices of its user.
+        // A contact without push token may be a device that an app reported over HTTP, so its REGISTER releases the
+        // calls for all devices of its user that apps reported.
         if !(isPush ?? registrar.bindings.isPush(device)) { contactReturned(device, of: aor, now: now) }
     }
 
     /// Notes a sign of life on a flow, and releases the calls that wait for the flow's device.
     ///
-    /// A sign of life is enough, because an awake phone that gets a push may have no reason to register again. A
-    /// REGISTER releases calls only when it is accepted, because it may come from another program at the same address.
-    /// Only a sign of life on a connection, or a response to the daemon (`isProved`), is recorded as a wake, because
-    /// anybody can send a datagram with the phone's address.
+    /// A sign of life releases a call without a REGISTER, because an awake phone that gets a push may have no reason to
+    /// register again. A REGISTER releases calls only when it is accepted, because it may come from another program at
+    /// the same address. Only a sign of life on a connection, or a response to the daemon (`isProved`), is recorded as
+    /// a wake, because anybody can send a datagram with the phone's address.
     func noteLife(on flow: Flow, by sign: TimelineRecord.SignOfLife, isProved: Bool = false, now: Moment) {
         network.flows.showedLife(flow, now: now.instant)
         showedLife(on: flow, now: now)
@@ -184,7 +184,8 @@ extension ProxyEngine {
         }
     }
 
-    /// How much longer than its Flow-Timer a phone may send nothing, because one keep-alive may be lost.
+    /// How much longer than its Flow-Timer a phone can be silent before its flow counts as failed, because one
+    /// keep-alive may be lost.
     private static let flowGrace: Duration = .seconds(10)
 
     private func armFlowTimers() {

@@ -12,7 +12,7 @@ import Telemetry
 import Timekeeping
 import Waking
 
-/// Sends calls to phones that have woken, and to phones that change their flow while they are called.
+/// Sends calls to phones that have woken, and to phones that change their flow while an INVITE for them is in progress.
 extension ProxyEngine {
     // MARK: The device is there
 
@@ -52,8 +52,8 @@ extension ProxyEngine {
         }
     }
 
-    /// Lets a branch call another contact of the user, or its own device again if `contact` is `nil`. The call leaves
-    /// the waiting list of the contact that the branch has called before, unless another branch calls that contact.
+    /// Directs a branch to another contact of the user, or back to its own device if `contact` is `nil`. The call
+    /// leaves the waiting list of the branch's former contact, unless another branch is directed to that contact.
     func divert(_ branch: Int, of call: ProxiedRequest, to contact: DeviceID?) {
         let left = call.fork.branches[branch].contact
         if let contact {
@@ -181,8 +181,8 @@ extension ProxyEngine {
 /// Sends waiting calls to the devices that they wait for, and ends waits that took too long.
 extension ProxyEngine {
 
-    /// Sends calls that wait for a device reported over HTTP to a contact of the same user that has registered. A
-    /// contact that already has a call does not get the call again.
+    /// Sends a contact that has registered the calls that wait for a device of the same user that was reported over
+    /// HTTP. A contact that already has a call does not get the call again.
     private func release(_ device: DeviceID, through contact: DeviceID, now: Moment) {
         for call in wakes.calls(of: device) {
             guard call.fork.acceptsBranches, let branch = call.fork.waitingBranch(of: device),
@@ -211,10 +211,10 @@ extension ProxyEngine {
     /// Handles the REGISTER of a contact without push token; the contact may be the phone of a device that an app
     /// reported over HTTP.
     ///
-    /// The contact gets the calls that wait for the user's devices that were reported over HTTP, each call once. A
-    /// reported device whose push is still in flight comes after the other reported devices.
+    /// The contact gets the calls that wait for the user's devices that were reported over HTTP, each call once. The
+    /// calls for a reported device whose push is still in flight are sent after the calls for the other reported
+    /// devices.
     func contactReturned(_ contact: DeviceID, of aor: AddressOfRecord, now: Moment) {
-        // Most users have no device that was reported over HTTP, so this method usually ends here.
         guard registrar.bindings.hasReportedDevice(aor) else { return }
         let reported = registrar.bindings.forkTargets(for: aor, now: now.instant).filter { !$0.isReachable }
         let asleep = reported.filter { isBeingPushed($0.id) }
@@ -260,11 +260,12 @@ extension ProxyEngine {
 
 /// Handles requests that got no response for three seconds.
 extension ProxyEngine {
-    /// Finds another way for each branch of a call that has had no response for three seconds.
+    /// Handles each branch of a call that has had no response for three seconds: sends the request on another flow, or
+    /// lets it wait for the phone.
     ///
-    /// A branch without any response continues on the next flow of its phone, because the time-out of its transaction
-    /// would be too late for a call. A phone without another flow counts as asleep if a push can wake it. A request
-    /// inside a dialog causes a push only after these three seconds.
+    /// The engine does not wait for the time-out of the transaction, because that would be too late for a call. A phone
+    /// without another flow counts as asleep if a push can wake it. For a request inside a dialog, no push is sent
+    /// before three seconds have passed without a response.
     func silenceDue(of call: ProxiedRequest, now: Moment) {
         var goesOn = false
         for branch in call.fork.branches where !branch.wasHeard {

@@ -104,8 +104,8 @@ extension ProxyEngine {
         if isWatched(target) { wakes.watch(target.flow, of: target.id) }
     }
 
-    /// Lists the call in ``WakeDesk`` under the branch's device, so that the device's next REGISTER finds the call. With
-    /// a target, the next sign of life on its flow finds the call too.
+    /// Lists the call in ``WakeDesk`` under the branch's device, so that the device's next REGISTER finds the call. If
+    /// `target` is given, the next sign of life on the target's flow finds the call too.
     func list(_ branch: Int, of call: ProxiedRequest, watching target: ForkTarget? = nil) {
         if let device = call.fork.branches[branch].device {
             call.fork.wasListed(branch)
@@ -161,8 +161,8 @@ extension ProxyEngine {
                 .aor: .described(userCall.aor), .callID: .bytes(userCall.key.callID), .device: .described(target.id),
                 .duration: .duration(now.date - userCall.receivedAt),
             ])
-        // Notes the REGISTER in the timeline now, because the REGISTER may have come from another contact or before the
-        // call.
+        // The REGISTER is noted in the timeline of this call only now, because it may have come from another contact of
+        // the user, or before the call.
         ledger.registered(call.fork.branches[branch], now: now)
         if !isFirst { takeBack(call.fork.branches[branch].former, by: target, now: now) }
         sendToDevice(incoming, for: branch, of: call, to: target, now: now)
@@ -246,7 +246,7 @@ extension ProxyEngine {
     ///
     /// Any response to the OPTIONS is a sign of life and releases the call (``noteLife(on:by:isProved:now:)``). A phone
     /// that sleeps with an open connection sends no response, so the call keeps waiting. While an OPTIONS waits for its
-    /// response, later calls send no second OPTIONS.
+    /// response, later SIP calls to the phone cause no second OPTIONS.
     func ask(_ target: ForkTarget, now: Moment) {
         guard mayAsk(target), !isAsked(by: target.flow), let listener = identity.listener(for: target.flow),
             let domain = registrar.bindings.binding(target.binding)?.aor.host,
@@ -255,7 +255,7 @@ extension ProxyEngine {
         output.counters.count(.phoneAsked)
     }
 
-    /// Whether an OPTIONS may be sent on the phone's flow. Flows of trusted peers and edges get no OPTIONS, because
+    /// Whether an OPTIONS can be sent on the phone's flow. Flows of trusted peers and edges get no OPTIONS, because
     /// many phones share them.
     private func mayAsk(_ target: ForkTarget) -> Bool {
         guard target.flow.isConnection || !target.flow.transport.isReliable && settings.call.asksDatagrams else {

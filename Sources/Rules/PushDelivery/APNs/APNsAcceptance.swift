@@ -64,7 +64,7 @@ struct APNsTopics: Hashable {
             team = word.isAppleTeam ? word : nil
         }
 
-        /// The topics that `pn-param` may mean, the most likely one first.
+        /// The topics that `pn-param` can mean, the most likely one first.
         var names: [ByteString] { [topic, whole].compactMap(\.self) }
     }
 
@@ -79,11 +79,11 @@ struct APNsTopics: Hashable {
 }
 
 extension APNsToken {
-    /// The minimum number of hexadecimal digits in a token of Apple, which may also be longer.
+    /// The minimum number of hexadecimal digits in a token of Apple; longer tokens are accepted too.
     private static let shortestToken = 64
 
-    /// Whether a `pn-prid` consists only of tokens in Apple's form, each of which may end with a colon and a service.
-    /// The name of the service after the colon is not checked.
+    /// Whether a `pn-prid` consists only of tokens in Apple's form, each with or without a colon and a service at its
+    /// end. The name of the service after the colon is not checked.
     static func hasForm(_ prid: ByteString) -> Bool {
         prid.parts(separatedBy: UInt8(ascii: "&")).allSatisfy { part in
             let token = part[0..<(part.firstIndex(of: UInt8(ascii: ":")) ?? part.count)]

@@ -67,8 +67,8 @@ package final class APNsApp: PushAppRules {
     package var limits: ProviderLimits { settings.limits }
     package var asksForDeviceCode: Bool { settings.payload == .tenDarts }
 
-    /// The default after a call's end is INVITE and CANCEL for VoIP tokens, because Apple ends apps that show no call
-    /// after a VoIP push. The default is the same for Linphone, because Flexisip sends both.
+    /// By default, a phone with a VoIP token gets an INVITE and a CANCEL after a call's end, because Apple ends apps
+    /// that show no call after a VoIP push. Linphone's apps get both by default too, because Flexisip sends both.
     package func afterEnd(of token: PushToken) -> AfterEnd {
         if let wished = settings.afterEnd { return wished }
         let tokens = try? APNsToken(token, withoutService: settings.tokenService)

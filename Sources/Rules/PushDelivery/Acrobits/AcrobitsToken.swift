@@ -4,7 +4,7 @@ package import Bytes
 /// to the app.
 ///
 /// The format is `pn-prid = <token>[:calls|:other][&<token>:calls|:other]`, `pn-param = <AppId>[&<AppId for
-/// other>][:<Selector>]`. Tokens are base64 and are passed on unchanged. The selector itself may contain colons.
+/// other>][:<Selector>]`. Tokens are base64 and are passed on unchanged. The selector itself can contain colons.
 package struct AcrobitsToken: Hashable, Sendable {
     /// The address of one installation of an app at Acrobits' mediator.
     package struct Address: Hashable, Sendable {

@@ -30,7 +30,7 @@ extension ReportedTokens {
         }
     }
 
-    /// Whether a text message may be pushed to one of a device's tokens.
+    /// Whether the push provider delivers text messages to one of a device's tokens.
     package enum Standing: Hashable, Sendable {
         case forMessages
         /// The token is for calls only, because the phone must ring at each push to it.
@@ -38,7 +38,7 @@ extension ReportedTokens {
         case ofAnotherApp
     }
 
-    /// Decides whether a text message may be pushed to a device token that is one of the ``names(in:)`` of a stored
+    /// Decides whether a text message can be pushed to a device token that is one of the ``names(in:)`` of a stored
     /// token.
     package static func standing(of name: ByteString, appID: ByteString, in stored: PushToken) -> Standing {
         switch stored.provider {
@@ -58,8 +58,9 @@ extension ReportedTokens {
 }
 
 extension PushToken {
-    /// Whether both tokens belong to the same installation of an app, even if their formats differ. Servers write app
-    /// and services differently, and each may know only one of an installation's two tokens.
+    /// Whether both tokens belong to the same installation of an app, even if their formats differ. The formats differ,
+    /// because servers write app and services differently, and a server can know only one of an installation's two
+    /// tokens.
     package func reachesInstallation(of other: PushToken) -> Bool {
         guard kind == other.kind else { return false }
         let names = ReportedTokens.names(in: other)

@@ -2,8 +2,8 @@ package import Bytes
 
 /// The tokens that an app reports over HTTP: one for calls and one for all other pushes, each with its app identifier.
 ///
-/// If the report does not contain a value, the value is `nil`, and the stored value is kept. On iOS, one of the two
-/// tokens may be reported later than the other.
+/// If the report does not contain a value, the value is `nil`, and the stored value is kept. On iOS, an app can report
+/// one of the two tokens later than the other.
 package struct ReportedTokens: Hashable, Sendable {
     /// The service that will push to the reported tokens.
     package enum Form: String, Hashable, Sendable, CaseIterable {
@@ -106,7 +106,7 @@ package struct ReportedTokens: Hashable, Sendable {
         if !account.isEmpty { param += [UInt8(ascii: ":")] + account.array }
         let token = PushToken(provider: .acrobits, param: ByteString(param), prid: ByteString(prid))
         // If the new token differs from the stored one only in spelling, the stored spelling is kept, because the
-        // device will send it again.
+        // device will send this spelling again.
         if let stored, let known, known == (try? AcrobitsToken(token)) { return stored }
         return token
     }
@@ -146,10 +146,11 @@ package struct ReportedTokens: Hashable, Sendable {
         var (provider, team) = (PushProvider.apns, Self.team)
         if let stored, let known, known.bundle == bundle {
             let (isSameVoIP, isSameRemote) = (voip == known.voip, remote == known.remote)
-            // If both tokens are unchanged, the stored spelling is kept, because the device will send it again.
+            // If both tokens are unchanged, the stored spelling is kept, because the device will send this spelling
+            // again.
             if isSameVoIP, isSameRemote { return stored }
-            // A report contains neither Apple's environment nor the team. The stored token may have Apple's environment
-            // and the team from a REGISTER.
+            // The stored token's environment and team are kept, because they can come from a REGISTER, and a report
+            // contains neither.
             if isSameVoIP && voip != nil || isSameRemote && remote != nil {
                 provider = stored.provider
                 team = Array(stored.param.array.prefix { $0 != UInt8(ascii: ".") }) + [UInt8(ascii: ".")]

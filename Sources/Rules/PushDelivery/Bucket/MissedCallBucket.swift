@@ -9,10 +9,10 @@ package struct BucketEntry: Hashable, Sendable {
     /// The caller, in the form of ``MissedCall/remoteURI``.
     package let caller: ByteString
     package let date: UnixTime
-    /// The caller whose part of the limits the call counts against.
+    /// The caller to whose part of the limits the call counts.
     package let broughtBy: Caller
     /// The devices that got a push for the call and to which the call is not yet reported as missed. In a bucket, each
-    /// entry has at least one device that the call must still be reported to.
+    /// entry has at least one device to which the call must still be reported.
     package var devices: [DeviceID]
     /// The devices that already know of the call, so that the call is not reported to them again.
     package var told: [DeviceID]
@@ -54,7 +54,7 @@ package struct BucketSettings: Hashable, Sendable {
     /// caller is dropped.
     package var maximumEntries = 100
     package var maximumAge: Duration = .seconds(604_800)
-    /// The percentage of a device's missed calls that may come from untrusted peers.
+    /// The maximum percentage of a device's missed calls that come from untrusted peers.
     package var untrustedShare = 100
 
     package init() {}
@@ -95,8 +95,8 @@ package struct MissedCallBucket: Sendable {
 
     // MARK: What happened
 
-    /// Adds a call for which the given devices get a push (R20). If the call is already known, the devices are added to
-    /// it.
+    /// Adds a call for which the given devices get a push (R20). If the bucket already has the call, the devices are
+    /// added to the call.
     ///
     /// `caller` has the form of ``MissedCall/remoteURI``. An active call usually needs no row in the store, because the
     /// journal has it.
@@ -147,7 +147,7 @@ package struct MissedCallBucket: Sendable {
         return [change]
     }
 
-    /// Notes that a call ended unanswered, so that it may be reported as missed from now on.
+    /// Notes that a call ended unanswered, so that it can be reported as missed from now on.
     package mutating func callEnded(_ callRef: CallRef) -> [BucketChange] {
         guard let index = rows.firstIndex(where: { $0.callRef == callRef }), !rows[index].isOver else {
             return []
@@ -235,8 +235,8 @@ package struct MissedCallBucket: Sendable {
 
     // MARK: Rows
 
-    /// Notes that a call is no longer in a list for the device. The two sets of calls are usually empty, so no hash is
-    /// computed.
+    /// Notes that a call is no longer in a list for the device. Each set is checked for emptiness first, which avoids
+    /// computing a hash in most cases.
     private mutating func noLongerReported(_ callRef: CallRef, to device: DeviceID) {
         if !reporting.isEmpty { reporting.remove(Report(callRef: callRef, device: device)) }
         if !notCarried.isEmpty { notCarried.remove(Report(callRef: callRef, device: device)) }
@@ -270,8 +270,8 @@ package struct MissedCallBucket: Sendable {
         if rows[index].devices.count == 1 { return remove(at: index) }
         rows[index].devices.remove(at: place)
         if hasLearnt { rows[index].told.append(device) }
-        // If the call has no row, the journal already records that the device knows of the call. The store needs a new
-        // row only if a device was removed.
+        // A call without a row gets no row here if the device knows of the call, because the journal has that fact. The
+        // call needs a row if the device was removed.
         return hasLearnt && !rows[index].isStored ? nil : row(index)
     }
 
@@ -282,8 +282,8 @@ package struct MissedCallBucket: Sendable {
         guard surplus > 0 else { return [] }
         var changes: [BucketChange] = []
         if surplus > Self.weighed {
-            // After an operator has lowered the limit, many calls must be dropped. The oldest calls are dropped without
-            // counting the callers.
+            // If many calls must be dropped, because an operator has lowered the limit, the oldest calls are dropped
+            // without counting the callers.
             let oldest = rows.lazy.filter { $0.isOver && $0.devices.contains(device) }
             changes = strikeOff(Array(oldest.prefix(surplus - Self.weighed).map(\.callRef)), device)
             surplus = Self.weighed

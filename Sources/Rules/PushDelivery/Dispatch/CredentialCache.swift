@@ -88,7 +88,7 @@ package struct CredentialCache: Sendable {
             Credential(value: value, made: now, end: end, renewal: now + max(life - lead, life / 2)))
     }
 
-    /// Handles the failure to make a credential. After `pause`, the daemon may try again to make a credential.
+    /// Handles the failure to make a credential. The next try to make a credential comes after `pause` at the earliest.
     package mutating func failed(_ outcome: PushOutcome, pause: Duration, now: Instant) {
         if case .renewing(var old?) = state, now < old.end {
             old.renewal = now + pause

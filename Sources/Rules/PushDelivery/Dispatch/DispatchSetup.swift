@@ -2,7 +2,7 @@
 package struct DispatchSetup: Sendable {
     package var directory: PushDirectory
     package var credentials: PushCredentials
-    /// How long a provider may take to answer a request.
+    /// The time limit for a provider's answer to a request.
     package var answerTimeout: Duration = .seconds(5)
     /// The maximum number of parallel requests to a server without TLS.
     package var plainLimit = 32

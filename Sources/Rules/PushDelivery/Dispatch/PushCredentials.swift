@@ -24,8 +24,8 @@ package struct PushCredentials: Sendable {
         case webPush
     }
 
-    /// An order to make the credential with the number `number`. For web push, it orders a token for the server
-    /// `origin`.
+    /// An order to make the credential with the number `number`. For web push, the order asks for a token for the
+    /// server `origin`.
     package struct Order: Hashable, Sendable {
         package let number: Int
         package let origin: String?

@@ -1,7 +1,7 @@
 import Timekeeping
 
-/// Decides when each push is sent: the notification gate and the queue of its server let it through, and its credential
-/// is available.
+/// Decides when each push is sent: after it has passed the ``NotificationGate`` and the ``PushQueue`` of its server,
+/// and when its credential is available.
 extension PushDispatcher {
     func enqueue(_ entry: Entry, now: Moment) {
         guard !paused.contains(entry.server.app.provider) else { return stop(entry, now: now) }
@@ -24,7 +24,7 @@ extension PushDispatcher {
         }
     }
 
-    /// Starts a push whose turn in the queue has come, with the credential if it is available.
+    /// Starts a push that its queue returned as the next one, if the push's credential is available.
     private func begin(_ entry: Entry, now: Moment) {
         entry.hasPlace = true
         guard !paused.contains(entry.server.app.provider) else { return stop(entry, now: now) }
@@ -46,13 +46,13 @@ extension PushDispatcher {
         if entry.attempt.state == .ended { leave(entry, .unknown, now: now) }
     }
 
-    /// Ends the turn of a push for which no credential is available.
+    /// Handles a push that the queue has started, but for which no credential is available.
     private func giveUp(_ entry: Entry, _ outcome: PushOutcome, problem: String?, now: Moment) {
         if let problem { tell(entry.request.id, .answered(outcome, status: nil, problem: problem)) }
         abandon(entry, outcome, now: now)
     }
 
-    /// Takes a push out of its server's queue, if it had its turn, and starts the next pushes.
+    /// Removes a push from its server's queue, if the queue had started it, and starts the next pushes.
     func leave(_ entry: Entry, _ health: PushQueue.Health, now: Moment) {
         guard entry.hasPlace else { return }
         entry.hasPlace = false
@@ -66,15 +66,15 @@ extension PushDispatcher {
         leaveGate(entry, now: now)
     }
 
-    /// Notes that a notification has left its server's queue, and moves notifications that wait at the server's gate
-    /// into the queue.
+    /// Notes that a notification has left its server's queue, and moves waiting notifications of this server into the
+    /// queue.
     func leaveGate(_ entry: Entry, now: Moment) {
         guard entry.isInGate else { return }
         entry.isInGate = false
         let server = entry.server
         server.gate.left()
-        // A notification that cannot be sent leaves the queue immediately and calls this method again. The inner call
-        // returns here, and the loop continues with the next notification.
+        // This method runs again inside its own loop if a notification cannot be sent. The inner run returns here, and
+        // the loop continues with the next notification.
         guard !server.isOpening else { return }
         server.isOpening = true
         while let id = server.gate.next() {
@@ -89,7 +89,7 @@ extension PushDispatcher {
     }
 
     func drain(_ server: PushServer, now: Moment) {
-        // Events inside the loop call this method again. The inner call returns here, and the loop continues with the
+        // Events inside the loop start this method again. The inner run returns here, and the loop continues with the
         // next push.
         guard !server.isDraining else { return }
         server.isDraining = true

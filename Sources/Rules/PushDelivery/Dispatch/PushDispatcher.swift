@@ -6,8 +6,9 @@ package import Timekeeping
 /// Sends pushes to their providers: it chooses the server, the turn, the content and the retries of each push, and
 /// determines its outcome.
 ///
-/// The dispatcher performs no input or output: it reads no clock and sends no requests. The caller reports events to
-/// it, carries out the returned actions, takes the outcomes, and calls it again at ``nextDeadline``.
+/// The dispatcher performs no input or output: it reads no clock and sends no requests. The code that uses the
+/// dispatcher reports events to it, carries out the returned actions, takes the outcomes, and reports the time at
+/// ``nextDeadline``.
 package final class PushDispatcher {
     package enum Action: Sendable {
         /// Make a credential, and report the result as ``Event/credentialMade(_:_:life:)`` or
@@ -19,7 +20,7 @@ package final class PushDispatcher {
         case tell(PushID, PushStep)
     }
 
-    /// The result of an action, which the caller reports to the dispatcher.
+    /// The result of an action, which the code that carried out the action reports to the dispatcher.
     package enum Event: Sendable {
         /// The provider has answered. `after` is the time since the request was sent.
         case answered(Transmission, ProviderAnswer, after: Duration)
@@ -66,10 +67,10 @@ package final class PushDispatcher {
         let origin: String?
         let slot: Int
         var attempt: PushRetries
-        /// Whether the queue has released the push, so that it counts as one of the parallel requests.
+        /// Whether the queue has started the push, so that it counts as one of the parallel requests.
         var hasPlace = false
         let isNotification: Bool
-        /// Whether the push is a notification that has passed the server's gate and has not left the queue.
+        /// Whether the push is a notification that the server's ``NotificationGate`` counts as inside the queue.
         var isInGate = false
         var credential: String?
         var pause = DeadlineID.none
@@ -85,7 +86,7 @@ package final class PushDispatcher {
     }
 
     package let directory: PushDirectory
-    /// Returns the code that stands for a device in pushes and in the app's reports to the daemon.
+    /// Returns the code by which pushes and the app's reports to the daemon name a device.
     let deviceCode: (DeviceID) -> ByteString?
     private let answerTimeout: Duration
     private let notificationLimit: Int
@@ -109,12 +110,12 @@ package final class PushDispatcher {
     /// The outcomes that ``nextOutcome()`` has not returned yet.
     var settled: [(id: PushID, outcome: PushOutcome)] = []
     private var firstSettled = 0
-    /// The time at which ``timePassed(now:)`` must be called next. The caller reads the next deadline very often, so it
-    /// is computed only after a change in the dispatcher.
+    /// The time at which ``timePassed(now:)`` next has something to do. This time is read very often, so it is computed
+    /// only after a change in the dispatcher.
     package private(set) var nextDeadline: Instant?
 
-    /// Creates a dispatcher, which logs the outcomes of pushes. `deviceCode` returns the code that stands for a device
-    /// in pushes.
+    /// Creates a dispatcher, which logs the outcomes of pushes. The function `deviceCode` returns the code by which
+    /// pushes name a device.
     package init(_ setup: DispatchSetup, deviceCode: @escaping (DeviceID) -> ByteString? = { _ in nil }, log: Log) {
         directory = setup.directory
         credentials = setup.credentials
@@ -126,15 +127,15 @@ package final class PushDispatcher {
         chances = ChanceGenerator(seed: setup.seed)
     }
 
-    /// Moves the actions since the last call into `taken`, in their order. The previous content of `taken` is dropped,
-    /// and its memory is reused.
+    /// Moves all actions that have not been taken yet into `taken`, in their order. The previous content of `taken` is
+    /// dropped, and its memory is reused.
     package func takeActions(into taken: inout [Action]) {
         taken.removeAll(keepingCapacity: true)
         swap(&taken, &actions)
     }
 
     /// Returns the next ended push and its outcome, in the order in which the pushes ended. Withdrawn pushes have no
-    /// outcome. The caller repeats the call until the result is `nil`.
+    /// outcome. The result is `nil` if there is no further ended push.
     package func nextOutcome() -> (id: PushID, outcome: PushOutcome)? {
         if firstSettled < settled.count {
             firstSettled += 1
@@ -177,8 +178,8 @@ package final class PushDispatcher {
         lookForDeadline()
     }
 
-    /// Changes to other keys for credentials. A push that waits for a credential of a removed key waits for a
-    /// credential of the new key from now on.
+    /// Replaces the keys from which credentials are made. A push that waits for a credential of a removed key waits for
+    /// a credential of the new key from now on.
     package func credentialsChanged(_ changed: PushCredentials, now: Moment) {
         credentials.changed(to: changed)
         askAgain(now: now)

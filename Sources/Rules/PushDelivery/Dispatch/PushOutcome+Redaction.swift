@@ -18,8 +18,8 @@ extension PushToken {
     /// accident.
     private static let shortestPart = 8
 
-    /// The text with `…` in place of the token and its parts. If the text has only the beginning of a part, and the
-    /// beginning is long enough, it is replaced, too.
+    /// The text with `…` in place of the token and its parts. The beginning of a part is replaced too, if the beginning
+    /// is long enough.
     func struck(from text: String) -> String {
         let separators: [UInt8] = [UInt8(ascii: "&"), UInt8(ascii: ":"), UInt8(ascii: "/"), UInt8(ascii: "?")]
         let whole = prid.array

@@ -1,17 +1,17 @@
 package import Bytes
 package import Timekeeping
 
-/// The result of a push, as the provider's answer means it. The outcome decides what the daemon does next.
+/// The result of a push, according to the provider's answer. The outcome decides what the daemon does next.
 package enum PushOutcome: Hashable, Sendable {
     /// The provider has accepted the push, and may have assigned the given id to it.
     case accepted(ByteString?)
     /// The provider has accepted the push, and has returned a new token for later pushes (the canonical id in FCM's
     /// legacy interface).
     case acceptedWithNewToken(ByteString)
-    /// The provider reports that the app is gone from the device, with the time since when, if it knows the time. The
-    /// daemon removes the contact if ``shouldDropToken(since:registeredAt:)`` is true.
+    /// The provider reports that the app is gone from the device; `since` is the time of the app's removal, if the
+    /// provider reports that time. The daemon removes the contact if ``shouldDropToken(since:registeredAt:)`` is true.
     case tokenDead(since: UnixTime?)
-    /// The push may be tried again, but not before the given time has passed.
+    /// The push can be tried again, but not before the given time has passed.
     case retry(after: Duration?)
     /// The provider refused the daemon's short-lived credential as outdated. The daemon makes a new credential for one
     /// more try.

@@ -88,23 +88,23 @@ package struct PushQueue: Sendable {
         case (.probing, .failed), (.probing, .failedAgain): breaker = .open(until: now + Self.pause)
         // The result of the probe is unknown, so the next push is sent immediately as a probe.
         case (.probing, .unknown): breaker = .open(until: now)
-        // The answered push was in flight when the breaker opened.
+        // A push that was in flight when the breaker opened was answered, so the breaker closes.
         case (.open, .answered): breaker = .closed(failuresInARow: 0)
         case (.closed, .failedAgain), (.closed, .unknown), (.open, .failed), (.open, .failedAgain), (.open, .unknown):
             break
         }
     }
 
-    /// Returns the next push to start; `nil` if no push waits or no push may start.
+    /// Returns the next push to start; `nil` if no push waits or no push can start now.
     ///
-    /// The caller repeats the call until the result is `nil`, after each ``left(_:now:)`` and at ``nextProbe``. If a
-    /// returned push is no longer needed, the caller reports it with ``left(_:now:)`` first.
+    /// The dispatcher starts pushes until the result is `nil`, after each ``left(_:now:)`` and at ``nextProbe``. If a
+    /// returned push is no longer needed, the dispatcher reports it with ``left(_:now:)`` first.
     package mutating func next(now: Instant) -> PushID? {
         guard queued > 0, begin(now: now) else { return nil }
         return queue.popFirst()
     }
 
-    /// The time at which ``next(now:)`` must be called even if no push has left the queue.
+    /// The time at which ``next(now:)`` can return a probe even if no push has left the queue.
     package var nextProbe: Instant? {
         switch breaker {
         case .open(let until): queued > 0 ? until : nil

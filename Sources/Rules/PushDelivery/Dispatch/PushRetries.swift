@@ -2,8 +2,8 @@ package import Timekeeping
 
 /// The tries of one push: the push is sent, and sent again after pauses for as long as it is useful.
 ///
-/// This type performs no input or output: it reads no clock and sends no requests. The caller reports events to it and
-/// carries out the actions that it returns.
+/// This type performs no input or output: it reads no clock and sends no requests. The dispatcher reports events to it
+/// and carries out the actions that it returns.
 package struct PushRetries: Hashable, Sendable {
     package enum State: Hashable, Sendable {
         /// The push waits for its turn in the server's queue, or for a credential. The state `queued` is followed by
@@ -37,15 +37,14 @@ package struct PushRetries: Hashable, Sendable {
 
         package init(durations: [Duration]) { self.durations = durations }
 
-        /// The pauses for calls: short at first, because a phone rings for about half a minute, and then always five
-        /// seconds.
+        /// The pauses for calls: short at first, then always five seconds, because a phone rings for only about half a
+        /// minute.
         package static let call = Pauses(
             durations: [.milliseconds(300), .seconds(1), .seconds(3)] + Array(repeating: .seconds(5), count: 5))
-        /// The pauses for a list of missed calls, because such a list is less urgent than a call. After its last try, a
-        /// list of missed calls is sent again when its device registers.
+        /// The pauses for a list of missed calls, which are longer than the pauses for calls, because a list is less
+        /// urgent. After its last try, a list of missed calls is sent again when its device registers.
         package static let missedCalls = Pauses(durations: [.seconds(1), .seconds(5), .seconds(25), .seconds(60)])
-        /// The pauses for notifications: the longest pauses, because nothing sends a notification again after its last
-        /// try.
+        /// The pauses for notifications, which are the longest ones, because a notification is lost after its last try.
         package static let notification = Pauses(
             durations: [.seconds(1), .seconds(5), .seconds(25), .seconds(60), .seconds(300)])
     }
@@ -74,7 +73,7 @@ package struct PushRetries: Hashable, Sendable {
 
     // MARK: What happened
 
-    /// Handles the turn of the push: it has left the queue, and its credential is available.
+    /// Handles a push that has left the queue and whose credential is available.
     package mutating func turnCame(now: Instant) -> Action {
         switch state {
         case .queued:
@@ -90,8 +89,8 @@ package struct PushRetries: Hashable, Sendable {
     /// retries of pushes that failed together.
     package mutating func answered(_ outcome: PushOutcome, chance: Double, now: Instant) -> Action {
         switch state {
-        // If the credential could not be made, no request was sent. The attempt counts as a try, so that the push does
-        // not wait forever.
+        // If the credential could not be made, no request was sent. The failure counts as a try all the same, so that
+        // the push does not wait forever.
         case .queued: tries += 1
         case .sent: break
         case .pausing, .ended: return .none
@@ -123,8 +122,8 @@ package struct PushRetries: Hashable, Sendable {
         }
     }
 
-    /// Withdraws the push, because the call is over or the device has registered. A request in flight is not withdrawn:
-    /// the provider may have received it, and its answer counts.
+    /// Withdraws the push, because the call is over or the device has registered. A request in flight is not withdrawn,
+    /// because the provider may have received the request, so its answer counts.
     ///
     /// - Returns: whether the push ends now, because no request is in flight.
     package mutating func cancelled() -> Bool {
@@ -160,7 +159,7 @@ package struct PushRetries: Hashable, Sendable {
 }
 
 extension PushRequest {
-    /// The pauses between the tries of this push, by its message.
+    /// The pauses between the tries of this push, which depend on the kind of its message.
     var pauses: PushRetries.Pauses {
         switch message {
         case .incomingCall, .silent: .call

@@ -5,11 +5,11 @@ final class PushServer {
     let app: PushApp
     let standing: Standing
     var queue: PushQueue
-    /// The gate that limits notifications. Calls and lists of missed calls enter the queue directly.
+    /// The limit on the notifications in the queue. Calls and lists of missed calls enter the queue directly.
     var gate: NotificationGate
     /// Whether a loop is starting the waiting pushes. An event inside the loop does not start a second loop.
     var isDraining = false
-    /// Whether a loop is letting notifications through the gate. An event inside the loop does not start a second loop.
+    /// Whether a loop is moving notifications into the queue. An event inside the loop does not start a second loop.
     var isOpening = false
     /// The number of active pushes to this server, including pushes that pause between tries.
     var pushes = 0
@@ -23,7 +23,7 @@ final class PushServer {
         var report = PushAppReport()
     }
 
-    /// The number of waiting pushes, in the queue and at the gate.
+    /// The number of waiting pushes, including notifications that wait outside the queue.
     var waiting: Int { queue.queued + gate.waiting }
 
     fileprivate init(app: PushApp, _ standing: Standing, _ limits: ProviderLimits, number: Int? = nil) {
@@ -76,8 +76,8 @@ struct PushServers {
 
     var all: [PushServer] { byOrigin.isEmpty ? own : own + byOrigin.values }
 
-    /// The next time at which a push may probe whether its server answers again; the distant future if no push waits
-    /// for a probe.
+    /// The next time at which a push can be sent to see whether its server answers again; the distant future if no push
+    /// waits for this.
     var nextProbe: Instant {
         var next = Instant.distantFuture
         for server in own { if let probe = server.queue.nextProbe { next = min(next, probe) } }

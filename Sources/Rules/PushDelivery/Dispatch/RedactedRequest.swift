@@ -1,6 +1,6 @@
 package import Timekeeping
 
-/// A request to a push provider in a form that operators may see: without tokens, keys and people's texts.
+/// A request to a push provider in a form that operators are allowed to see: without tokens, keys and people's texts.
 package struct RedactedRequest: Hashable, Sendable {
     /// The method, the scheme and the host. The path is omitted, because it can contain a token or a key.
     package let line: String

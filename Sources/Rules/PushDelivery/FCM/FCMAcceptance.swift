@@ -22,8 +22,8 @@ struct FCMAcceptance: TokenAcceptance {
         guard !param.isEmpty else { return hasSeveral ? .googleParamMissing : nil }
         if names.contains(param) { return nil }
         if isComplete { return .googleProject }
-        // If the settings have a single project, they may contain only its id, and neither its number nor the values
-        // that apps send.
+        // An unknown value is refused only if it has the form of a project id, because the settings of a single project
+        // need not have all values that apps send.
         return !names.isEmpty && param.isGoogleProjectID ? .googleProject : nil
     }
 }

@@ -6,7 +6,7 @@ import JSON
 enum FCMLegacyReason {
     static func outcome(of answer: ProviderAnswer, _ retryAfter: Duration?, isProven: Bool) -> PushOutcome {
         guard answer.status == 200 else { return .unexplained(answer.status, nil, retryAfter) }
-        // A gateway that imitates FCM may answer an accepted push with 200 and any body.
+        // A 200 with any other body counts as accepted, because gateways that imitate FCM answer so.
         guard let result = Result(answer.body) else { return .accepted(nil) }
         guard let text = result.error else {
             if let token = result.token, !token.isEmpty { return .acceptedWithNewToken(ByteString(token)) }

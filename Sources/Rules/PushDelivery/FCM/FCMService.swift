@@ -1,4 +1,4 @@
-/// Describes Firebase Cloud Messaging as a push provider. The server may also be a gateway with Google's legacy
+/// Describes Firebase Cloud Messaging as a push provider. The server can also be a gateway with Google's legacy
 /// interface.
 extension FCMSettings: PushServiceSettings {
     package static var providers: [PushProvider] { [.fcm] }
@@ -69,7 +69,7 @@ package final class FCMApp: PushAppRules {
     package var limits: ProviderLimits { settings.limits }
     package var asksForDeviceCode: Bool { settings.profile == .tenDarts }
 
-    /// The default after a call's end is INVITE and CANCEL for Linphone's payload format, because Flexisip sends both.
+    /// By default, Linphone's apps get an INVITE and a CANCEL after a call's end, because Flexisip sends both.
     package func afterEnd(of token: PushToken) -> AfterEnd {
         settings.afterEnd ?? (settings.profile == .linphone ? .inviteCancel : .none)
     }

@@ -10,10 +10,10 @@ package struct DeadToken: Hashable, Sendable {
         case feedback
     }
 
-    /// The token as the device registered it. An Apple device may register two tokens in one `pn-prid`.
+    /// The token as the device registered it. An Apple device can register two tokens in one `pn-prid`.
     package let token: PushToken
-    /// The time since which the token is dead. If the provider reports no time, it is the time of the provider's
-    /// answer.
+    /// The time since which the token is dead. The value is the time of the provider's answer if the provider reports
+    /// no time.
     package let since: UnixTime
     /// The time at which the daemon removed the contact.
     package let recordedAt: UnixTime

@@ -3,8 +3,8 @@ package import Timekeeping
 
 /// One record of Apple's feedback service: a push token, and the time at which Apple found that the app is gone.
 package struct FeedbackRecord: Hashable, Sendable {
-    /// The time at which Apple found that the app is gone, in seconds since 1970. The time is an unsigned number, so it
-    /// can be written until 2106.
+    /// The time at which Apple found that the app is gone, in seconds since 1970. The unsigned 32-bit number is large
+    /// enough until the year 2106.
     package let second: UInt32
     /// The push token in lower-case hexadecimal digits.
     package let token: ByteString

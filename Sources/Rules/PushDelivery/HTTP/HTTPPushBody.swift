@@ -2,7 +2,7 @@ import Bytes
 import JSON
 import Settings
 
-/// The JSON body of requests, from the settings. Strings in the body may contain fields such as `{{token}}`.
+/// The JSON body of requests, from the settings. Strings in the body can contain fields such as `{{token}}`.
 ///
 /// The body is stored as a tree and not as text, so that the value of a field cannot end its string. A string that is
 /// only `{{date}}`, `{{sent}}`, `{{badge}}` or `{{ttl}}` becomes a number, `{{calls}}` becomes an array, and

@@ -1,7 +1,7 @@
 import Bytes
 import Timekeeping
 
-/// The fields that a template may contain. In the template, the name of a field is between `{{` and `}}`.
+/// The fields that a template can contain. In the template, the name of a field is between `{{` and `}}`.
 package enum HTTPPushField: String, Hashable, Sendable, CaseIterable {
     case token, param, type
     case callRef = "call-ref"

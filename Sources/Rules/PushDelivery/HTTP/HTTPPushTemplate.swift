@@ -1,8 +1,8 @@
 import Bytes
 import Settings
 
-/// A text from the settings with fields, such as `/push/{{token}}`. The value of a field is encoded for the place where
-/// the text is used: URL, header field or body.
+/// A text from the settings that contains fields, such as `/push/{{token}}`. The value of a field is encoded for the
+/// place where the text is used: URL, header field or body.
 package struct HTTPPushTemplate: Hashable, Sendable {
     enum Part: Hashable, Sendable {
         case literal(String)
@@ -49,7 +49,7 @@ package struct HTTPPushTemplate: Hashable, Sendable {
         }
     }
 
-    /// The field, if the template consists of this field only; otherwise `nil`.
+    /// The only field of a template that contains nothing else; otherwise `nil`.
     var onlyField: HTTPPushField? {
         guard parts.count == 1, case .field(let field) = parts[0] else { return nil }
         return field

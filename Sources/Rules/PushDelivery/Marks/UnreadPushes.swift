@@ -7,7 +7,7 @@ package import Timekeeping
 /// A push counts as unread from its request until the app reports that it was read, or until it is clear that the
 /// provider did not accept it. A device without unread pushes uses no memory.
 package struct UnreadPushes: Sendable {
-    /// The subject of a push. A push about some subjects can become read without a report from the app.
+    /// The subject of a push. The subject decides whether a push can count as read without a report from the app.
     package enum Matter: Hashable, Sendable {
         case call(CallRef)
         /// The push contains a list of missed calls.

@@ -43,7 +43,7 @@ extension LinphonePayload {
         }
     }
 
-    /// The members by which the app finds the MESSAGE that waits for it, as Flexisip writes them.
+    /// The members by which the app finds the MESSAGE that waits for the phone, in Flexisip's form.
     private static func sender(of notification: PushNotification) -> [PayloadField] {
         guard !notification.callID.isEmpty else { return [] }
         return [

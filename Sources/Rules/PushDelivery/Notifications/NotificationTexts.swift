@@ -37,8 +37,8 @@ extension PayloadContext {
         return max(0, left.seconds + (left.attoseconds > 0 ? 1 : 0))
     }
 
-    /// The time until which Apple may deliver the notification, in Unix seconds. If the value is 0, Apple tries only
-    /// once to deliver the notification.
+    /// The time until which Apple tries to deliver the notification, in Unix seconds. If the value is 0, Apple tries
+    /// only once to deliver the notification.
     func expiration(of notification: PushNotification) -> Int64 {
         now < notification.expiresAt ? notification.expiresAt.seconds : 0
     }
@@ -62,7 +62,7 @@ extension PushNotification {
 }
 
 extension PayloadContext {
-    /// Whether the push is a notification that shows nothing, so that its delivery may be delayed. End pushes are not
+    /// Whether the push is a notification that shows nothing, so that its delivery can be delayed. End pushes are not
     /// delayed, because the phone has to stop ringing.
     var isSilentNotification: Bool {
         guard case .notification(let notification) = push.message else { return false }

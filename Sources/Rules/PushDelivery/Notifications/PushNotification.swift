@@ -3,7 +3,8 @@ package import JSON
 package import Timekeeping
 
 /// A notification to a device: a message to show, or a silent push that only wakes the app. An application server has
-/// ordered the notification, or the daemon sends it at the end of a call. A notification never announces a call.
+/// ordered the notification, or the daemon itself sends the notification at the end of a call. A notification never
+/// announces a call.
 ///
 /// An empty string stands for a missing value. If the notification exceeds the provider's limit, only its title and
 /// text are cut.

@@ -62,8 +62,8 @@ extension TenDartsPayload {
         }
     }
 
-    /// Builds a payload with the code that stands for the device in the app's reports. The code is omitted if the
-    /// payload would be too long with it.
+    /// Builds a payload with the code by which the app's reports name the device. The code is omitted if the payload
+    /// would be too long with it.
     private static func naming<Payload>(
         _ context: PayloadContext, room: Int, size: (Payload) -> Int, _ write: (ByteString?) -> Payload
     ) -> Payload {

@@ -37,7 +37,7 @@ enum CallList {
         return array
     }
 
-    /// The callers as one text for people, newest first, because the end of the text may be cut off.
+    /// The callers as one text for people, newest first, because the end of the text is cut off if it is too long.
     static func callers(_ calls: [MissedCall], atMost limit: Int) -> ByteString {
         var names: [UInt8] = []
         for call in calls.reversed() where names.count < limit {

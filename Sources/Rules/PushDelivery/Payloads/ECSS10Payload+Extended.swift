@@ -53,9 +53,9 @@ extension PayloadContext {
     /// by a part of a Call-ID.
     private static let callIDLimit = 512
 
-    /// The Call-ID and the time of this try, by which an app finds the INVITE of a push and recognises a late push, and
-    /// the nonce for the REGISTER. The list of members is empty if the push is not about a call. Only payload formats of
-    /// the daemon itself have these members.
+    /// The Call-ID, by which the app finds the INVITE of a push; the time of this try, by which the app recognises a
+    /// late push; and the nonce for the REGISTER. The list of members is empty if the push is not about a call. Only
+    /// payload formats of the daemon itself have these members.
     var callTie: [PayloadField] {
         var fields: [PayloadField] = []
         appendCallTie(to: &fields)

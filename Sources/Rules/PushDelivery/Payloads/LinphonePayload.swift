@@ -36,7 +36,7 @@ enum LinphonePayload {
         }
     }
 
-    /// The key of Flexisip's text about the end of a call, by the way in which the call ended.
+    /// The key of Flexisip's text about the end of a call, for each way in which a call can end.
     private static func key(_ outcome: EndedCallNotice.Outcome) -> String {
         switch outcome {
         case .missed: "Missing call"

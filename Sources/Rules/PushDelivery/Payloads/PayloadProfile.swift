@@ -26,7 +26,7 @@ enum ApplePushType: String {
 /// The data from which the payload of a push is built.
 package struct PayloadContext {
     let push: PushRequest
-    /// The code that stands for the device in the app's reports about pushes.
+    /// The code by which the app's reports about pushes name the device.
     var deviceCode: ByteString?
     let settings: PayloadSettings
     /// The time of this try of the push.
@@ -50,7 +50,7 @@ extension PayloadProfile {
     ///
     /// - Parameters:
     ///   - context: the data from which the payload is built.
-    ///   - room: the maximum size in bytes of all keys and values. To fit, a list of missed calls loses its oldest
+    ///   - room: the maximum size in bytes of all keys and values, for which a list of missed calls loses its oldest
     ///     entries (A25).
     /// - Returns: the fields, in the order in which they are written.
     func fields(_ context: PayloadContext, room: Int) -> [PayloadField] {

@@ -21,7 +21,7 @@ package struct PushTimeline: ~Copyable {
 
     package var isOn: Bool { limit > 0 }
 
-    /// Counts a record that is not kept, because the caller of its call already has too many records.
+    /// Counts a record that is not kept, because the caller of the SIP call already has too many records.
     package mutating func leftOut() { omitted += 1 }
 
     package var count: Int { entries.count }
@@ -83,7 +83,7 @@ package struct PushTimeline: ~Copyable {
     package mutating func lost(_ id: RecordID) { entry(id)?.record.delivery = .unknown }
 
     /// Notes a REGISTER of the phone. The record keeps only the first REGISTER, and only if it came before the INVITE
-    /// and before any other sign of life. Later REGISTERs have nothing to do with the call.
+    /// and before any other sign of life. Later REGISTERs are not caused by the push of this call.
     package mutating func registered(_ id: RecordID, now: Instant) { entry(id)?.registered(now: now) }
 
     /// Notes a sign of life on the phone's registered flow that released the call.
@@ -125,12 +125,12 @@ package struct PushTimeline: ~Copyable {
 
     private func entry(_ id: RecordID) -> OpenRecord? { entries[id] ?? nil }
 
-    /// A hash of a push and a device, because one push with one code may go to many devices.
+    /// A hash of a push's code and a device, because several devices can get pushes with the same code.
     private static func hash(_ code: PushCode, _ device: DeviceID) -> UInt32 {
         code.hash ^ UInt32(truncatingIfNeeded: device._rawHashValue(seed: 0))
     }
 
-    /// If the record is complete, removes it and returns it.
+    /// Removes and returns the record if it is complete; otherwise returns `nil`.
     private mutating func taken(_ entry: OpenRecord) -> TimelineRecord? {
         let record = entry.record
         guard record.isComplete, let place = entries.place(of: record.id) else { return nil }

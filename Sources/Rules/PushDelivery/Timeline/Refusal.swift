@@ -1,4 +1,4 @@
-/// The reason why the daemon refused a request without waking or calling a phone.
+/// The reason why the daemon refused a request without sending it or a push to a phone.
 package enum Refusal: String, Hashable, Sendable, CaseIterable {
     // 403
     /// The domain of the Request-URI is not one of the daemon's domains.
@@ -7,9 +7,9 @@ package enum Refusal: String, Hashable, Sendable, CaseIterable {
     case otherIdentity = "other-identity"
     /// The Route of the request contains a dialog token that this daemon did not make.
     case forgedRoute = "forged-route"
-    /// Only a trusted peer may send a request with this method outside a dialog.
+    /// Only trusted peers are allowed to send a request with this method outside a dialog.
     case needsTrust = "needs-trust"
-    /// The request is a NOTIFY with an event that only trusted peers may send.
+    /// The request is a NOTIFY with an event that only trusted peers are allowed to send.
     case command
     /// The From field of a phone's request differs from the From field of the request that began the dialog.
     case otherName = "other-name"
@@ -29,10 +29,10 @@ package enum Refusal: String, Hashable, Sendable, CaseIterable {
     /// The method is allowed in a dialog only, but the To field has no tag.
     case needsDialog = "needs-dialog"
     // 486
-    /// The callee already has as many active calls as one callee may have.
+    /// The callee already has as many active calls as the limit for one callee allows.
     case calleeLimit = "callee-limit"
     // 503
-    /// The caller already has as many active requests as one caller may have.
+    /// The caller already has as many active requests as the limit for one caller allows.
     case callerLimit = "caller-limit"
     /// The daemon already serves as many calls as its limit allows.
     case tooManyCalls = "too-many-calls"
@@ -42,11 +42,11 @@ package enum Refusal: String, Hashable, Sendable, CaseIterable {
     case overload
     /// The phone's request is for the upstream (the PBX), which does not answer.
     case upstreamAway = "upstream-away"
-    /// The daemon is shutting down and takes no new calls.
+    /// The daemon is shutting down and accepts no new calls.
     case draining
     /// Too many wrong passwords came from this source address, or for this user.
     case wrongLogins = "wrong-logins"
-    /// No source of users says now who the user is.
+    /// The sources of users do not answer now, so the daemon cannot check the user's password.
     case usersAway = "users-away"
     // 440, 482, 483
     /// The request came back to the daemon, or passed too many hops.

@@ -9,13 +9,13 @@ package struct RecordID: SerialID, Absentable, Sendable {
     package static var absent: RecordID { RecordID(rawValue: 0) }
     package init(rawValue: UInt64) { self.rawValue = rawValue }
 
-    /// Compares two ids. The compiler's own version would be slow in other modules, because it would use a witness
-    /// table there.
+    /// Compares two ids. The comparison that the compiler generates would be slow in other modules, because it uses a
+    /// witness table there.
     @inlinable
     package static func == (left: RecordID, right: RecordID) -> Bool { left.rawValue == right.rawValue }
 }
 
-/// The steps by which a phone was told about a call or about its missed calls, each with its time.
+/// The steps by which the daemon notified a phone of a call or of its missed calls, each with its time.
 ///
 /// The store keeps the records, which explain why a phone did not ring. Calls without a push, refused requests and
 /// calls from phones have records, too. Records of refused requests and of calls from phones contain the source and the
@@ -144,7 +144,7 @@ package struct TimelineRecord: Hashable, Sendable {
     package let host: ByteString
     /// The Call-ID of the INVITE; empty for a list of missed calls.
     package let callID: ByteString
-    /// The id of the device; 0 if no phone was called.
+    /// The id of the device; 0 if no phone got the INVITE or a push.
     package let device: DeviceID
     /// The reference of the call; for a list of missed calls, of the oldest call in the list.
     @PackedOptional package private(set) var callRef: CallRef?
@@ -226,8 +226,8 @@ package struct TimelineRecord: Hashable, Sendable {
         set { if providerID != newValue { details.change(orNew: Details()) { $0.providerID = newValue } } }
     }
 
-    /// The app's reports about the push. Sometimes the daemon itself knows that a push was read, and records the
-    /// report.
+    /// The app's reports about the push. If the daemon itself learns that a push was read, it records this like a
+    /// report of the app.
     package var marks: PushMarks {
         get { details.value?.marks ?? PushMarks() }
         set { if marks != newValue { details.change(orNew: Details()) { $0.marks = newValue } } }

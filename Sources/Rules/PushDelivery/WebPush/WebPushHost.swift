@@ -1,12 +1,12 @@
 import Bytes
 package import Settings
 
-/// A host to which the daemon may send web pushes, or all hosts below a domain name.
+/// A host to which the daemon is allowed to send web pushes, or all hosts below a domain name.
 ///
 /// A phone chooses the URL of its web push subscription, so the list of hosts limits where the daemon sends requests
 /// (T12).
 package struct WebPushHost: Hashable, Sendable {
-    /// The host name in lower case. If the rule is for all hosts below a name, it is that name without `*.`.
+    /// The host name in lower case. For a rule about all hosts below a name, the value is this name without `*.`.
     package let name: String
     package let isSuffix: Bool
     package let port: UInt16

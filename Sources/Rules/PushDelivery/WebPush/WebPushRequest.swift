@@ -47,7 +47,7 @@ enum WebPushRequest {
         var headers = [
             ProviderRequest.Header("ttl", String(life)), ProviderRequest.Header("urgency", urgency),
         ]
-        // A topic may have at most 32 characters of base64url (RFC 8030 section 5.4).
+        // A topic can have at most 32 characters of base64url (RFC 8030 section 5.4).
         if let topic { headers.append(ProviderRequest.Header("topic", topic)) }
         return .request(ProviderRequest(url: token.url, headers: headers, body: body, protection: protection))
     }

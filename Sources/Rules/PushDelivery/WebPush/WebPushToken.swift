@@ -1,6 +1,6 @@
 package import Bytes
 
-/// A web push subscription. `pn-prid` has its URL (RFC 8599 section 12). `pn-param` may have the keys for payloads, in
+/// A web push subscription. `pn-prid` has its URL (RFC 8599 section 12). `pn-param` can have the keys for payloads, in
 /// the form `<p256dh>.<auth>` in base64url.
 package struct WebPushToken: Hashable, Sendable {
     /// The keys for encrypting payloads, as the device sent them, without padding. The daemon does not check here
@@ -25,7 +25,7 @@ package struct WebPushToken: Hashable, Sendable {
     /// given hosts.
     ///
     /// - Parameters:
-    ///   - token: the push parameters. The provider is not checked.
+    ///   - token: the push parameters; their provider is not checked.
     ///   - hosts: the hosts that the settings allow.
     package init?(_ token: PushToken, allowedAt hosts: [WebPushHost]) {
         let prid = token.prid

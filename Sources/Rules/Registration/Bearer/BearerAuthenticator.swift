@@ -6,9 +6,9 @@ package import Timekeeping
 
 /// Checks bearer tokens (RFC 8898, RFC 7519, RFC 8725), and remembers the tokens whose signatures were right.
 ///
-/// The claims are checked before the signature, because they cost little. A token with a right signature is remembered
-/// by its hash until it is dropped for newer tokens or its key is withdrawn, so that a refresh costs no signature
-/// check. All tables of the authenticator have a maximum size.
+/// The claims are checked before the signature, because their check costs less. A token with a right signature is
+/// remembered by its hash until it is dropped for newer tokens or its key is withdrawn, so that a refresh costs no
+/// signature check. All tables of the authenticator have a maximum size.
 package struct BearerAuthenticator: Sendable {
     package enum Verdict: Hashable, Sendable {
         /// The token proves that its sender is this user of the domain.
@@ -18,7 +18,7 @@ package struct BearerAuthenticator: Sendable {
         /// The signature was not checked, because this source address has sent too many tokens or wrong passwords; the
         /// sender must wait for this duration.
         case limited(Duration)
-        /// The keys of the issuer are being read, or could never be read.
+        /// The keys of the issuer are being read, or could not be read since the start.
         case awaitingKeys
     }
 
@@ -45,7 +45,8 @@ package struct BearerAuthenticator: Sendable {
     private var rings: [BearerKeyring]
     private var proofs: [ByteString: Proof] = [:]
     private var ages = AgeList<ByteString>()
-    /// Limits the signature checks for each source address, to which remembered tokens do not add.
+    /// The limit on signature checks for each source address; a remembered token does not count, because its signature
+    /// is not checked again.
     private var checks = RateLimit<Int>(perMinute: 3000, capacity: 65_536)
     private var news: [News] = []
     /// The number of signatures that were checked since the start.
@@ -78,8 +79,8 @@ package struct BearerAuthenticator: Sendable {
     ///   - domain: the domain of the user.
     ///   - source: the address that sent the token, for the limit of signature checks.
     ///   - now: the time by both clocks.
-    ///   - wait: returns how long this source must wait before the signature of a user's token may be checked; `nil` if
-    ///     it may be checked now.
+    ///   - wait: returns how long this source must wait before the signature of a user's token is checked; `nil` if it
+    ///     can be checked now.
     /// - Returns: the verdict.
     package mutating func judge(
         _ text: ByteString, in domain: ByteString, from source: IPAddress, now: Moment,
@@ -152,7 +153,7 @@ package struct BearerAuthenticator: Sendable {
     private static func isSame(_ left: String, _ right: String) -> Bool { left.utf8.elementsEqual(right.utf8) }
 
     /// Whether a claim can be the name of a user. Control characters, spaces, quotes, backslashes and angle brackets
-    /// are refused, because they cannot stand in a URI of a header field.
+    /// are refused, because they are not allowed in a URI.
     private static func isName(_ subject: String) -> Bool {
         let bytes = subject.utf8
         return !bytes.isEmpty && bytes.count <= longestUser

@@ -1,11 +1,11 @@
 import Bytes
 import Timekeeping
 
-/// The keys of one issuer, with the time of their next reading: at intervals, and when a token needs a key that is not
-/// here.
+/// The keys of one token issuer, and the time at which they must be read again: at intervals, and when a token needs an
+/// unknown key.
 ///
-/// If the keys cannot be read again, the last keys stay valid. Anybody can send tokens that name unknown keys, so these
-/// tokens cause at most one reading in each ``pause``.
+/// If the keys cannot be read again, the last keys stay valid. Anybody can send tokens that name unknown keys, so such
+/// tokens cause at most one reading within each ``pause``.
 struct BearerKeyring: Sendable {
     private(set) var keys: [BearerKey] = []
     private(set) var isAsking = false
@@ -33,7 +33,7 @@ struct BearerKeyring: Sendable {
         return Array(fitting.prefix(Self.tried))
     }
 
-    /// Asks for the keys to be read soon, because a token needs a key that is not here.
+    /// Orders the keys to be read soon, because a token needs an unknown key.
     ///
     /// - Returns: whether the keys are being read or will be read now, so that the token can be checked soon.
     mutating func want(now: Instant) -> Bool {
@@ -43,7 +43,7 @@ struct BearerKeyring: Sendable {
         return true
     }
 
-    /// Whether the caller must read the keys now, and then call ``received(_:now:)`` or ``failed(now:)``.
+    /// Whether the keys must be read now; if so, ``received(_:now:)`` or ``failed(now:)`` handles the result.
     mutating func takeQuestion(now: Instant) -> Bool {
         guard !isAsking, let due, due <= now else { return false }
         isAsking = true

@@ -6,20 +6,20 @@ package struct BearerRules: Hashable, Sendable {
     package struct Issuer: Hashable, Sendable {
         /// The name of the issuer in the settings.
         package var name: String
-        /// The domains whose users the tokens prove, in lower case; empty for all domains.
+        /// The domains for whose users this issuer's tokens are accepted, in lower case; empty for all domains.
         package var domains: Set<ByteString> = []
         /// The value that the claim `iss` of each token must have.
         package var issuer: String
-        /// The names of this service, of which a token must have one in its claim `aud`.
+        /// The names of this service; the claim `aud` of each token must contain one of them.
         package var audiences: [String]
         /// The name of the claim that contains the user's name.
         package var claim = "sub"
         package var algorithms: Set<BearerKey.Algorithm> = [.rs256, .es256]
-        /// How far the clock of the issuer may differ from the daemon's clock.
+        /// The largest accepted difference between the issuer's clock and the daemon's clock.
         package var leeway: Duration = .seconds(30)
-        /// The URL of the server from which phones get tokens, which a challenge names as `authz_server`.
+        /// The URL of the server from which phones get tokens; a challenge contains this URL as `authz_server`.
         package var server: ByteString
-        /// The scope for which phones must ask the server, which a challenge names; `nil` for none.
+        /// The scope that a challenge names, so that phones ask the server for a token with this scope; `nil` for none.
         package var scope: ByteString?
         /// The interval at which the keys of the issuer are read again.
         package var refresh: Duration = .seconds(600)

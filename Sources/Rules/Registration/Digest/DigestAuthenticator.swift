@@ -15,25 +15,27 @@ package struct DigestAuthenticator: Sendable {
         /// The request must be answered with 401 or 407 and a challenge, which
         /// ``DigestAuthenticator/challenge(realm:stale:as:of:for:users:now:)`` makes.
         case challenge(Reason)
-        /// The user is authenticated, but may not send this request, so the request must be answered with 403.
+        /// The user is authenticated, but is not allowed to send this request, so the request must be answered with
+        /// 403.
         case forbidden(DigestUser)
         /// The password was not checked, because too many wrong passwords came before; the sender must wait for this
         /// duration.
         case limited(Duration)
-        /// The request must wait, because a source of users is being asked for this name, see ``UserCache``.
+        /// The request must wait, because a source of users has not answered yet about this name, see ``UserCache``.
         case asking(ByteString)
-        /// The sources of users do not answer, so the request must be answered with 503. The value `wrong` is set if
-        /// the password differs from the last known one of this user name, which counts as a wrong password.
+        /// The sources of users do not answer, so the request must be answered with 503. The value `wrong` is the user
+        /// name if the password differs from the last known one; then the attempt counts as a wrong password.
         case unavailable(wrong: ByteString?)
-        /// The keys for bearer tokens are being read or could never be read, so the request must be answered with 503.
+        /// The keys for bearer tokens are being read, or could not be read since the start, so the request must be
+        /// answered with 503.
         case awaitingKeys
     }
 
     package enum Reason: Hashable, Sendable {
         /// The request contains no credentials that answer a challenge of this daemon.
         case nothingShown
-        /// The nonce is unknown, too old or already used, or it was made for a different holder. The phone can answer a
-        /// new challenge without asking its user.
+        /// The nonce is unknown, too old, already used, or made for a different holder. The phone can answer a new
+        /// challenge without asking its user.
         case stale
         /// The nonce is valid, but the response is wrong for this user name, whether or not a user with this name
         /// exists.
@@ -89,12 +91,12 @@ package struct DigestAuthenticator: Sendable {
     // MARK: Challenge
 
     /// Makes the header fields of a challenge, one for each algorithm that is offered (RFC 8760 section 2.3). The
-    /// header fields contain only required parameters, because their receiver has not authenticated (T4.1).
+    /// header fields contain only required parameters, so that a challenge to a forged source address is short (T4.1).
     ///
     /// - Parameters:
     ///   - realm: the realm to which the password belongs.
-    ///   - stale: whether the phone may answer without asking its user. Such a phone has used an older nonce, so it
-    ///     will probably use this nonce in later requests too.
+    ///   - stale: whether the phone can answer without asking its user; if so, it has used an older nonce, and will
+    ///     probably use this nonce in later requests too.
     ///   - role: the daemon's role, which decides about the name of the header fields.
     ///   - request: the request to challenge, whose User-Agent decides about the algorithms.
     ///   - holder: the peer that gets the challenge, which no other peer can answer.
@@ -126,7 +128,7 @@ package struct DigestAuthenticator: Sendable {
         return Nonce(serial: nextSerial, issued: now, marks).text(for: holder, functions)
     }
 
-    /// Makes a nonce for a push to a user's phone, which may use the nonce from any address.
+    /// Makes a nonce for a push to a user's phone; the phone can use the nonce from any address.
     package mutating func nonce(pushedTo user: AddressOfRecord, now: Instant) -> ByteString {
         nonce(for: .user(user), .isPushed, now: now).text
     }
@@ -162,14 +164,14 @@ package struct DigestAuthenticator: Sendable {
     ///   - role: the daemon's role, which decides whether the Authorization or Proxy-Authorization fields are checked.
     ///   - realm: the realm of the users; credentials for other realms are ignored.
     ///   - owner: the user who must have sent the request, for a REGISTER the To user (RFC 3261 section 10.3 step 4);
-    ///     `nil` if any user may send it.
+    ///     `nil` if any user is accepted.
     ///   - flow: the flow on which the request came, as a retransmission comes on the flow of the original.
     ///   - holder: the peer that sent the credentials.
     ///   - users: all users.
     ///   - now: the present time, for the age of the nonce.
-    ///   - wait: returns how long to wait before the password of a user may be checked; `nil` if it may be checked now.
+    ///   - wait: returns how long to wait before the password of a user can be checked; `nil` if it can be checked now.
     ///   - find: looks in the sources of users for a user who is not in the store.
-    ///   - pushed: returns the user whose pushed nonce may be used; `nil` if the sender may use none.
+    ///   - pushed: returns the user whose pushed nonce the sender is allowed to use; `nil` if there is none.
     ///   - isKept: whether a binding keeps the nonce of this name, and the nonce count was not used before.
     /// - Returns: the verdict; a challenge if no credentials can be used.
     package mutating func check(
@@ -214,10 +216,11 @@ package struct DigestAuthenticator: Sendable {
         return .challenge(isStale ? .stale : .nothingShown)
     }
 
-    /// How the sender got the nonce; `nil` if the sender may not use the nonce.
+    /// How the sender got the nonce; `nil` if the sender is not allowed to use the nonce.
     ///
     /// During its lifetime a nonce belongs to the holder for whom it was made, and the ledger has its count. After its
-    /// lifetime, a nonce belongs to the binding that keeps it and its count, even if the phone has a new address (T39).
+    /// lifetime, a nonce belongs to the binding that keeps the nonce and its count, even if the phone has a new address
+    /// (T39).
     private func origin(
         of text: Nonce.NonceText, count: UInt32, for holder: NonceHolder, pushed: () -> AddressOfRecord?, now: Instant,
         isKept: (_ nonce: UInt64, _ count: UInt32) -> Bool
@@ -285,7 +288,7 @@ package struct DigestAuthenticator: Sendable {
         return equalInConstantTime(expected, credentials.response) && ha1 != nil
     }
 
-    /// A hash of the whole request. A nonce count may occur again only in an identical request, so that overheard
+    /// A hash of the whole request. A repeated nonce count is accepted only in an identical request, so that overheard
     /// credentials cannot register a different Contact (T6).
     private static func fingerprint(_ request: SIPRequest, on flow: Flow) -> Int {
         var hasher = Hasher()
@@ -337,8 +340,8 @@ package struct DigestAuthenticator: Sendable {
         return Answer(algorithm: algorithm, count: count)
     }
 
-    /// The algorithm of the credentials, if the daemon offers it. Otherwise an attacker on the network path could
-    /// choose a weak digest algorithm.
+    /// The algorithm of the credentials; `nil` if the daemon does not offer it, because an attacker on the network path
+    /// could choose a weak one.
     private func algorithm(of credentials: DigestCredentials) -> DigestAlgorithm? {
         let name = credentials.algorithm?.string.uppercased() ?? DigestAlgorithm.md5.rawValue
         return settings.algorithms.first { $0.rawValue == name }

@@ -2,9 +2,9 @@ import Bytes
 
 /// The nonce that a binding keeps for as long as its phone uses it, and how far the nonce is used up (T39).
 ///
-/// A phone that wakes answers this nonce in its first REGISTER, and is not challenged again. A binding keeps only 64
-/// unpredictable bits of the nonce. No secret key is needed to recognise a kept nonce, so the nonce is valid after a
-/// restart too.
+/// A woken phone uses this nonce in its first REGISTER, so the daemon need not challenge the phone. A binding keeps
+/// only 64 unpredictable bits of the nonce. No secret key is needed to recognise a kept nonce, so the nonce is valid
+/// after a restart too.
 package struct KeptNonce: Hashable, Sendable {
     /// The name of the nonce, 64 bits of its code; 0 if the binding keeps no nonce.
     package let name: UInt64
@@ -72,7 +72,7 @@ package struct NonceUse: Hashable, Sendable {
         case challenge
         /// The daemon sent the nonce in a push.
         case push
-        /// The nonce is older, and a binding of the user keeps it.
+        /// The nonce is older than its lifetime, but a binding of the user keeps the nonce.
         case binding
     }
 
@@ -84,7 +84,8 @@ package struct NonceUse: Hashable, Sendable {
 
     package let origin: Origin
     package let name: UInt64
-    /// The nonce count; the highest number if the client sent none, because it may use the nonce only once.
+    /// The nonce count; the highest possible number if the client sent none, because such a client can use the nonce
+    /// only once.
     let count: UInt32
     /// Whether the client is one that uses its nonces in later requests too.
     let isReused: Bool

@@ -2,8 +2,9 @@ package import Addressing
 import PushDelivery
 package import Timekeeping
 
-/// Limits how many wrong passwords may come from one source and for one user. If one of the limits is reached, no
-/// password is checked (T8). Wrong passwords in SIP and in HTTP are counted together.
+/// Limits the number of wrong passwords from one source and for one user. If a limit is reached, the daemon checks no
+/// further password from the source or for the user for some time (T8). Wrong passwords in SIP and in HTTP are counted
+/// together.
 ///
 /// The memory is limited: the keys of the tables are seeded hashes, and each table has a maximum size. Wrong passwords
 /// for unknown users count, too. A right password does not reset a count, so that somebody with one password gets no
@@ -26,7 +27,7 @@ package struct LoginLimit: Sendable {
 
     /// An attempt to authenticate with a password.
     package struct Attempt: Sendable {
-        /// The source address of the attempt; `nil` for a trusted peer, because it sends for many phones.
+        /// The source address of the attempt; `nil` for a trusted peer, because a trusted peer sends for many phones.
         package let source: IPAddress?
         /// The user whose password is checked; `nil` for a key or a token, which belongs to no user.
         package let user: AddressOfRecord?
@@ -58,7 +59,7 @@ package struct LoginLimit: Sendable {
         known = RateLimit(perMinute: perUser, capacity: Self.capacity)
     }
 
-    /// How long to wait before the password of an attempt may be checked; `nil` if it may be checked now.
+    /// How long to wait before the password of an attempt can be checked; `nil` if it can be checked now.
     package func wait(for attempt: Attempt, now: Instant) -> Duration? {
         if isKnown(attempt) { return known.wait(for: attempt.pair, now: now) }
         let waits = [

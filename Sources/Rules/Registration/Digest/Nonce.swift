@@ -5,20 +5,21 @@ import Timekeeping
 /// The peer for which a nonce is made. A peer that sends its nonce back has received the nonce, so its source address
 /// is not forged (T8).
 ///
-/// All trusted peers together are one holder, because several of them may forward the requests of one phone.
+/// All trusted peers together are one holder, because the requests of one phone can come through several of them.
 package enum NonceHolder: Hashable, Sendable {
     case trusted
-    /// The peer has this IPv4 address or is in this IPv6 /64, and may use any port.
+    /// The peer has this IPv4 address or an address in this IPv6 /64, with any port.
     case source(IPAddress)
-    /// The user got the nonce in a push, and may use it from any address.
+    /// The user got the nonce in a push, and can use it from any address.
     case user(AddressOfRecord)
 }
 
 /// The nonce of a challenge or of a push: its creation time, its serial number, and a code for one ``NonceHolder`` that
 /// only this process can compute.
 ///
-/// The daemon does not store a nonce until a phone answers it. After a restart, only those nonces are valid that
-/// bindings keep (``KeptNonce``). The nonce is short, because its receiver has not authenticated (T4.1).
+/// The daemon does not store a nonce until a phone answers it. After a restart, only the nonces that bindings keep are
+/// valid (``KeptNonce``). The nonce is short, so that a challenge to a forged source address is not much longer than
+/// the request (T4.1).
 struct Nonce {
     let serial: UInt64
     let issued: Instant
@@ -158,9 +159,10 @@ struct NonceLedger {
 
     var count: Int { current.uses.count + previous.uses.count }
 
-    /// Whether a request with this nonce count may pass; if so, the nonce count is used up.
+    /// Whether a request with this nonce count is accepted; if so, the nonce count is used up.
     ///
-    /// A request with the last nonce count and the same `fingerprint` may pass again, because it is a retransmission.
+    /// A request with the last nonce count and the same `fingerprint` is accepted again, because it is a
+    /// retransmission.
     mutating func admit(_ serial: UInt64, count: UInt32, fingerprint: Int, now: Instant) -> Bool {
         rotate(now: now)
         if let use = current.uses[serial] ?? previous.uses[serial] {

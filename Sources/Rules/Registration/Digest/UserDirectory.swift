@@ -1,8 +1,8 @@
 package import Bytes
 
-/// A user who may register and call, with the HA1 for each algorithm in lower-case hexadecimal.
+/// A user who can register and call, with the HA1 for each algorithm in lower-case hexadecimal.
 ///
-/// The description does not contain an HA1, because within its realm it is as secret as the password.
+/// The description does not contain an HA1, because an HA1 is as secret as the password within its realm.
 package struct DigestUser: Hashable, Sendable, CustomStringConvertible {
     package let name: ByteString
     package let realm: ByteString

@@ -5,9 +5,9 @@ package import Timekeeping
 
 /// Remembers what the sources outside the store answered about users, and decides when to ask the sources again.
 ///
-/// The cache accepts a right password by an answer for ``UserRules/knownFor``, but refuses a wrong password or an
-/// unknown user only for ``UserRules/refusedFor``. New passwords and new users are thus accepted soon. A wrong password
-/// and an unknown user get the same delay, so that strangers cannot learn which users exist.
+/// An answer accepts a right password for ``UserRules/knownFor``, but refuses a wrong password or an unknown user only
+/// for ``UserRules/refusedFor``, so that new passwords and new users are accepted soon. A wrong password and an unknown
+/// user get the same delay, so that strangers cannot learn which users exist.
 ///
 /// While a source does not answer, the last good answer about a user counts, and the cache tries the source with one
 /// question at a time. All tables have a maximum size. Unknown users are in a separate table, so that a flood of
@@ -15,7 +15,7 @@ package import Timekeeping
 package struct UserCache: Sendable {
     /// The result of a search for a user.
     package enum Finding: Hashable, Sendable {
-        /// The user exists; if `mayRefuse` is false, a wrong password may be refused only by a newer answer.
+        /// The user exists; if `mayRefuse` is false, a wrong password can be refused only by a newer answer.
         case known(DigestUser, mayRefuse: Bool)
         case unknown
         /// A source is being asked, and ``takeSettled()`` will return the user after the answer.
@@ -24,7 +24,7 @@ package struct UserCache: Sendable {
         case away
     }
 
-    /// How new an answer of the sources must be to judge a user.
+    /// How new an answer of the sources must be for a decision about a user.
     package enum Wish: Hashable, Sendable {
         /// Any remembered answer that is not older than the limits in ``UserRules`` is good enough.
         case any
@@ -55,7 +55,7 @@ package struct UserCache: Sendable {
         package var failed = 0
         /// Questions without an answer within ``UserRules/patience``.
         package var late = 0
-        /// Requests and logins judged by an old answer, because no source gave a newer answer.
+        /// Requests and logins that were decided by an old answer, because no source gave a newer answer.
         package var kept = 0
         /// Searches that ended without a result, because no source could say whether the user exists.
         package var refused = 0
@@ -234,7 +234,7 @@ package struct UserCache: Sendable {
         return .away
     }
 
-    /// Whether a source may be asked for the name: UTF-8 without control characters, and at most 255 bytes.
+    /// Whether a source can be asked for the name: UTF-8 without control characters, and at most 255 bytes.
     private static func isName(_ name: ByteString) -> Bool {
         !name.isEmpty && name.count <= longestName && name.allSatisfy { $0 >= 0x20 && $0 != 0x7f }
             && String(validating: name.array, as: UTF8.self) != nil
@@ -334,7 +334,7 @@ package struct UserCache: Sendable {
             }
         case .unknown: next(after: question, user, now: now)
         case .unusable(let fault): unusable(fault, user, question, now: now)
-        // The next source is not asked, because it may have another user with the same name.
+        // The next source is not asked, because the next source may have another user with the same name.
         case .away: end(user)
         }
     }
@@ -421,7 +421,8 @@ package struct UserCache: Sendable {
         return orders
     }
 
-    /// Removes and returns the users whose waiting requests can be judged now.
+    /// Removes and returns the users about whom the sources have answered, so that the requests that wait for them can
+    /// continue.
     package mutating func takeSettled() -> [AddressOfRecord] {
         defer { settled = [] }
         return settled

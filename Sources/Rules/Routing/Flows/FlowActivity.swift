@@ -3,8 +3,8 @@ package import Timekeeping
 
 /// The time at which each flow last showed life.
 ///
-/// The times are kept in two tables that take turns: the older table is dropped as a whole, so that nobody has to
-/// search for old entries.
+/// The times are kept in two tables that take turns: the older table is dropped as a whole, so that no search for old
+/// entries is needed.
 package struct FlowActivity: Sendable {
     let span: Duration
     private var recent: [Flow: Instant] = [:]

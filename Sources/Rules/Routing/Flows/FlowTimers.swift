@@ -4,7 +4,8 @@ package import Timekeeping
 /// The UDP flows whose phones must send keep-alives (Flow-Timer, RFC 5626 section 4.4), with the time of the last
 /// message on each.
 ///
-/// A closed TCP connection is reported by the system, but a phone that is gone over UDP is noticed only by its silence.
+/// A closed TCP connection is reported by the system, but if a phone on UDP is gone, only the missing keep-alives show
+/// it.
 package struct FlowTimers: Sendable {
     private struct Entry {
         /// The bindings of the flow: several if the phone has registered several users on the flow.

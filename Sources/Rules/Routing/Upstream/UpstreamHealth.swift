@@ -10,8 +10,8 @@ package import Timekeeping
 /// shows that the server is up. If neither OPTIONS nor calls get a response for `patience`, the server counts as down.
 /// While a server is down, calls without a first response are ended, and the daemon continues to send OPTIONS.
 ///
-/// A server that answers calls but never OPTIONS may count as down too, but still gets calls, which are ended after
-/// four seconds without a response.
+/// A server that answers calls but never OPTIONS can count as down too, but still gets calls. The daemon ends such a
+/// call after four seconds without a response.
 package struct UpstreamHealth: Sendable {
     package enum State: String, Hashable, Sendable {
         /// The server has got no OPTIONS yet, or still has time to answer the first one.
@@ -28,7 +28,7 @@ package struct UpstreamHealth: Sendable {
         package fileprivate(set) var since: Instant
         /// The time of the server's last response.
         fileprivate var lastHeard: Instant?
-        /// Whether the server has answered any OPTIONS since the daemon started; if not, the server still gets calls
+        /// Whether the server has answered any OPTIONS since the daemon started; a server that has not still gets calls
         /// while it counts as down.
         package fileprivate(set) var answersProbes = false
         /// Whether an OPTIONS to the server has no response yet.
@@ -68,7 +68,7 @@ package struct UpstreamHealth: Sendable {
     private var calls = Queue<WaitingCall>()
     /// The calls to the upstream that have had no response for more than two seconds.
     private var silent: [WaitingCall] = []
-    /// The time at which ``due(now:isSilent:)`` must be called next.
+    /// The time at which ``due(now:isSilent:)`` next has something to do.
     package private(set) var nextDeadline: Instant?
 
     /// How long a call waits for a response before its server gets an OPTIONS (`suspicion`), and before the call ends
@@ -174,7 +174,7 @@ package struct UpstreamHealth: Sendable {
         let after = servers[index].state == .unknown ? .zero : now - servers[index].since
         servers[index].state = state
         servers[index].since = now
-        // The next deadline is now, because the change of state may end calls.
+        // The next deadline is now, because calls may have to end after the change of state.
         nextDeadline = now
         return .tell(servers[index].hop.endpoint, state, after: after)
     }
@@ -216,7 +216,7 @@ package struct UpstreamHealth: Sendable {
 
     /// Ends the calls that have no response and whose servers are down.
     ///
-    /// A call may wait without limit if its server still answers other requests.
+    /// A call without a response is not ended if its server still answers other requests.
     private mutating func endSilentCalls(
         into orders: inout [Order], now: Instant, isSilent: (ClientTransactionID) -> Bool
     ) {

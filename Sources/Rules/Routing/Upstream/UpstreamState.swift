@@ -9,8 +9,7 @@ package struct UpstreamState: ~Copyable {
     package var ownName = AdvertisedName(isUsed: false, now: .distantPast)
     /// The addresses of the upstream's host name, as look-ups have found them.
     package private(set) var places: [Endpoint] = []
-    /// The number that stands for the upstream's host name in a flow, to say that the upstream's certificate must be
-    /// checked.
+    /// The number of the upstream's host name; a flow with this number needs a certificate with that name.
     package private(set) var server = ServerNumber.none
     /// Whether the log has reported that a next hop is this daemon itself.
     private var hasToldOfOwnHop = false
@@ -54,8 +53,8 @@ package struct UpstreamState: ~Copyable {
 }
 
 extension Endpoint {
-    /// Whether a server with this address may send from the port of `source`: any port, unless only one port of the
-    /// address is trusted.
+    /// Whether a message from `source` can come from the server at this address: the port must be equal only if the
+    /// settings trust a single port of the address.
     package func speaks(as source: Endpoint, _ trusted: [TrustedPeer]) -> Bool {
         speaks(as: source, hasOnePort: trusted.haveOnePort(of: source.address))
     }

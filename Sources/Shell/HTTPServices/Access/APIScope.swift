@@ -1,21 +1,21 @@
 /// A permission of an API key. Each route names the scope that a key needs.
 package enum APIScope: String, Hashable, Sendable, CaseIterable {
-    /// The key may report push tokens and removed accounts of apps.
+    /// The scope allows a key to report push tokens and removed accounts of apps.
     case tokensReport = "tokens.report"
-    /// The key may read the dead tokens.
+    /// The scope allows a key to read the dead tokens.
     case tokensRead = "tokens.read"
-    /// The key may read and change contacts.
+    /// The scope allows a key to read and change contacts.
     case registrations
-    /// The key may send pushes, and read their outcomes.
+    /// The scope allows a key to send pushes and to read their outcomes.
     case pushes
-    /// The key may report what happened to pushes on the device, and read push statistics.
+    /// The scope allows a key to report what happened to pushes on the device, and to read push statistics.
     case lifecycle
-    /// The key may report what happened to pushes on the device, but read nothing. Keys inside apps have this scope,
-    /// because anybody can find such a key.
+    /// The scope allows a key to report what happened to pushes on the device, but not to read anything. Keys inside
+    /// apps have this scope, because anybody can find such a key.
     case lifecycleReport = "lifecycle.report"
-    /// The key may read the daemon's metrics.
+    /// The scope allows a key to read the daemon's metrics.
     case metrics
-    /// The key may use all routes, because this scope includes all other scopes.
+    /// The scope allows a key to use all routes, because it includes all other scopes.
     case admin
 
     /// Reads the names of scopes, separated by commas; `nil` for an unknown name or an empty list.

@@ -30,14 +30,16 @@ extension HTTPListener.Limits {
     static let ofServices = {
         var limits = HTTPListener.Limits()
         limits.connectionsPerSource = 64
-        // The loop handles calls between two requests on a connection, so a call waits for at most one HTTP request.
+        // The loop handles SIP messages between two HTTP requests of a connection, so a SIP message waits for at most
+        // one HTTP request.
         limits.requestsPerTurn = 1
         limits.turn = .connections
         return limits
     }()
 }
 
-/// The settings under `admin`: access over TCP to the operators' routes; the control socket always offers these routes.
+/// The settings under `admin`, for access over TCP to the operators' routes. The control socket offers the operators'
+/// routes without these settings.
 package struct AdminSettings: SettingsGroup, Equatable {
     package var listen: [Endpoint] = []
     package var certFile: String?
@@ -68,7 +70,8 @@ package struct AdminSettings: SettingsGroup, Equatable {
 }
 
 extension SettingComplaint {
-    /// Returns a complaint if only one of certificate file and key file is set.
+    /// Returns a complaint if the settings name a certificate file without a key file, or a key file without a
+    /// certificate file.
     package static func ofPair(_ certFile: String?, _ keyFile: String?) -> [SettingComplaint] {
         switch (certFile, keyFile) {
         case (_?, nil): [SettingComplaint("expected key-file as well", key: "cert-file")]

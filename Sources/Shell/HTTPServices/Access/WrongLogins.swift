@@ -11,7 +11,7 @@ import Registration
 /// - The class is `@unchecked Sendable`, because it is used only on the shard's loop.
 package final class WrongLogins: @unchecked Sendable {
     private let loop: EventLoop
-    /// The counts of wrong logins before ``count(with:)`` is called; the engine has the later counts.
+    /// The counts of wrong logins until ``count(with:)`` is called; afterwards, the engine counts wrong logins.
     private var limit: LoginLimit
     private var door: ShardDoor?
 
@@ -20,7 +20,7 @@ package final class WrongLogins: @unchecked Sendable {
         limit = LoginLimit(perSource: perSource, perUser: perUser)
     }
 
-    /// Makes the engine count wrong logins over HTTP together with wrong passwords over SIP, from this call on.
+    /// Lets the engine count the later wrong logins over HTTP, together with wrong passwords over SIP.
     package func count(with door: ShardDoor) { self.door = door }
 
     enum Verdict: Sendable {
@@ -30,7 +30,7 @@ package final class WrongLogins: @unchecked Sendable {
         /// No password was checked, because the source or the user has sent too many wrong passwords. The source must
         /// wait for this time before its next attempt.
         case refused(Duration)
-        /// No source of users can say now who the user is.
+        /// The source of users is away, so the password cannot be checked now.
         case unavailable
     }
 
@@ -46,7 +46,7 @@ package final class WrongLogins: @unchecked Sendable {
     }
 
     /// Counts the wrong guesses of a source, up to the limit of wrong guesses. If `guesses` is empty, the function only
-    /// reports whether the source may log in.
+    /// reports whether the source is allowed to log in.
     ///
     /// - Returns: the number of checked guesses, and the time that the source must wait if some guesses were not
     ///   checked.

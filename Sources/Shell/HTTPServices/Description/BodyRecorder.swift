@@ -1,9 +1,10 @@
-/// A type of request or answer bodies, which may add descriptions and limits to the schema of its members.
+/// A type whose values are bodies of requests or answers. The type can add descriptions and limits to the schema of its
+/// members.
 package protocol DescribedBody: Decodable {
-    /// The name of a shared schema in the OpenAPI document. If the name is `nil`, the document repeats the schema at
-    /// each use.
+    /// The name of this type's shared schema in the OpenAPI document; `nil` if the document repeats the schema at each
+    /// use.
     static var schemaName: String? { get }
-    /// The descriptions and limits of members, by the members' names. A note may not change the type of its member.
+    /// The descriptions and limits of members, by the members' names. A note must not change the type of its member.
     static var notes: [String: JSONSchema] { get }
 }
 

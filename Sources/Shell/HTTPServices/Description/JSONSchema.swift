@@ -107,7 +107,7 @@ package struct JSONSchema: Hashable, Sendable {
     }
 
     /// Returns a copy of this schema with the keywords of a note, which replace the schema's keywords of the same name.
-    /// A note may not change the schema's type.
+    /// A note must not change the schema's type.
     func noted(_ note: JSONSchema?) -> JSONSchema {
         guard let note, case .object(let own) = value, case .object(let more) = note.value else { return self }
         precondition(note.value["type"].map { $0 == value["type"] } ?? true, "a note of another type: \(more)")

@@ -108,7 +108,8 @@ struct OpenAPIDocument {
         var members: [(String, JSONValue)] = [("description", .string(text))]
         if challenge { members.append(("headers", ["WWW-Authenticate": ["schema": JSONSchema.text.value]])) }
         var content: [(String, JSONValue)] = [("application/problem+json", ["schema": JSONSchema.problem.value])]
-        // Before the route of a request is known, the HTTP server answers some requests with an error in plain text.
+        // The HTTP server itself refuses some requests before it knows their route, and describes the error in plain
+        // text.
         if plain { content.append(("text/plain", ["schema": JSONSchema.text.value])) }
         members.append(("content", .members(content)))
         return .members(members)
@@ -141,7 +142,8 @@ struct OpenAPIDocument {
 
     private func security(of route: ServiceRouter.Route) -> JSONValue {
         guard let scope = route.scope else { return [] }
-        // OpenAPI 3.1 allows a scope in this list as a role, even without OAuth.
+        // For a security scheme other than OAuth, OpenAPI 3.1 allows names of roles in this list; the scope of a key is
+        // such a role.
         let key: JSONValue = ["key": [.string(scope.rawValue)]]
         return !route.takesPassword ? [key] : [key, ["userPassword": []]]
     }

@@ -65,7 +65,7 @@ package struct RouteDescription: Sendable {
         adding(Parameter(name: name, place: .header, text: text, schema: schema, isRequired: false))
     }
 
-    /// Adds a request body; each further call adds a body of another media type.
+    /// Adds a request body of one media type, besides the bodies of other media types.
     package func body(
         _ schema: JSONSchema, type: String = "application/json", isRequired: Bool = true
     ) -> RouteDescription {
@@ -85,7 +85,7 @@ package struct RouteDescription: Sendable {
 
     // MARK: Answers
 
-    /// Adds an answer with a body; each further call with the same status adds a body of another media type.
+    /// Adds an answer with a body of one media type, besides the bodies of other media types with the same status.
     package func answer(
         _ status: Int = 200, _ text: String, _ schema: JSONSchema, type: String = "application/json"
     ) -> RouteDescription {
@@ -110,7 +110,8 @@ package struct RouteDescription: Sendable {
     /// Adds the answer that reports success: 200 with an empty object.
     package func done(_ text: String) -> RouteDescription { answer(200, text, .object([:])) }
 
-    /// Adds an answer with problem details, whose status is used by this route only, or has a special meaning here.
+    /// Adds an answer with problem details, for a status that only this route uses or that has a special meaning in
+    /// this route.
     package func problem(_ status: Int, _ text: String) -> RouteDescription {
         answer(status, text, .problem, type: "application/problem+json")
     }

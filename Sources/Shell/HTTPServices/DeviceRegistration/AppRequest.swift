@@ -5,8 +5,8 @@ package import ProxyRuntime
 package import Timekeeping
 
 extension StoredMobileApp {
-    /// The settings of the stored app, against which its requests are checked; `nil` if a stored value is missing or
-    /// malformed.
+    /// The settings that decide how the daemon checks requests for the stored app; `nil` if a stored value is missing
+    /// or malformed.
     var settings: MobileAppSettings? {
         guard APIKey.isName(name), let id = RequestID(id), !organisation.isEmpty, tokenHash.count == 32,
             let user = UserTemplate(user), let environment = AppleEnvironment(rawValue: appleProvider)
@@ -55,7 +55,7 @@ package struct AppRequest: Codable, Sendable, DescribedBody {
 
     /// Returns the mobile app to store.
     ///
-    /// - Throws: a sentence that tells the caller which value is malformed.
+    /// - Throws: a sentence for the operator about the malformed value.
     package func app(at date: UnixTime) throws(StartError) -> StoredMobileApp {
         guard user.map({ UserTemplate($0) != nil }) ?? true else {
             throw StartError("user must be an address that contains {{user}} once")

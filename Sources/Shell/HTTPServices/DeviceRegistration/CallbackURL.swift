@@ -84,7 +84,7 @@ struct CallbackURL: Hashable {
     }
 }
 
-/// Decides to which addresses webhooks may be sent.
+/// Decides to which addresses the daemon sends webhooks.
 struct CallbackGuard: Sendable {
     let allowsPlain: Bool
     /// The private addresses that the operator allows.

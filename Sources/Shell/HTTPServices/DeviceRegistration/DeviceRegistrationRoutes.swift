@@ -11,8 +11,9 @@ import Telemetry
 
 /// The device registration API of Dynamics 365 Customer Insights: accepts requests, and reports their outcomes.
 ///
-/// A request with a wrong API token gets the usual answer, but the daemon stores and sends nothing for it. A caller
-/// without a token can therefore not find out apps and tokens, fill the disk, or make the daemon call a URL.
+/// A request with a wrong API token gets the usual answer, but the daemon stores and sends nothing for it. A client
+/// without a token can therefore not find out which apps and tokens exist, fill the disk, or make the daemon send a
+/// request to a URL.
 final class DeviceRegistrationRoutes: Sendable {
     private let queue: DeviceRequestQueue
     private let store: any ProxyStore
@@ -113,7 +114,7 @@ final class DeviceRegistrationRoutes: Sendable {
         for body in bodies {
             let id = RequestID.make()
             ids.append(id)
-            // The callback URL of a caller with a wrong token is ignored, because the URL may belong to somebody else.
+            // The callback URL of a client with a wrong token is ignored, because the URL may belong to somebody else.
             guard good.contains(body.credentials) else { continue }
             let callback = try callback(fields, signedWith: body.credentials.apiToken)
             requests.append(
@@ -163,7 +164,7 @@ final class DeviceRegistrationRoutes: Sendable {
     // MARK: Outcomes
 
     private func tell(_ body: StatusBody, to call: ServiceCall) async throws(ServiceProblem) {
-        // A caller with a wrong token gets the same answer as for unknown requests.
+        // A client with a wrong token gets the same answer as a client that asks about an unknown request.
         guard try await !judge([body.credentials], of: call).isEmpty else {
             return call.answer(body.requests.map { _ in DeviceOutcome.pending })
         }

@@ -65,7 +65,7 @@ final class DeviceRegistrationService {
 }
 
 extension DeviceDirectory {
-    /// Creates functions that ask the engine through its door.
+    /// Creates functions that ask the engine through the ``ShardDoor``.
     init(_ door: ShardDoor) {
         self.init(
             report: { device, aor in

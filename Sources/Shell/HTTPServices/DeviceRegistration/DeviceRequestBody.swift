@@ -141,7 +141,8 @@ struct WebhookFields {
     let headers: [HTTPField]
 
     private static let limit = 32
-    /// The header fields that clients may not set, because they determine the length or the target of an HTTP request.
+    /// The header fields that a client is not allowed to set, because they determine the length or the target of an
+    /// HTTP request.
     private static let reserved: Set<String> = [
         "host", "content-length", "transfer-encoding", "connection", "keep-alive", "proxy-connection",
         "proxy-authenticate", "proxy-authorization", "te", "trailer", "upgrade", "http2-settings", "expect",

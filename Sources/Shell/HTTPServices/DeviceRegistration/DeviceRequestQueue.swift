@@ -24,8 +24,8 @@ struct DeviceDirectory {
 /// Carries out registrations and clean-ups of devices.
 ///
 /// Requests for one user are carried out one after the other in the order of their arrival, even from different apps.
-/// The order matters for two apps that remove the same device: carried out together, each removal would find the other
-/// app and keep the device.
+/// If two apps removed the same device at the same time, each removal would see that the other app still uses the
+/// device, and would keep the device.
 ///
 /// A device request is accepted when it is persisted, and finished when its outcome is persisted. After a restart, the
 /// queue repeats requests that were accepted but not finished.
@@ -35,8 +35,7 @@ final class DeviceRequestQueue: @unchecked Sendable {
     /// Identifies a line of requests that are carried out one after the other.
     private enum Line: Hashable {
         case user(AddressOfRecord)
-        /// The line for a user who cannot exist here, or for a user of a removed app. All requests in this line of work
-        /// fail.
+        /// The line for a user who cannot exist here, or for a user of a removed app. All requests in this line fail.
         case nobody(app: String, user: String)
     }
 
@@ -176,7 +175,7 @@ final class DeviceRequestQueue: @unchecked Sendable {
     }
 
     /// Postpones a line whose first request the store or the engine cannot serve now. After too many attempts, the
-    /// request ends with the given failure, or without a failure stays unfinished until the next start.
+    /// request ends with the given failure. If `failure` is `nil`, the request stays unfinished until the next start.
     private func postpone(_ request: DeviceRequest, _ line: Line, orEndWith failure: DeviceFailure?) {
         lines[line]?[0].tries += 1
         guard lines[line]?.first?.tries ?? 0 < Self.tryLimit else {
@@ -207,7 +206,7 @@ final class DeviceRequestQueue: @unchecked Sendable {
         lookUp(request, line, token: nil) { await self.lookedUp(request, line, token, aor, registered: $0) }
     }
 
-    /// Reads the tokens that the app registered for the user; if `token` is set, only this token.
+    /// Reads the tokens that the app registered for the user, or only `token` if it is not `nil`.
     private func lookUp(
         _ request: DeviceRequest, _ line: Line, token: String?, _ found: @escaping @Sendable ([String]) async -> Void
     ) {
@@ -238,8 +237,8 @@ final class DeviceRequestQueue: @unchecked Sendable {
     ) async {
         switch result {
         case .done:
-            // Only this code removes the app's rows for tokens that the engine no longer has, usually because the app
-            // was removed from the phone.
+            // This code removes the app's rows for tokens that the engine no longer has, because no other code does so.
+            // Usually, the engine has lost such a token because the app was removed from the phone.
             let known = await directory.tokens(aor)
             let lost = registered.filter { token in
                 token != request.token && !known.contains { $0.isNamed(ByteString(token)) }
@@ -282,8 +281,9 @@ final class DeviceRequestQueue: @unchecked Sendable {
         finish(request, line, .success, besides: [.forgetMobileDevices(request)])
     }
 
-    /// Whether another existing app registered a device for that user. The search for owners ignores upper and lower
-    /// case: Google's tokens are case-sensitive, but two tokens that differ only in case do not occur.
+    /// Whether the owner of a device is another app that still exists and that registered the device for this user. The
+    /// search for owners ignores upper and lower case: Google's tokens are case-sensitive, but two tokens that differ
+    /// only in case do not occur.
     private func isOther(_ owner: MobileOwner, than app: String, for aor: AddressOfRecord) -> Bool {
         owner.app != app && apps[owner.app]?.address(of: owner.user) == aor
     }

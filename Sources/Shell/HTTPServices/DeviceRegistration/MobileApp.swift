@@ -4,7 +4,7 @@ package import Persistence
 import PushDelivery
 import Registration
 
-/// An app whose server may register devices, from the settings or from the store.
+/// A mobile app, from the settings or from the store. The server of the app is allowed to register devices.
 struct MobileApp: Sendable {
     /// The MobileAppId in lower case.
     let id: String
@@ -51,7 +51,7 @@ struct MobileApp: Sendable {
     }
 }
 
-/// All apps whose servers may register devices, from the settings and from the store.
+/// All mobile apps, from the settings and from the store. The servers of these apps are allowed to register devices.
 ///
 /// - The class is `@unchecked Sendable`, because it is used only on the shard's loop.
 package final class MobileApps: @unchecked Sendable {
@@ -79,7 +79,7 @@ package final class MobileApps: @unchecked Sendable {
     subscript(id: String) -> MobileApp? { apps[id] }
 
     /// Returns the app with this id and organisation, if the token is right. A wrong id and a wrong token have the same
-    /// result, so that callers cannot find out which apps exist.
+    /// result, so that a client cannot find out which apps exist.
     func app(_ id: RequestID, of organisation: String, showing apiToken: String) -> MobileApp? {
         let hash = HashAlgorithm.sha256.digest(of: Array(apiToken.utf8))
         guard let app = apps[id.text], app.isOf(organisation), app.knows(hash) else { return nil }

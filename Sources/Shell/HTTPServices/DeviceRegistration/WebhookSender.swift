@@ -47,7 +47,7 @@ final class WebhookSender: @unchecked Sendable {
     private static let answerLimit = 64 << 10
 
     /// - Parameters:
-    ///   - settings: the destinations to which webhooks may be sent.
+    ///   - settings: the destinations to which webhooks are allowed.
     ///   - timeout: the maximum time from the connection to the end of the answer.
     ///   - loop: the shard's loop.
     ///   - log: receives messages about lost webhooks.

@@ -5,8 +5,8 @@ import JSON
 import PushDelivery
 import Timekeeping
 
-/// The answer to the sender of a push, in the format of Acrobits' mediator. The code is 200 if the push was accepted;
-/// any other code is an error, which is thrown where it occurs.
+/// The answer to the sender of a push, in the format of Acrobits' mediator. The code is 200 if the push was accepted.
+/// An answer with another code is thrown as an error.
 struct MediatorAnswer: Error {
     /// Whether the code is also the status of the HTTP response; if false, the HTTP status is always 200.
     var isHTTP = false

@@ -134,7 +134,7 @@ struct NotificationService {
     // MARK: Outcome
 
     struct Metrics: Codable {
-        /// The outcome of the notification, in numbers of devices.
+        /// The outcome of the notification: the number of devices for each result.
         let sentTo, skipped, accepted, failed, receivedBy, followedBy: Int
         let devices: [PushReport.Device]
 
@@ -168,7 +168,7 @@ struct NotificationService {
         let live = await door.ask(.everything) { engine, _ in engine.timeline.underWay { $0.code == code } }
         call.askStore { [store] in
             let records = try await store.timeline(of: [.push(code)], limit: Self.deviceLimit) + live
-            // The codes of devices are computed on the loop, because ``DeviceCodes`` may be used only there.
+            // The codes of devices are computed on the loop, because ``DeviceCodes`` must be used only there.
             loop.post {
                 // A record that was written between the two queries is in both results, and must count once.
                 var seen = Set<DeviceID>()

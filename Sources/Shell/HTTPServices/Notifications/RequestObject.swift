@@ -1,8 +1,8 @@
 import HTTPServer
 import JSON
 
-/// The body of a request, which must be one JSON object, and whose members are read as the type that the caller
-/// requires.
+/// The body of a request, which must be one JSON object. Each function reads a member as one type, and refuses a member
+/// of another type.
 ///
 /// Unknown members are ignored, as the 10darts platform does. A body in which a member occurs twice is refused.
 struct RequestObject {

@@ -7,8 +7,8 @@ import ProxyRuntime
 import PushDelivery
 import Registration
 
-/// Returns the codes of devices to apps, as the 10darts platform does. The routes for device codes create no devices,
-/// because devices register by SIP or are reported over HTTP.
+/// The routes by which apps learn the codes of their devices, as on the 10darts platform. The routes for device codes
+/// create no devices, because devices register by SIP or are reported over HTTP.
 ///
 /// The routes are used only on the shard's loop.
 struct DeviceCodeRoutes {

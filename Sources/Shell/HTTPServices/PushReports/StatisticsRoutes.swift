@@ -36,8 +36,8 @@ final class StatisticsRoutes: Sendable {
         router.add("GET", "/v1/pushes/{}", scope: .lifecycle, described: .push) { [self] call throws(ServiceProblem) in
             try await report(call)
         }
-        // The paths under `/api/v1/pushes` create no pushes, so the daemon refuses requests to create one.
-        // A client that tries another method gets an answer with the existing methods.
+        // The paths under `/api/v1/pushes` create no pushes, so the daemon refuses requests to create one. A client
+        // that uses another method than GET gets an answer with the allowed methods.
         for end in ["/", ""] {
             let pushes = "/api/v1/pushes" + end
             router.add(
@@ -77,7 +77,7 @@ final class StatisticsRoutes: Sendable {
         let live = await door.ask(.everything) { engine, _ in engine.timeline.underWay { $0.code == code } }
         call.askStore { [self] in
             let records = try await store.timeline(of: [.push(code)], limit: Self.deviceLimit) + live
-            // The codes of devices are computed on the loop, because ``DeviceCodes`` may be used only there.
+            // The codes of devices are computed on the loop, because ``DeviceCodes`` must be used only there.
             loop.post { [self] in
                 // A record that was written between the two queries is in both results, and must count once.
                 var seen = Set<DeviceID>()

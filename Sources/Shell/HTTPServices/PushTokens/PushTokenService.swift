@@ -13,8 +13,8 @@ struct PushTokenService {
     let door: ShardDoor
     let form: ReportedTokens.Form
 
-    /// Returns the paths of a report: the daemon's own path and the paths in the vendor's examples. An operator writes
-    /// one of these paths into the settings of an Acrobits app.
+    /// Returns the patterns of the paths to which apps send a report: the daemon's own path and the paths in the
+    /// vendor's examples. An operator writes one of these paths into the settings of an Acrobits app.
     private static func patterns(_ roots: [String]) -> [String] {
         roots.flatMap { root in [root, "\(root)/", "\(root)/{}", "\(root)/{}/", "\(root)/{}/{}", "\(root)/{}/{}/"] }
             + roots.map { "\($0)/{}/{}/{*}" }

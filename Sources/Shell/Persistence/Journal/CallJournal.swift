@@ -12,8 +12,8 @@ import Timekeeping
 /// the kernel has the journal entries on which the message depends, and no message waits for a sync. Journal entries
 /// survive the end of the process, but a power failure can lose the entries of the last seconds.
 ///
-/// When a journal file is full, the journal begins the next file. The journal removes its oldest file when the store
-/// has the missed calls of that file, and first copies the file's active calls to the last file. All journal files
+/// When a journal file is full, the journal begins the next file. When the store has the missed calls of the oldest
+/// file, the journal copies the file's active calls to the last file and removes the oldest file. All journal files
 /// together are never much larger than twice the entries in use.
 ///
 /// If a write to the journal fails, the calls continue, and the journal retries the write. If too many entries wait for
@@ -43,8 +43,7 @@ final class CallJournal {
     /// The time at which failed writes are retried; `nil` if no entry waits.
     private(set) var retryAt: Instant?
     private var failingSince: Instant?
-    /// Asks the store to confirm a serial number, by a call of ``stored(_:)`` when all changes up to this number are
-    /// persisted.
+    /// Asks the store to call ``stored(_:)`` when all changes up to this serial number are persisted.
     var askStore: (UInt64) -> Void = { _ in }
     /// The number of failed writes.
     private(set) var failures: UInt64 = 0
@@ -250,8 +249,9 @@ final class CallJournal {
         // If the ends of calls take more than half of the limit, they are dropped too, because the buffer would soon be
         // full again.
         if pending.count > settings.pendingLimit / 2 { pending = [] }
-        // Only the store has the missed calls among the dropped entries. The store keeps the serial number of the last
-        // entry, so that the next run does not overwrite newer rows with older entries.
+        // The missed calls among the dropped entries are not lost, because the store gets them too. The store also
+        // keeps the serial number of the last entry, so that the next run does not overwrite newer rows with older
+        // entries of the journal.
         askStore(toldSerial)
         log.error(
             "entries of the call journal are dropped, because its buffer in memory is full",
@@ -304,8 +304,8 @@ final class CallJournal {
         }
     }
 
-    /// Whether this file is small and one of many files. Each run of the daemon begins a file, so short runs leave many
-    /// small files.
+    /// Whether the file is small and there are many files. Each run of the daemon begins a new file, so short runs
+    /// leave many small files.
     private func isOneOfMany(_ file: File) -> Bool {
         files.count > settings.manyFiles && file.size < settings.fileSize / 8
     }
@@ -321,18 +321,20 @@ final class CallJournal {
     }
 }
 
-/// The sizes and limits of the call journal. The values are no settings for operators, because the defaults suit a
-/// laptop and a server.
+/// The sizes and limits of the call journal. Operators cannot change these values, because the defaults suit a laptop
+/// and a server.
 struct CallJournalSettings: Hashable, Sendable {
     /// The size in bytes at which the journal begins the next file.
     var fileSize = 1 << 20
-    /// The number of bytes by which useless entries in the files may exceed useful entries.
+    /// The number of bytes of useless entries that the files may have in addition to the number of bytes of useful
+    /// entries.
     var slack = 4 << 20
     /// The number of useless bytes that the files may have while the store does not have all missed calls.
     var unstoredLimit = 256 << 20
     /// The maximum number of files that one cleaning removes or copies.
     var filesAtOnce = 2
-    /// The number of files above which small files are copied together, even if all of their entries are useful.
+    /// If there are more files than this number, small files are copied together, even if all of their entries are
+    /// useful.
     var manyFiles = 16
     /// The maximum number of bytes that wait while writes to the journal fail.
     var pendingLimit = 8 << 20

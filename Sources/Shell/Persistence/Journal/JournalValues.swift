@@ -269,7 +269,7 @@ extension JournalReader {
         let (caller, date) = (bytes(), date())
         let devices = list { DeviceID(rawValue: $0.number()) }
         let told = list { DeviceID(rawValue: $0.number()) }
-        // Entries of earlier versions do not name the call's caller, so each entry counts for a different caller.
+        // Entries of earlier versions do not contain the caller, so each of these entries gets a caller of its own.
         let broughtBy = flags[2] ? Caller(rawValue: number()) : Caller(hash: callRef.rawValue, isTrusted: true)
         let entry = BucketEntry(
             callRef: callRef, caller: caller, date: date, broughtBy: broughtBy, devices: devices, told: told,

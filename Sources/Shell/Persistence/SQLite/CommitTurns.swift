@@ -1,12 +1,12 @@
 import Timekeeping
 
-/// Decides when the next commit may begin. Under load, a minimum time between commits lets each commit have more
+/// Decides when the next commit can begin. Under load, a minimum time between commits lets each commit have more
 /// changes; without load, a change is written immediately. A group of changes as large as the last commits is also
 /// written immediately (``StoreIntake/Notice/atOnce``).
 struct CommitTurns {
     private let interval: Duration
     private let groupSize: Int
-    /// The time at which the next commit may begin.
+    /// The earliest time at which the next commit begins.
     private(set) var next = Instant.distantPast
 
     init(_ settings: StoreWriterSettings) {
@@ -14,6 +14,6 @@ struct CommitTurns {
         groupSize = settings.groupSizeLimit
     }
 
-    /// Notes that a commit begins. `tickets` is the number of the commit's entries for which callers wait.
+    /// Notes that a commit begins. `tickets` is the number of the commit's entries whose results requesters wait for.
     mutating func began(for tickets: Int, now: Instant) { next = tickets < groupSize ? .distantPast : now + interval }
 }

@@ -45,8 +45,8 @@ struct LastChanges {
         }
     }
 
-    /// Whether the next change must be written. The caller must call this function for all changes of the transaction,
-    /// in their order.
+    /// Whether the next change must be written. The function must be called once for each change of the transaction, in
+    /// the order of the changes.
     mutating func nextCounts() -> Bool {
         defer { place += 1 }
         guard needless.last == place else { return true }

@@ -14,7 +14,8 @@ package enum RowChange: Sendable {
     case pruneTimeline(before: UnixTime, keeping: Int, limit: Int)
 }
 
-/// Identifies changes that were submitted together, and the caller that waits for their result.
+/// Identifies changes that were submitted together, and the requester (the engine or a service) that waits for their
+/// result.
 package enum StoreTicket: Hashable, Sendable {
     case engine(CommitTicket)
     /// The ticket of a service that waits, with a number that ``SQLiteStore`` assigns.
@@ -23,7 +24,7 @@ package enum StoreTicket: Hashable, Sendable {
 
 /// The result of changes that were submitted together.
 package struct StoreResult: Hashable, Sendable {
-    /// The ticket of the changes; `nil` if no caller waits for them.
+    /// The ticket of the changes; `nil` if no requester waits for their result.
     package let ticket: StoreTicket?
     package let isStored: Bool
     /// Whether the rows that had to be changed existed, see ``WriteResult/isFound``.

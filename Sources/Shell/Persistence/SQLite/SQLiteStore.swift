@@ -87,7 +87,7 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
         self.outcomes = outcomes
         do throws(SQLiteFailure) {
             writer = try StoreWriter(path: path, log: log) { results in
-                // The writer's thread does not notify the loop of successful changes for which no caller waits.
+                // The loop is not notified of a successful change if no requester waits for its result.
                 let told = results.filter { $0.ticket != nil || !$0.isStored }
                 if !told.isEmpty { loop.post { outcomes.arrived(told) } }
             }
@@ -177,7 +177,7 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
 
     private func commit(_ changes: [RowChange], for ticket: StoreTicket) {
         guard !writer.commit(changes, for: ticket) else { return }
-        // The refusal is posted to the loop, because the caller does not expect a result during its call.
+        // The refusal is posted to the loop, because the result must come after this function has returned.
         loop.post { [outcomes] in outcomes.arrived([StoreResult(ticket: ticket, isStored: false)]) }
     }
 
@@ -186,7 +186,8 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
     package func flushJournal() {
         journal.flush(now: loop.now)
         guard let retry = journal.retryAt else { return }
-        // A timer retries failed writes of the journal, because no other event may happen while a call waits.
+        // A timer retries failed writes of the journal, because a waiting call may cause no other event that would
+        // retry the write.
         if journalTimer == nil { journalTimer = try? LoopTimer(on: loop) { [weak self] in self?.flushJournal() } }
         if journalTimer?.deadline == nil { journalTimer?.arm(at: retry) }
     }

@@ -18,7 +18,7 @@ actor StoreCheckpointer {
         self.path = path
     }
 
-    /// Copies the current contents of the log, then calls `finished` on the actor's thread. Any thread may start a
+    /// Copies the current contents of the log, then calls `finished` on the actor's thread. Any thread can start a
     /// copy, but only after the previous copy has called `finished`.
     nonisolated func start(_ finished: @escaping @Sendable () -> Void) {
         loop.post {

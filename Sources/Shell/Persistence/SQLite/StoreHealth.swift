@@ -7,7 +7,7 @@ struct StoreHealth: Sendable {
     var failure: String?
 }
 
-/// Changes without a waiting caller that could not be written. The store keeps deferred changes in their order until
+/// Changes that could not be written and whose result no requester waits for. The store keeps them in their order until
 /// the disk has room.
 struct DeferredChanges {
     private(set) var entries = Queue<StoreIntake.Entry>()

@@ -6,10 +6,10 @@ import Registration
 /// The queue of changes that wait to be written, in their order. A lock protects the queue, because every shard adds
 /// entries.
 ///
-/// Lazy rows are refreshed bindings that wait outside the queue. A crash may lose lazy rows.
+/// Lazy rows are refreshed bindings that wait outside the queue. If the daemon crashes, lazy rows can be lost.
 struct StoreIntake {
     struct Entry: Sendable {
-        /// The ticket of the caller that waits for the changes; `nil` if no caller waits.
+        /// The ticket of the requester that waits for the result of the changes; `nil` if no requester waits.
         let ticket: StoreTicket?
         let changes: [RowChange]
     }
@@ -26,10 +26,11 @@ struct StoreIntake {
     }
 
     private var entries = Queue<Entry>()
-    /// The number of entries in the queue for which a caller waits, and an estimate of that number in the last commits.
+    /// The number of entries in the queue whose results requesters wait for, and an estimate of this number in the last
+    /// commits.
     private var awaited = 0
     private var groupSize = 0
-    /// The smallest number of waiting callers that counts as a group (``StoreWriterSettings/groupSizeLimit``).
+    /// The smallest number of waiting requesters that counts as a group (``StoreWriterSettings/groupSizeLimit``).
     private let groupSizeLimit: Int
     /// The number of changes in the queue, without lazy rows.
     private(set) var count = 0
@@ -43,20 +44,20 @@ struct StoreIntake {
     /// The notices that the intake sends to the writer's thread.
     enum Notice: Comparable {
         case none
-        /// Entries wait, but no caller waits for their result, so the writer may wait for more entries.
+        /// Entries wait, but no requester waits for their result, so the writer can wait for more entries.
         case soon
-        /// A caller waits for the result of an entry, so the writer must commit now. Under load, the commit waits for
-        /// its turn, see ``CommitTurns``.
+        /// A requester waits for the result of an entry, so the writer must commit now. Under load, the commit begins
+        /// at the time that ``CommitTurns`` sets.
         case now
-        /// As many callers wait as in the last commits, so the writer must commit without waiting for its turn. The
-        /// waiting callers may be all phones that are active now, so more waiting would gain nothing.
+        /// As many requesters wait as in the last commits, so the writer must commit immediately. Probably all phones
+        /// that are active now wait already, so a later commit would not have more entries.
         case atOnce
     }
 
     init(groupSizeLimit: Int) { self.groupSizeLimit = groupSizeLimit }
 
     var lazyCount: Int { lazyRows.count }
-    /// Whether as many callers wait for entries in the queue as in the last commits.
+    /// Whether as many requesters wait for entries in the queue as in the last commits.
     var isGroupComplete: Bool { groupSize >= groupSizeLimit && awaited >= groupSize }
 
     /// Adds an entry to the queue.
@@ -64,7 +65,7 @@ struct StoreIntake {
     /// - Parameters:
     ///   - entry: the changes to write.
     ///   - limit: the maximum number of changes that may wait.
-    ///   - gatherLimit: the number of waiting changes from which the writer gets a notice even if no caller waits.
+    ///   - gatherLimit: the number of waiting changes from which the writer gets a notice even if no requester waits.
     /// - Returns: the notice for the writer's thread; `nil` if the queue is full.
     mutating func add(_ entry: Entry, limit: Int, gatherLimit: Int = .max) -> Notice? {
         guard !isClosed, count + entry.changes.count <= limit else { return nil }

@@ -5,8 +5,8 @@ import Storage
 import Telemetry
 import Timekeeping
 
-/// Keeps other processes out of the store with a lock file in the store's folder. Without this lock, two daemons on one
-/// store would each trust their own memory, and overwrite each other's changes.
+/// Keeps other processes out of the store with a lock file in the store's folder. Without the lock, two daemons that
+/// use one store would each rely on their own memory, and overwrite each other's changes.
 final class StoreLock {
     enum Holder: String {
         /// The daemon, which holds the lock while it runs.

@@ -1,8 +1,8 @@
 import Storage
 
 extension Connection {
-    /// Opens the store and migrates it to this program's schema. Only a start may create the file, because an empty
-    /// file must not replace a file that disappears while the daemon runs.
+    /// Opens the store and migrates it to this program's schema. The file is created only at the start of a program. If
+    /// the file disappears while the daemon runs, an empty file must not replace it.
     static func openStore(_ path: String, mayCreate: Bool) throws(SQLiteFailure) -> Connection {
         var options = ConnectionOptions()
         options.access = mayCreate ? .readWriteCreate : .readWrite

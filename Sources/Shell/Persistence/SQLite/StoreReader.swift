@@ -33,7 +33,8 @@ actor StoreReader {
         return try await answer(question)
     }
 
-    /// Writes on the reader's thread, which is allowed only at the start, while the writer is idle.
+    /// Writes on the reader's thread. The reader's thread is allowed to write only at the start, while the writer is
+    /// idle.
     func write<Answer: Sendable>(
         _ change: @Sendable (Connection) throws -> Answer
     ) throws(StoreError) -> Answer {

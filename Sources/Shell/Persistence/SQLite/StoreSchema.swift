@@ -1,7 +1,7 @@
 /// The tables of the store, with times in milliseconds since 1970. Operators can read the tables with `sqlite3 FILE`.
 ///
-/// Only keys, the codes of pushes and unread pushes have an index. The running daemon looks up all other data in
-/// memory, and writes rows by their numbers.
+/// Besides the keys, only the codes of pushes, unread pushes, and the tokens of mobile apps have an index. The running
+/// daemon looks up all other data in memory, and writes rows by their numbers.
 enum StoreSchema {
     /// The letters "SPPD", by which `file` and other programs recognise a store.
     static let applicationID: Int32 = 0x5350_5044

@@ -12,10 +12,10 @@ import Timekeeping
 /// While the disk syncs one commit, further changes gather for the next commit. Under load, a minimum time passes
 /// between the starts of two commits, so that more changes share each sync.
 ///
-/// After a failed commit, the state of the disk is unknown, so the next batch opens the database again. Callers get the
-/// result that their changes are not stored. Failed changes for which no caller waits are kept in their order. The
-/// store counts as failing until a probe finds room on the disk. The log has one line at the start of a failure and one
-/// line at its end.
+/// After a failed commit, the state of the disk is unknown, so the next batch opens the database again. Each requester
+/// of a failed change is told that the change is not stored. Failed changes whose result no requester waits for are
+/// kept in their order. The store reports that it fails until a probe finds room on the disk. The log has one line at
+/// the start of a failure and one line at its end.
 actor StoreSession {
     private let loop: EventLoop  // stored, because the executor reference below does not keep it alive
     nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
@@ -31,7 +31,7 @@ actor StoreSession {
 
     private var connection: Connection?
     private var gatherTimer: LoopTimer?
-    /// The timer of the next commit, until which changes wait.
+    /// The timer that starts the next commit; changes wait until then.
     private var turnTimer: LoopTimer?
     private var turns: CommitTurns
     private var lazyTimer: LoopTimer?
@@ -77,8 +77,8 @@ actor StoreSession {
         }
     }
 
-    /// Starts the gathering time, when changes wait and no caller waits for their result. The changes are written after
-    /// the gathering time, or earlier together with a change for which a caller waits.
+    /// Starts the gathering time, when changes wait and no requester waits for their result. The changes are written
+    /// after the gathering time, or earlier together with a change whose result a requester waits for.
     func changesGather() {
         if gatherTimer == nil {
             gatherTimer = try? LoopTimer(on: loop) { [weak self] in self?.assumeIsolated { $0.gatheringEnded() } }
@@ -91,8 +91,8 @@ actor StoreSession {
         if intake.withLock({ $0.gatheringEnded() }) { changesArrived() }
     }
 
-    /// Writes the waiting changes at the next turn of ``CommitTurns``. The writer calls this function when a caller
-    /// waits for a change, or after the gathering time.
+    /// Writes the waiting changes at the next time that ``CommitTurns`` allows. The writer calls this function when a
+    /// requester waits for the result of a change, or after the gathering time.
     func changesArrived() {
         guard loop.now < turns.next else { return writeNext() }
         if turnTimer == nil {
@@ -102,20 +102,20 @@ actor StoreSession {
         turnTimer.arm(at: turns.next)
     }
 
-    /// Writes the waiting changes without waiting for a turn, because as many changes wait as the last commits had.
+    /// Writes the waiting changes immediately, because as many changes wait as the last commits had.
     func groupArrived() {
         // A commit may have taken the waiting changes after the notice was sent.
         if intake.withLock({ $0.isGroupComplete }) { writeNext() } else { changesArrived() }
     }
 
-    /// Writes one batch of waiting changes, and posts its next call if more changes wait.
+    /// Writes one batch of waiting changes. If more changes wait, the loop runs this function again.
     private func writeNext() {
         turnTimer?.disarm()
         let batch = intake.withLock { $0.take(limit: settings.batchLimit, withLazyRows: isLazyDue) }
         turns.began(for: batch.entries.count { $0.ticket != nil }, now: loop.now)
         write(batch)
-        // Changes that remain in the queue need not wait for another turn. Changes that arrive later send their own
-        // notice.
+        // Changes that remain in the queue are written immediately after this batch. Changes that arrive later send
+        // their own notice.
         if batch.leavesEntries { loop.post { self.assumeIsolated { $0.writeNext() } } }
     }
 
@@ -128,7 +128,7 @@ actor StoreSession {
         }
     }
 
-    /// Starts the timer after which lazy rows are written, when the first lazy row waits.
+    /// Starts the timer that lets lazy rows be written, when the first lazy row waits.
     func lazyRowsArrived() {
         guard !isLazyDue else { return }
         if lazyTimer == nil {
@@ -198,8 +198,8 @@ actor StoreSession {
         }
     }
 
-    /// Reports the results of changes to their callers. `missing` has the tickets whose rows did not exist; `nil` if no
-    /// change was stored.
+    /// Reports the results of changes to their requesters. `missing` has the tickets whose rows did not exist; `nil` if
+    /// no change was stored.
     private func report(_ entries: [StoreIntake.Entry], missing: Set<StoreTicket>?) {
         guard !entries.isEmpty else { return }
         onResults(

@@ -4,7 +4,7 @@ import Storage
 package import Telemetry
 
 /// Writes changes to the store on its own thread, in the order of submission, and reports when they are persisted. Any
-/// thread may submit changes, and no submission blocks.
+/// thread can submit changes, and no submission blocks.
 package final class StoreWriter: Sendable {
     private let loop: EventLoop
     private let checkpointLoop: EventLoop
@@ -43,7 +43,7 @@ package final class StoreWriter: Sendable {
         checkpointer.open()
         loop.post { [session] in session.assumeIsolated { $0.started() } }
         do throws(SystemError) {
-            // The kernel prefers the thread of the calls to this thread.
+            // The kernel prefers the thread that serves SIP to the store's thread.
             try loop.start(name: "store", givesWay: true)
             try checkpointLoop.start(name: "checkpoint", givesWay: true)
         } catch {
@@ -51,19 +51,19 @@ package final class StoreWriter: Sendable {
         }
     }
 
-    /// Queues changes for which a caller waits. The writer writes changes in the order of submission.
+    /// Queues changes whose result a requester waits for. The writer writes changes in the order of submission.
     ///
     /// - Parameters:
     ///   - changes: at least one change; one transaction writes all of them.
-    ///   - ticket: identifies the caller in the result.
-    /// - Returns: `false` if too many changes wait or the writer has stopped; no result follows, and the caller answers
+    ///   - ticket: identifies the requester in the result.
+    /// - Returns: `false` if too many changes wait or the writer has stopped; no result follows, and the request gets
     ///   503.
     package func commit(_ changes: [RowChange], for ticket: StoreTicket) -> Bool {
         add(StoreIntake.Entry(ticket: ticket, changes: changes))
     }
 
-    /// Queues changes for which no caller waits, in the same order as other changes. The changes may wait briefly for
-    /// other changes, so that they need no sync of their own, and a failing disk does not lose them.
+    /// Queues changes whose result no requester waits for, in the same order as other changes. The changes wait briefly
+    /// for other changes, so that they need no sync of their own. If the disk fails, the changes are kept.
     ///
     /// - Returns: `false` if too many changes wait or the writer has stopped.
     package func record(_ changes: [RowChange]) -> Bool { add(StoreIntake.Entry(ticket: nil, changes: changes)) }
@@ -85,7 +85,7 @@ package final class StoreWriter: Sendable {
     /// Waits until all changes in the queue are written or have failed, so that a later read finds them.
     package func writeWaiting() async { await session.writeWaiting() }
 
-    /// Queues rows that a crash may lose, such as a refreshed expiry. Within seconds, only the newest row of each
+    /// Queues rows that can be lost in a crash, such as a refreshed expiry. Within seconds, only the newest row of each
     /// binding is written. A later ``commit(_:for:)`` or ``record(_:)`` for a binding replaces the binding's queued
     /// row.
     ///

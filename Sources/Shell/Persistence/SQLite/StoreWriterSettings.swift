@@ -1,25 +1,25 @@
-/// How the writer gathers changes into transactions. The values are no settings for operators, because the defaults
-/// suit a laptop and a server.
+/// How the writer gathers changes into transactions. Operators cannot change these values, because the defaults suit a
+/// laptop and a server.
 package struct StoreWriterSettings: Hashable, Sendable {
-    /// The maximum number of changes in one transaction, which may be exceeded because the changes of one ticket stay
-    /// together.
+    /// The number of changes at which a transaction is full. The last changes can exceed the number, because the
+    /// changes of one ticket stay together.
     package var batchLimit = 2000
-    /// The maximum number of changes that may wait, above which ``StoreWriter/commit(_:for:)`` refuses further changes.
+    /// The maximum number of waiting changes. If more changes would wait, ``StoreWriter/commit(_:for:)`` refuses them.
     package var queueLimit = 50_000
-    /// How long changes wait for other changes if no caller waits for them, and the number of waiting changes that ends
-    /// the wait early.
+    /// How long changes wait for other changes if no requester waits for their result, and the number of waiting
+    /// changes that ends this time early.
     package var gatherInterval: Duration = .milliseconds(200)
     package var gatherLimit = 250
-    /// The time between the starts of two commits under load: callers waited for at least ``groupSizeLimit`` entries of
-    /// the previous commit. The precision of the loop's clock can extend the interval to four milliseconds. If as many
-    /// entries wait as the last commits had, a commit begins immediately.
+    /// The minimum time between the starts of two commits, if requesters waited for at least ``groupSizeLimit`` entries
+    /// of the previous commit. The precision of the loop's clock can extend the interval to four milliseconds. If as
+    /// many entries wait as the last commits had, a commit begins immediately.
     package var commitInterval: Duration = .microseconds(1500)
     package var groupSizeLimit = 4
     /// The maximum time that lazy rows wait.
     package var lazyInterval: Duration = .seconds(5)
-    /// The maximum number of lazy rows that wait, above which ``StoreWriter/refresh(_:)`` refuses further rows.
+    /// The maximum number of waiting lazy rows. If more rows would wait, ``StoreWriter/refresh(_:)`` refuses them.
     package var lazyLimit = 50_000
-    /// The number of pages in the write-ahead log from which a checkpoint copies the log into the database. The store
+    /// When the write-ahead log has this number of pages, a checkpoint copies the log into the database. The store
     /// accepts writes during a checkpoint.
     package var checkpointPages = 8192
 
@@ -29,8 +29,8 @@ package struct StoreWriterSettings: Hashable, Sendable {
     package var probeSize = 65_536
     /// The interval at which the daemon checks whether somebody removed or replaced the store's files.
     package var fileCheckInterval: Duration = .seconds(2)
-    /// The maximum number of failed changes that are kept although no caller waits for them. If more failed changes
-    /// wait, the oldest of them are dropped.
+    /// The maximum number of failed changes that are kept although no requester waits for their result. If more failed
+    /// changes wait, the oldest of them are dropped.
     package var deferralLimit = 25_000
 
     package init() {}

@@ -17,11 +17,11 @@ final class TimelineWriting {
     /// The number of records that were dropped because too many changes waited.
     private(set) var dropped: UInt64 = 0
 
-    /// The number of waiting changes from which timeline records are dropped. The rest of the writer's queue is
-    /// reserved for changes for which a caller waits.
+    /// When this number of changes waits, new timeline records are dropped. The rest of the writer's queue is reserved
+    /// for changes whose result a requester waits for.
     private let queueLimit: Int
-    /// The number of new records after which old records are deleted. Each deletion examines twice as many old records,
-    /// so that an excess shrinks.
+    /// Old records are deleted after each group of this number of new records. Each deletion examines twice as many old
+    /// records, so that too many records become fewer again.
     private static let batch = 64
     /// The interval at which old records are deleted while few new records are written.
     private static let interval: Duration = .seconds(10)

@@ -1,4 +1,4 @@
-/// Finds faults of the certificates that phones see, and tells the operator the cure.
+/// Finds faults of the certificates that phones see, and tells the operator what to do.
 package enum CertificateFindings {
     private static let area = "certificates"
 

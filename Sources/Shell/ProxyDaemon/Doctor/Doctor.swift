@@ -61,7 +61,8 @@ package struct Doctor {
         return found
     }
 
-    /// Returns the report on settings with an error, after which the doctor examines nothing else.
+    /// Returns the report for settings that contain an error. If the settings contain an error, the doctor examines
+    /// nothing else.
     package static func findings(_ error: String) -> [Finding] {
         [Finding("configuration", .wrong, error, cure: "Correct it: docs/settings.md has all keys.")]
     }
@@ -76,8 +77,8 @@ package struct Doctor {
         return problems.isEmpty ? [Finding("configuration", .ok, "\(path) is fine")] + found : found
     }
 
-    /// The process id of the program that listens on the control socket: negative if the kernel does not report the id,
-    /// and `nil` if no program listens.
+    /// The process id of the program that listens on the control socket; negative if the kernel does not report the id,
+    /// `nil` if no program listens.
     private var daemonProcess: Int32? {
         if let process = UnixSocket.listener(at: settings.control) { return process }
         do throws(SystemError) {

@@ -10,7 +10,7 @@ package struct FileFact: Hashable, Sendable {
     package let isThere: Bool
     /// Whether the kernel lets the service's user use the file.
     package let answer: FileAccess.Answer
-    /// The reason why the unit hides the path or makes it read-only; `nil` if the unit does neither.
+    /// The reason why the systemd unit hides the path or makes it read-only; `nil` if the unit does neither.
     package let unitObstacle: String?
 
     package init(
@@ -116,7 +116,7 @@ package enum FileRights {
     }
 
     private static func cure(_ place: String, _ wish: FileWish, _ identity: FileIdentity) -> String {
-        // The owner of a shared system folder must not change, so the cure is another folder.
+        // The owner of a shared system folder must not be changed, so the doctor advises another folder.
         guard !isShared(place) else {
             return wish == .read || wish == .enter
                 ? "Move the file to /etc/sippushd, readable for the group \(identity.name), and change the setting."
@@ -147,7 +147,7 @@ package enum FileRights {
 
     // MARK: Rights
 
-    /// Whether the file's mode or its access control list permits this use. The user root may use every file.
+    /// Whether the file's mode or its access control list permits this use. The user root can use every file.
     static func allows(_ status: FileStatus, _ wish: FileWish, _ identity: FileIdentity) -> Bool {
         guard identity.user != 0 else { return true }
         let needed: UInt32 =

@@ -18,12 +18,12 @@ package struct MachineFacts: Sendable {
 
 /// Finds out whether the machine has the resources that the daemon needs.
 package enum MachineFindings {
-    /// The number of synced writes per second that a disk should reach, because registrations and calls wait for a
-    /// slower disk.
+    /// The number of synced writes per second that a disk should reach, because new registrations and some calls wait
+    /// for synced writes.
     private static let fewSyncs = 100
     private static let littleRoom: UInt64 = 1 << 30
     private static let noRoom: UInt64 = 64 << 20
-    /// The receive buffer in bytes that a busy UDP listener needs for one second.
+    /// The receive buffer in bytes that holds the datagrams of a busy UDP listener for one second.
     private static let usualReceiveMemory = 4 << 20
 
     package static func findings(_ facts: MachineFacts) -> [Finding] {

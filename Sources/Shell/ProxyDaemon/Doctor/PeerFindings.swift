@@ -55,8 +55,8 @@ package enum PeerFindings {
         }
     }
 
-    /// Returns findings about upstream servers that are not trusted, because the PBX usually sends calls from the
-    /// address that the daemon calls.
+    /// Returns a finding for each upstream server that is not trusted. The PBX usually sends its calls from the
+    /// upstream's address, and without trust these calls get 407.
     private static func trust(
         _ facts: [PeerFact], _ trusted: [TrustedPeer], _ hasUpstream: Bool, _ authenticates: Bool
     ) -> [Finding] {
@@ -79,8 +79,8 @@ package enum PeerFindings {
         }
     }
 
-    /// Whether the trusted peer may be this server. Ports are not compared, because a server may call from another port
-    /// than the one on which it listens.
+    /// Whether the trusted peer and this server can be the same. Ports are not compared, because a server can send
+    /// requests from another port than the port on which it listens.
     private static func matches(_ peer: TrustedPeer, _ fact: PeerFact) -> Bool {
         switch peer {
         case .block(let block): block.contains(fact.endpoint.address)

@@ -7,8 +7,8 @@ import Timekeeping
 
 /// Sends one OPTIONS or REGISTER to a SIP server, and reports whether a response arrives.
 ///
-/// The REGISTER has no contact and no password, so it changes nothing at the server, and shows the realm in the
-/// challenge.
+/// The REGISTER has no contact and no password, so it changes nothing at the server. The server's challenge to the
+/// REGISTER shows the realm.
 ///
 /// - The class is `@unchecked Sendable`, because the probe is used only on its loop.
 final class PeerProbe: @unchecked Sendable {

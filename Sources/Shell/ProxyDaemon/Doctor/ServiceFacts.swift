@@ -109,7 +109,8 @@ package struct ServiceFacts: Sendable {
         let real = FileStatus.real(file.path)
         let obstacle = unit?.obstacle(to: real ?? file.path, isWritten: file.wish != .read)
         guard let real else {
-            // A link, or a folder that this process may not enter, is examined under its own name.
+            // If a link or a closed folder in the path hides the real path from this process, the path in the settings
+            // is examined.
             let steps = Self.steps(to: file.path)
             let isHidden = !FileManager.default.fileExists(atPath: file.path) && steps.last?.path != file.path
             return FileFact(
@@ -121,7 +122,7 @@ package struct ServiceFacts: Sendable {
             answer: FileAccess.answer(to: file.wish, of: identity, at: real), unitObstacle: obstacle)
     }
 
-    /// Whether this process may not enter the last folder that it saw.
+    /// Whether the last folder that this process could see is closed to this process.
     private func isClosed(_ steps: [FileStatus]) -> Bool {
         guard let last = steps.last else { return false }
         return FileAccess.answer(to: .enter, of: .own, at: last.path) != .allowed

@@ -1,4 +1,4 @@
-/// The lines of a systemd unit that decide what the service may read and write.
+/// The lines of a systemd unit that decide which files the service can read and write.
 package struct ServiceUnit: Hashable, Sendable {
     package private(set) var user: String?
     package private(set) var group: String?

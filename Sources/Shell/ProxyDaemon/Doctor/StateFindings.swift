@@ -16,7 +16,7 @@ package struct StoreFact: Hashable, Sendable {
     package let isThere: Bool
     /// Whether a lock file shows that the store existed before.
     package let hasLock: Bool
-    /// Whether this process may look into the store's folder.
+    /// Whether this process is allowed to look into the store's folder.
     package let isVisible: Bool
 
     package init(path: String, isThere: Bool, hasLock: Bool, isVisible: Bool = true) {

@@ -42,8 +42,8 @@ package struct FlowLimits: Hashable, Sendable {
 package struct FlowAdmission {
     package enum Verdict: Hashable, Sendable {
         case admitted
-        /// The connection is admitted if the caller closes the oldest unauthenticated connection, which has this
-        /// number.
+        /// The connection is admitted in place of the oldest unauthenticated connection. The associated value is the
+        /// number of the oldest unauthenticated connection, which must be closed.
         case admittedFor(UInt64)
         /// The connection is refused because its source has reached the limit of unauthenticated connections.
         case refusedForSource
@@ -58,7 +58,7 @@ package struct FlowAdmission {
         case notProved
     }
 
-    /// The state of one connection, which the caller keeps and passes to each function.
+    /// The state of one connection. ``StreamFlows`` keeps the state and passes it to each function.
     package struct Standing {
         fileprivate let source: IPAddress
         /// The connection's place in the list of connections without a whole request; `nil` after the first request.
@@ -94,7 +94,8 @@ package struct FlowAdmission {
         return verdictOnOutgoing()
     }
 
-    /// Decides on a connection that the daemon opens, which needs room in the table but has no limit per source.
+    /// Decides on a connection that the daemon opens. The table must have room for the connection, but no limit per
+    /// source applies.
     package func verdictOnOutgoing() -> Verdict {
         guard count >= limits.connections else { return .admitted }
         return unproved.oldest.map { .admittedFor($0.number) } ?? .refusedForTable
@@ -124,7 +125,7 @@ package struct FlowAdmission {
     }
 
     /// Notes that a user has authenticated on the connection, or has registered a contact if no password is required.
-    /// The caller calls this function once for each connection.
+    /// The function must be called only once for each connection.
     ///
     /// - Returns: false if the account has reached its limit of connections. A connection above the limit is still
     ///   served, but counts as unauthenticated.
@@ -168,8 +169,8 @@ package struct FlowAdmission {
         return min(first, second)
     }
 
-    /// Returns a connection whose time limit has passed, and which limit it was. The caller removes the connection and
-    /// calls this function again, until the result is `nil`.
+    /// Returns a connection whose time limit has passed, and the kind of the limit; `nil` if there is none. Each such
+    /// connection must be removed before the function is called again.
     package func expired(now: Instant) -> (number: UInt64, cause: Cause)? {
         if let entry = silent.oldest, entry.start + limits.firstRequest <= now { return (entry.number, .noRequest) }
         guard let time = limits.authentication, let entry = unproved.oldest, entry.start + time <= now else {

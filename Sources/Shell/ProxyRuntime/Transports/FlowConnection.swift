@@ -9,8 +9,8 @@ final class FlowConnection {
     let flow: Flow
     let isOutgoing: Bool
     var framer = StreamFramer()
-    /// The WebSocket session, which cuts bytes into messages instead of the framer; `nil` for a connection without
-    /// WebSocket.
+    /// The WebSocket session, which replaces the framer: it cuts the bytes into messages. `nil` for a connection
+    /// without WebSocket.
     let webSocket: WebSocketSession?
     /// Whether bytes have arrived since the last WebSocket ping.
     var isAlive = true

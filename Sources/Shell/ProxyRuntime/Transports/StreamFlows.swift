@@ -19,8 +19,8 @@ package final class StreamFlows: @unchecked Sendable {
     private(set) weak var shard: ProxyShard?
     private var sources = OutgoingAddresses([])
     private(set) var connections: [UInt64: FlowConnection] = [:]
-    /// The number of the connection for each flow to an address. The daemon opened most of the connections in this
-    /// table, and peers opened the others.
+    /// For each flow to a remote address, the number of the connection that serves the flow. The daemon opened most of
+    /// these connections, and peers opened the others.
     private var outgoing: [Flow: UInt64] = [:]
     private let tls: TLSSetup
     /// Decides which connections may stay, and for how long.
@@ -30,7 +30,7 @@ package final class StreamFlows: @unchecked Sendable {
     /// The pings by which the daemon detects dead WebSocket connections.
     private var pings: WebSocketPings?
     private var counters = CounterSet()
-    /// Whether only trusted peers may connect.
+    /// Whether only trusted peers are allowed to connect.
     package var refusesStrangers = false
     private var logLimit = LogRateLimit()
     private var handshakeLog = LogRateLimit(burst: 5, per: .seconds(60))
@@ -257,7 +257,7 @@ package final class StreamFlows: @unchecked Sendable {
         connected.alias = asked
     }
 
-    /// Sets the time after which a silent connection is closed to the agreed Flow-Timer and ten more seconds, as RFC
+    /// Sets how long a connection can be silent before it is closed: the agreed Flow-Timer and ten more seconds, as RFC
     /// 5626 section 4.4.1 permits.
     func expectLife(on flow: Flow, every pause: Duration) {
         connections[flow.connection]?.stream.setIdleTimeout(min(pause + .seconds(10), Self.quiet))

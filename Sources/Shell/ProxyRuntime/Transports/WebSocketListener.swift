@@ -49,7 +49,7 @@ package struct WebSocketUpgrade: Sendable {
     /// Creates a handler of requests to open a WebSocket.
     ///
     /// - Parameters:
-    ///   - origins: the origins of web pages that may connect; if empty, all pages may connect.
+    ///   - origins: the origins of web pages that are allowed to connect; if empty, all pages are allowed.
     ///   - opened: receives each connection after its handshake, with the input that followed the handshake.
     package init(origins: [String], opened: @escaping @Sendable (StreamConnection, [UInt8]) -> Void) {
         self.origins = Set(origins.map { $0.lowercased() })

@@ -72,7 +72,7 @@ extension Connection {
             } else {
                 try statement("SELECT * FROM binding ORDER BY id")
             }
-        // The bindings of a page share one block of memory, which is freed when the last of them is freed.
+        // The bindings of a page share one block of memory, which is freed together with the last of these bindings.
         var texts = ByteStringWriter(capacity: 1 << 16)
         return try values(of: rows, limit: limit) { $0.storedBinding(&texts) }
     }

@@ -43,7 +43,7 @@ extension Statement {
     fileprivate var storedBucketEntry: StoredBucketEntry? {
         let devices = text(5).split(separator: ",").compactMap { UInt64($0).map(DeviceID.init(rawValue:)) }
         guard !devices.isEmpty else { return nil }
-        // Rows of earlier versions do not name the call's caller, so each row counts for a different caller.
+        // Rows of earlier versions do not contain the caller, so each of these rows gets a caller of its own.
         let number = UInt64(bitPattern: integer(8))
         let caller =
             number == 0 ? Caller(hash: UInt64(bitPattern: integer(0)), isTrusted: true) : Caller(rawValue: number)

@@ -15,8 +15,9 @@ extension Connection {
         return changes > 0
     }
 
-    /// Records that the device has read all pushes that count in its badge, up to 10,000 rows. Only a phone that never
-    /// reports a read push has more rows, and its oldest pushes no longer count in the badge.
+    /// Records that the device has read all pushes that count in its badge, up to 10,000 rows. A device has more unread
+    /// pushes only if its app never reports that a push was read. The oldest pushes of such a device no longer count in
+    /// its badge.
     func noteAllRead(by device: DeviceID, at date: UnixTime) throws(SQLError) {
         try run(
             """

@@ -73,12 +73,12 @@ extension String: SQLParameter {
     func bind(to statement: Statement, at index: Int) { statement.bind(index, text: self) }
 }
 
-/// A byte string is bound as text, which may hold any bytes.
+/// Binds a byte string as text. SQLite does not check that the text is UTF-8.
 extension ByteString: SQLParameter {
     func bind(to statement: Statement, at index: Int) { withSpan { statement.bind(index, text: $0) } }
 }
 
-/// Bytes are bound as a blob.
+/// Binds an array of bytes as a blob.
 extension [UInt8]: SQLParameter {
     func bind(to statement: Statement, at index: Int) { statement.bind(index, blob: span) }
 }
@@ -109,8 +109,8 @@ extension DeviceID: SQLParameter {
     func bind(to statement: Statement, at index: Int) { rawValue.bind(to: statement, at: index) }
 }
 
-// Values of the following types are written for each call and each contact, so their texts are built from bytes: a
-// `String` would cost several times as much.
+// Values of the following types are written for each call and each contact. Their texts are built from bytes, because a
+// `String` would take several times as long.
 
 extension CallRef: SQLParameter {
     func bind(to statement: Statement, at index: Int) { statement.bind(index, text: rawValue.hexDigits.span) }

@@ -58,8 +58,8 @@ extension Connection {
         received, followed, read, sign, source, peer
         """
 
-    /// Deletes old records of the timeline. Only the records with the lowest numbers are deleted, so the numbers show
-    /// how many records exist.
+    /// Deletes old records of the timeline. Only the records with the lowest numbers are deleted, so the highest and
+    /// the lowest number show how many records exist.
     ///
     /// The deletion stops at the first record that must be kept. A record with a later date than the newest record is
     /// skipped, because it was written while the clock was ahead.
