@@ -1,4 +1,4 @@
-"""The sixteen faults of the first hour. Each breaks one thing, asks what an operator would ask, and repairs the thing."""
+"""The sixteen faults of the first hour. Each fault breaks one part of the setup, asks the questions of an operator, and repairs the part."""
 
 import http.client
 import os
@@ -12,7 +12,7 @@ SETTINGS = "/etc/sippushd/sippushd.yaml"
 KEY = "/etc/sippushd/AuthKey_ABC123DEFG.p8"
 CLOCK = "/etc/systemd/system/sippushd.service.d/clock.conf"
 CERTIFICATE, CERTIFICATE_KEY = "/etc/sippushd/cert.pem", "/etc/sippushd/key.pem"
-# The time that an operator may need. A line of the log comes sooner, or not at all.
+# The time in which a tool must report a fault. If a log line does not come within this time, it never comes.
 PATIENCE, LOG_PATIENCE = 120, 40
 
 FAULTS = []
@@ -27,7 +27,7 @@ def fault(name):
 
 
 class Case:
-    """One fault. It compares the answers before the fault with those during the fault."""
+    """A fault, which compares the answers of the tools before the fault with their answers during the fault."""
 
     def __init__(self, hour, name):
         self.hour, self.place, self.name = hour, hour.place, name
@@ -39,7 +39,7 @@ class Case:
         return self.place.do(line, self.clock)
 
     def watch(self, *tools):
-        """The questions, asked before the fault."""
+        """Asks the questions before the fault."""
         self.hour.clear_log()
         self.before = {tool: self.hour.ask(tool) for tool in tools}
 
@@ -48,7 +48,7 @@ class Case:
         self.consequences += patterns
 
     def found(self, tool, pattern, *also):
-        """The answer names the cause, did not before, and complains about nothing else. `also` are other lines that must be there."""
+        """Expects that the answer names the cause only during the fault, and has no other complaint. The answer must also have the lines `also`."""
         old = self.before[tool]
         wanted = [pattern, *also]
         self.asked.add(tool)
@@ -58,7 +58,7 @@ class Case:
         while True:
             text = self.hour.ask(tool, self.clock)
             missing = [one for one in wanted if not re.search(one, text, re.M)]
-            # The log comes by itself. A command is asked once.
+            # The daemon writes log lines by itself, so the test waits for them. A command is run only once.
             if not missing or tool != "log" or time.monotonic() - start > LOG_PATIENCE:
                 break
             time.sleep(0.2)
@@ -77,7 +77,7 @@ class Case:
                 raise AssertionError(f"{tool} misleads: {line}")
 
     def check_others(self):
-        """The tools that do not name the fault blame nothing else."""
+        """Expects that the tools that do not name the fault report no other fault."""
         for tool in self.before:
             if tool not in self.asked:
                 self.check_misleading(tool, self.hour.ask(tool, self.clock))
@@ -88,7 +88,7 @@ class Case:
         self.place.write(SETTINGS, re.sub(old, new, text))
 
     def reload(self):
-        """The daemon reads its settings a moment after the command has ended."""
+        """Reloads the settings, and waits until the daemon has read them, because the daemon reads them a moment after the command has ended."""
         count = self.hour.ask("log").count("settings reloaded")
         self.do("systemctl reload sippushd")
         await_(lambda: self.hour.ask("log").count("settings reloaded") > count, 20)
@@ -97,13 +97,13 @@ class Case:
         self.do("systemctl restart sippushd")
 
     def certificate(self, names, days, clock=None):
-        """A new certificate of the operator's authority."""
+        """Issues a new certificate of the operator's certificate authority."""
         self.place.do("openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=sip.example.net -CA ca.pem "
                       f"-CAkey ca-key.pem -days {days} -addext subjectAltName={names} -addext basicConstraints=critical,CA:FALSE "
                       f"-keyout {CERTIFICATE_KEY} -out {CERTIFICATE}", clock)
 
     def check_table(self, row):
-        """The row of docs/Troubleshooting.md: the fault, the question, and the line."""
+        """Expects that docs/Troubleshooting.md has a row with this fault, this question and this line."""
         tool = re.search(r"sippushd (\w+)", row[1]).group(1) if "sippushd" in row[1] else "log"
         words = re.search(r"`(.*)`", row[2]).group(1)
         pattern = ".*".join(re.escape(part) for part in words.split("…"))
@@ -175,7 +175,7 @@ def wrong_topic(case):
         case.restart()
         answer = case.hour.iphone("berta", password)
         assert answer.status == 555, answer
-        case.allow("stored contacts are not woken", "a trial of an app's credentials failed: the provider does not accept our credentials",
+        case.allow("the daemon sends no pushes to some stored contacts", "a trial of an app's credentials failed: the provider does not accept our credentials",
                    r"provider apns\.dev .*TopicDisallowed")
         case.found("doctor", r"^WRONG +provider +apns +it refuses the credentials: TopicDisallowed.* => .*topics")
         case.found("log", r"REGISTER refused aor=berta@example\.net .*status=555 reason=\"pn-param names a topic that is not served here",
@@ -193,7 +193,7 @@ def provider_not_in_dns(case):
     case.watch("doctor", "explain carl", "provider list", "log")
     address = case.place.names.pop("api.push.apple.com")
     try:
-        # An open connection does not need the name.
+        # The daemon needs the host name only for a new connection, so the test restarts the daemon, which ends the open connection.
         case.restart()
         case.hour.pbx.call("carl")
         case.allow(r"call ended .*code=H", "a request to the push provider got no answer",
@@ -224,12 +224,12 @@ def full_disk(case):
         case.allow(r"call journal cannot be written", "the store refused changes", r"disk +/var/lib/sippushd: 0 MiB",
                    r"daemon +it is not ready: .*disk is full")
         case.found("doctor", r"^WRONG +disk +/var/lib/sippushd cannot be written: No space left on device => Free some room")
-        case.found("log", r"store cannot be written .*(disk is full|No space)", r"REGISTER refused .*dora.*status=503")
+        case.found("log", r"the store cannot be written .*(disk is full|No space)", r"REGISTER refused .*dora.*status=503")
         case.found("explain dora", r"the disk is full", r"=> .*503")
         yield
     finally:
         run("mount", "-o", "remount,size=4g", place)
-        await_(lambda: "store can be written again" in case.hour.ask("log"), 20)
+        await_(lambda: "the store can be written again" in case.hour.ask("log"), 20)
 
 
 @fault("clock a day off")
@@ -261,7 +261,7 @@ def clock_a_day_off(case):
 def port_taken(case):
     case.watch("doctor", "log")
     case.do("systemctl stop sippushd")
-    # The other program has a name of its own.
+    # The program that uses the port has a name of its own, which the answer must contain.
     program = os.path.join(case.place.folder, "asterisk")
     if not os.path.exists(program):
         run("cp", os.path.realpath("/usr/bin/python3"), program)
@@ -440,9 +440,9 @@ def store_file_removed(case):
     case.do(f"rm {STORE}/sippushd.db")
     answer = case.hour.android("moritz", password)
     assert answer.status == 503, answer
-    case.allow(r"REGISTER refused .*moritz", r"daemon +it is not ready: .*store cannot be written")
+    case.allow(r"REGISTER refused .*moritz", r"daemon +it is not ready: .*the store cannot be written")
     case.found("doctor", r"^WRONG +store +/var/lib/sippushd/sippushd\.db .*=> .*backup")
-    case.found("log", r"store cannot be written .*sippushd\.db")
+    case.found("log", r"the store cannot be written .*sippushd\.db")
     try:
         case.do("systemctl stop sippushd")
         result = case.place.inside("systemctl start sippushd")

@@ -80,7 +80,7 @@ class Hour:
         return [line for line in text.splitlines() if is_complaint(tool, line)]
 
     def check_health(self):
-        """doctor has nothing to say but about this machine, and the log has no complaint."""
+        """Expects that doctor reports only facts about this machine, and that the log has no complaint."""
         for tool in ("doctor", "log"):
             text = self.ask(tool)
             if tool == "doctor" and "ok " not in text:
@@ -210,7 +210,7 @@ class Hour:
         return self.failed == 0
 
 
-# Facts about the machine of the test. They are no faults of the daemon.
+# Facts about the test's machine, which are not faults of the daemon.
 MACHINE = re.compile(r"note +(kernel|descriptors|disk +/var/lib/sippushd: \d+ small writes)")
 
 

@@ -11,7 +11,7 @@ SESSION = b"v=0\r\no=- 1 1 IN IP4 192.0.2.10\r\ns=-\r\nc=IN IP4 192.0.2.10\r\nt=
 
 
 class Exchange(Phone):
-    """The PBX. It answers OPTIONS, and calls."""
+    """The PBX, which answers OPTIONS and makes calls."""
 
     def __init__(self, host=PBX, port=5060):
         super().__init__(host, (DAEMON, 5060), port)
@@ -109,7 +109,7 @@ text_rtp_port=-1
 
 
 def sipp_call(user):
-    """SIPp in the PBX's place: calls, talks for a moment and hangs up."""
+    """Makes a call with SIPp in place of the PBX: SIPp calls, stays in the call for a moment, and hangs up."""
     return subprocess.Popen(
         ["sipp", f"{DAEMON}:5060", "-i", PBX, "-p", "5090", "-m", "1", "-timeout", "40s", "-sf", "sip-scenarios/common/call.xml",
          "-cid_str", "call", "-key", "domain", "example.net", "-key", "user", user, "-key", "caller", "103", "-nostdin"],

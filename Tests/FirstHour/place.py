@@ -46,7 +46,7 @@ class NameServer:
         records = b""
         if address and kind == 1:
             records = b"\xc0\x0c" + struct.pack(">HHIH", 1, 1, 1, 4) + socket.inet_aton(address)
-        # A name without the asked kind of record exists. A name below it does not.
+        # If a name has no record of the requested kind, the answer says that the name exists. A name below it does not exist.
         status = 0 if address else 3
         return question[:2] + struct.pack(">HHHHH", 0x8580 | status, 1, 1 if records else 0, 0, 0) \
             + question[12:place + 5] + records
@@ -106,14 +106,14 @@ class Place:
             open(path, "a").close()
             run("mount", "--bind", f"/dev/{device}", path)
         run("mount", "-t", "proc", "proc", self.path("/proc"))
-        # libfaketime has its memory here.
+        # The folder in which libfaketime keeps its shared memory.
         os.makedirs(self.path("/dev/shm"), exist_ok=True)
         os.chmod(self.path("/dev/shm"), 0o1777)
         run("install", "-m", "0755", "etc/package-systemctl", self.path("/usr/local/bin/systemctl"))
         run("cp", os.environ["PACKAGE"], self.path("/root/"))
         resolver = f"nameserver {NAMES}\n"
         self.write("/etc/resolv.conf", resolver)
-        # Linphone reads the file of this machine.
+        # Linphone reads this file of the test's machine.
         ours = os.path.join(self.folder, "resolv.conf")
         with open(ours, "w") as file:
             file.write(resolver)
@@ -129,7 +129,7 @@ class Place:
             timeout=120)
 
     def do(self, line, clock=None):
-        """The same, for a line that must succeed."""
+        """Runs a line on the daemon's machine, and fails if the line does not succeed."""
         result = self.inside(line, clock)
         if result.returncode:
             raise AssertionError(f"$ {line}\n{result.stdout}")

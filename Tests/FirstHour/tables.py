@@ -22,7 +22,7 @@ def ha1(user, password):
     return hashlib.md5(f"{user}:example.net:{password}".encode()).hexdigest()
 
 
-# user, password, domain or realm; whether the table has the password, or only its hash.
+# Each row has a user, a password, a domain or realm, and whether the table has the password or only its hash.
 USERS = [("kim", "plain", "example.net", True), ("kai", 'with "quotes", and commas', "example.net", True),
          ("kit", "only-a-hash", "example.net", False), ("stranger", "other", "example.org", True)]
 

@@ -109,7 +109,7 @@ class PBX(Phone):
             side.arrived = lambda raw, source, arrived=side.arrived: self.asked(raw, source) or arrived(raw, source)
 
     def asked(self, raw, source):
-        """Handles an OPTIONS for the PBX itself. No probe needs this request."""
+        """Answers an OPTIONS in place of the probe, because no probe needs this request."""
         if not raw.startswith(b"OPTIONS sip:" + self.host.encode() + b":"):
             return False
         self.probes += 1
@@ -341,7 +341,7 @@ class CountedDaemon(Daemon):
         return ["valgrind", "--quiet", "--tool=callgrind", f"--callgrind-out-file={count}", copy]
 
     def instructions(self):
-        """The number of instructions since the last call."""
+        """The number of instructions that the daemon has executed since this function last returned."""
         before = set(os.listdir(self.folder))
         subprocess.run(["vgdb", f"--pid={self.process.pid}", "dump"], check=True, capture_output=True, timeout=patience(60))
         for name in set(os.listdir(self.folder)) - before:

@@ -40,7 +40,7 @@ class Authority:
         return base + ".pem", base + "-key.pem"
 
     def issue_shortly(self, base, seconds):
-        """Issues it with `openssl ca`, which takes seconds and needs a list of issued certificates."""
+        """Issues a certificate with `openssl ca`, which takes seconds and needs a list of issued certificates."""
         with open(base + ".index", "w"), open(base + ".ca", "w") as file:
             file.write(f"[ca]\ndefault_ca=it\n[it]\ndatabase={base}.index\nnew_certs_dir={self.folder}\nrand_serial=yes\n"
                        "default_md=sha256\nunique_subject=no\npolicy=any\n[any]\ncommonName=supplied\n")
@@ -123,7 +123,7 @@ class Sealed:
             self.wait(select.POLLOUT)
 
     def close(self):
-        # The lock waits for the reader. Otherwise OpenSSL would read from the next socket that gets the same descriptor.
+        # Waits for the reader before the socket is closed, because OpenSSL would otherwise read from the next socket with the same descriptor.
         with self.lock:
             self.socket.close()
 

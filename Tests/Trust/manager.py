@@ -88,7 +88,7 @@ class Manager:
             variables["WATCHDOG_USEC"] = str(int(self.watchdog * 1e6))
         if not numbers:
             return {"env": variables}
-        # In the child, the descriptors begin at 3. The temporary descriptors are above all others, so that none is overwritten.
+        # In the child process, the passed descriptors begin at 3. Temporary copies have higher numbers than all passed descriptors, so that no descriptor is overwritten.
         above = max(numbers) + 64
 
         def arrange():

@@ -19,7 +19,8 @@ enum HoldBenchmark {
         let held = try bench.calls.hold(users, rate: rate)
         let pushes = bench.calls.pushLatencies
         // Only phones with their own sockets are measured. If the system allows too few descriptors, the other phones
-        // share sockets, and the first REGISTER on a shared socket releases the calls of all its phones.
+        // share sockets. After the first REGISTER on a shared socket, the daemon delivers the calls of all phones on
+        // the socket.
         let alone = users.clamped(to: bench.alone)
         try bench.calls.wake(alone, rate: rate)
         let (wakes, again, completed) = (bench.calls.wakeLatencies, bench.calls.sentAgain, bench.calls.completed)

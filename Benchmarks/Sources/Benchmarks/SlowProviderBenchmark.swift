@@ -1,7 +1,7 @@
 /// Measures the time from an INVITE to its push, and whether a slow provider delays the pushes of other apps.
 ///
-/// The same calls are sent alternately to the ``Relay``, to the daemon, and to the daemon with the slow provider. The
-/// difference between relay and daemon is the time that the daemon needs.
+/// The benchmark sends the same calls alternately to the ``Relay``, to the daemon, and to the daemon with the slow
+/// provider. The difference between relay and daemon is the time that the daemon needs.
 enum SlowProviderBenchmark {
     private static let calls = 5000
     private static let rate = 1000.0

@@ -101,9 +101,9 @@ enum TLSBenchmark {
 
     /// Measures calls while many phones connect at the same time (a storm).
     ///
-    /// Real phones use no processor time of this machine. The thread that plays the phones therefore gets only the time
-    /// that no other thread needs. The thread that measures calls plays other machines too, so it runs as soon as an
-    /// event arrives.
+    /// Real phones use no processor time of this machine, so the thread that plays the phones gets only the time that
+    /// no other thread needs. The thread that measures calls plays the PBX and the push gateway, so it runs as soon as
+    /// an event arrives.
     ///
     /// Calls are measured alternately without a storm, during a storm on another daemon, and during a storm on their
     /// own daemon. A storm on another daemon slows calls down only because both daemons share the machine.
@@ -168,8 +168,8 @@ enum TLSBenchmark {
             wakes.append(bench.calls.wakeLatencies.percentile(99).milliseconds)
         }
 
-        /// Measures calls while all connections end at the same moment, a fifth of a second after the first call. There
-        /// are few calls, so that most of them arrive while the connections end.
+        /// Measures calls while all connections end at the same moment, a fifth of a second after the first call. The
+        /// measurement has only few calls, so that most calls arrive while the connections end.
         mutating func add(
             _ bench: Workbench, _ users: Range<Int>, besideEndsOf load: ConnectionLoad, _ options: BenchmarkOptions
         ) throws(BenchmarkError) {

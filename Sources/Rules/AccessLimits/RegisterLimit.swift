@@ -44,7 +44,7 @@ package struct RegisterLimit: Sendable {
     package mutating func tell(_ log: Log, of flow: Flow, now: Instant) {
         guard let suppressed = logLimit.admit(now: now) else { return }
         log.warning(
-            "too many REGISTERs from one source: further REGISTERs are refused",
+            "too many REGISTERs came from one source address, so the daemon refuses further REGISTERs from this address",
             [
                 .source: .described(flow.remote), .status: .number(503), .suppressed: .number(suppressed),
                 .setting: .text("limits.registers-per-source"),

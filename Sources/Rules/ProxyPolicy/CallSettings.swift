@@ -31,7 +31,7 @@ package struct CallSettings: SettingsGroup {
     package static let schema: [Setting<CallSettings>] = [
         .duration(
             "ring-timeout", in: .seconds(1) ... .seconds(180), \.ringTimeout,
-            "How long an INVITE waits for a woken phone before the caller gets 480. If the INVITE has a shorter Expires, that time applies."
+            "How long an INVITE waits for a sleeping phone to register before the caller gets 480. If the INVITE has a shorter time in Expires, the call waits only for this shorter time."
         ),
         .duration(
             "ring-limit", in: .seconds(181) ... .seconds(3600), \.ringLimit,
@@ -43,19 +43,19 @@ package struct CallSettings: SettingsGroup {
         ),
         .duration(
             "ring-live-flow-within", in: .zero ... .seconds(3600), \.ringLiveFlowWithin,
-            "A phone that sent anything on its flow at most this long before a call, even a keep-alive, gets the INVITE immediately, and a push at the same time. If the phone does not answer the INVITE for three seconds, the daemon holds the call as for a sleeping phone. 0s: the daemon always sends a push, and holds the INVITE until the phone registers or sends something on its flow."
+            "A phone that sent anything on its flow at most this long before a call, even a keep-alive, gets the INVITE immediately, and a push at the same time. If the phone does not answer the INVITE for three seconds, the daemon treats the phone as asleep and holds the call. 0s: the daemon always sends a push, and holds the INVITE until the phone registers or sends something on its flow."
         ),
         .bool(
             "ask-connections", \.asksConnections,
-            "Send an OPTIONS with the push to a phone whose TCP, TLS or WebSocket connection is open. A phone that answers the OPTIONS is awake and gets the INVITE immediately. If the phone does not answer the OPTIONS, the daemon holds the INVITE. Phones whose connections come through trusted peers or edges get no OPTIONS."
+            "If the TCP, TLS or WebSocket connection of the phone is open, send the phone an OPTIONS at the same time as the push. A phone that answers the OPTIONS is awake and gets the INVITE immediately. If the phone does not answer the OPTIONS, the daemon holds the INVITE. Phones whose connections come through trusted peers or edges get no OPTIONS."
         ),
         .bool(
             "ask-udp", \.asksDatagrams,
-            "Send the OPTIONS of ask-connections also to phones on UDP. The setting ask-udp has an effect only if ask-connections is true. With ask-udp, a sleeping phone gets up to eleven datagrams for each call, and each datagram may wake the phone's radio."
+            "Send the OPTIONS of ask-connections also to phones on UDP. The setting ask-udp has an effect only if ask-connections is true. With ask-udp, a sleeping phone gets up to eleven datagrams for each call, and each datagram can wake the phone's radio."
         ),
         .duration(
             "dialog-lifetime", in: .seconds(1) ... .seconds(2_592_000), \.dialogLifetime,
-            "How long after the start of a call the daemon accepts requests inside the call. A request inside the call restarts this time if more than half of it is over. Set dialog-lifetime to more than twice the session timer of your phones."
+            "How long after the start of a call the daemon accepts requests inside the call. A request inside the call restarts this lifetime if more than half of the lifetime is over. Set dialog-lifetime to more than twice the session timer of your phones."
         ),
         .bool(
             "wake-in-dialogs", \.wakesInDialogs,
@@ -63,7 +63,7 @@ package struct CallSettings: SettingsGroup {
         ),
         .choice(
             "caller-id-format", \.callerIDFormat,
-            "How pushes name the caller. ecss10: the URI in pushes for calls, and the user part in missed calls. uri: always the URI. user: always the user part."
+            "The form of the caller's address in pushes. ecss10: the URI in pushes for calls, and the user part in missed calls. uri: always the URI. user: always the user part of the URI."
         ),
         .integer(
             "pushes-per-device", in: 0...10_000, \.pushesPerDevice,
@@ -71,7 +71,7 @@ package struct CallSettings: SettingsGroup {
         ),
         .integer(
             "pushes-per-caller", in: 0...1_000_000, \.pushesPerCaller,
-            "The maximum number of pushes in a minute for the calls of one caller, such as a phone. Trusted peers, such as the PBX, are not limited. 0: no limit."
+            "The maximum number of pushes in a minute for all calls of one caller. Trusted peers, such as the PBX, are not limited. 0: no limit."
         ),
         .group("no-wake", \.noWake, "How the daemon treats calls for which no phone wakes (docs/pbx/Nobody-wakes.md)."),
     ]

@@ -34,13 +34,13 @@ package struct LimitSettings: SettingsGroup {
         ),
         .integer(
             "caller-share", in: 1...100, \.callerShare,
-            "One caller may use this percentage of a callee's limits. The limits are those of pushes a minute, held calls, waiting requests, and messages. A caller is an authenticated user, the user that a trusted peer names in P-Asserted-Identity or From, or a source address. 100: one caller may use a whole limit."
+            "The percentage of a callee's limits that one caller may use: the limits of pushes a minute, held calls, waiting requests, and messages. The caller is the authenticated user, or the user that a trusted peer names in P-Asserted-Identity or From, or else the source address of the call. 100: one caller may use a whole limit."
         ),
         .integer(
             "trusted-share", in: 0...90, \.trustedShare,
-            "The percentage of several limits that is reserved for callers of trusted peers. The limits are each "
-                + "limit of a callee, limits.calls, limits.held-bytes, missed calls and records of the timeline. "
-                + "If trusted is empty, the daemon reserves nothing."),
+            "The percentage of some limits that the daemon reserves for callers behind trusted peers. The daemon reserves "
+                + "this percentage of a callee's limits, of limits.calls and limits.held-bytes, and of the room for missed "
+                + "calls and timeline records. If trusted is empty, the daemon reserves nothing."),
         .integer(
             "held-bytes", in: 1_048_576...1_099_511_627_776, \.heldBytes,
             "The maximum size in bytes of all waiting requests. A request beyond this limit gets 503. One user may use a sixteenth of limits.held-bytes, but at least one mebibyte."
@@ -54,11 +54,11 @@ package struct LimitSettings: SettingsGroup {
             "The maximum number of unauthenticated TCP connections from one IPv4 address or IPv6 /64."),
         .integer(
             "registers-per-source", in: 0...1_000_000, \.registersPerSource,
-            "The maximum number of REGISTERs with a right password in a second from one IPv4 address or IPv6 /64. For REGISTERs without a right password, the limit is a quarter of this number. REGISTERs beyond the limit get 503 with Retry-After. A short burst may have ten times as many REGISTERs as this number. Trusted peers are not limited. 0: no limit. Raise this limit if some thousand phones or more share one address."
+            "The maximum number of REGISTERs in a second from one IPv4 address or IPv6 /64, if they have a right password. For REGISTERs without a right password, the limit is a quarter of this number. REGISTERs beyond the limit get 503 with Retry-After. A short burst can have ten times as many REGISTERs as this number. Trusted peers are not limited. 0: no limit. Raise this limit if some thousand phones or more share one address."
         ),
         .integer(
             "handshakes-per-source", in: 0...1_000_000, \.handshakesPerSource,
-            "The maximum number of TLS handshakes in a second from one IPv4 address or IPv6 /64, if its connections show a right password or a trusted certificate. For all other connections, the limit is a quarter of this number. The daemon immediately closes connections beyond the limit. A short burst may have ten times as many handshakes as this number. The limit applies to SIP, WebSocket and the HTTP API. Trusted addresses are not limited. For a connection from load-balancers, the limit applies to the address in the PROXY header. 0: no limit."
+            "The maximum number of TLS handshakes in a second from one IPv4 address or IPv6 /64 whose connections authenticate by a password or a trusted certificate. For all other connections, the limit is a quarter of this number. The daemon immediately closes connections beyond the limit. A short burst can have ten times as many handshakes as this number. The limit applies to SIP, WebSocket and the HTTP API. Trusted addresses are not limited. For a connection from load-balancers, the limit applies to the address in the PROXY header. 0: no limit."
         ),
         .duration(
             "first-request", in: .seconds(1) ... .seconds(3600), \.firstRequest,
@@ -68,7 +68,7 @@ package struct LimitSettings: SettingsGroup {
             "The time limit for authentication on a TCP connection, if auth is digest."),
         .duration(
             "output-timeout", in: .seconds(1) ... .seconds(3600), \.outputTimeout,
-            "How long the peer of a TCP connection may take to read waiting output. If the peer takes longer, the daemon closes the connection."
+            "How long the peer of a TCP connection can leave the daemon's output unread before the daemon closes the connection."
         ),
         .integer(
             "memory", in: 0...1_099_511_627_776, \.memory,
@@ -76,7 +76,7 @@ package struct LimitSettings: SettingsGroup {
         ).taken(.atRestart),
         .duration(
             "queueing", in: .zero ... .seconds(10), \.queueing,
-            "The overload threshold: how long requests may wait before the daemon has read and persisted them. While requests wait longer, the daemon refuses new requests with 503 and Retry-After, in this order: first REGISTERs of users without a contact, then HTTP requests, then other REGISTERs, then INVITEs. The daemon always serves requests inside calls. 0s: the daemon refuses no requests."
+            "The overload threshold: how long requests can wait until the daemon has read and persisted them. While requests wait longer than this threshold, the daemon refuses new requests with 503 and Retry-After, in this order: first REGISTERs of users without a contact, then HTTP requests, then other REGISTERs, then INVITEs. The daemon always serves requests inside calls. 0s: the daemon refuses no requests."
         ),
         .integer(
             "wrong-logins-per-source", in: 0...1_000_000, \.wrongLoginsPerSource,

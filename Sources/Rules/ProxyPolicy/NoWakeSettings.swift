@@ -30,7 +30,7 @@ package struct NoWakeSettings: SettingsGroup, Equatable {
     package static let schema: [Setting<NoWakeSettings>] = [
         .choice(
             "action", \.action,
-            "The treatment of a call for which no phone wakes, or whose user has no contact at all. answer: the caller gets the final response in the setting status. redirect: a caller of a trusted peer gets 302 with the URI in the setting to, and other callers get the response in the setting status. forward: the daemon sends the INVITE through upstream to the URI in the setting to, and waits for phones until that URI rings or answers."
+            "How the daemon treats a call if no phone wakes, or if the called user has no contact. answer: the caller gets the final response in the setting status. redirect: a caller behind a trusted peer gets 302 with the URI in the setting to, and other callers get the response in the setting status. forward: the daemon sends the INVITE through upstream to the URI in the setting to. While that URI neither rings nor answers, the call still waits for phones."
         ),
         .value(
             "status", \.status, .noWakeStatus,
@@ -46,11 +46,11 @@ package struct NoWakeSettings: SettingsGroup, Equatable {
         ),
         .bool(
             "learn", \.usesRecord,
-            "After ten wakes of a phone, wait for that phone only as long as its slowest wakes took (the 99th percentile, at least five seconds). If the last ten accepted pushes did not wake a phone, the daemon still sends pushes, but calls do not wait for the phone until the phone registers again. When the daemon stops, it forgets the measured wake times."
+            "When a phone has woken ten times, let calls wait for this phone only as long as its slowest wakes took (the 99th percentile, at least five seconds). If the last ten accepted pushes did not wake a phone, the daemon still sends pushes, but calls do not wait for the phone until the phone registers again. When the daemon stops, it forgets the measured wake times."
         ),
         .variants(
             "for", \.exceptions, atMost: 10_000, exampleName: "bob@example.net", exampleKeys: ["action", "to"],
-            "Settings that differ for a domain or a user. Each entry inherits the settings of call.no-wake. The entry of a user takes precedence over the entry of a domain."
+            "Settings of call.no-wake that differ for a domain or a user. Each entry inherits the settings of call.no-wake. The entry of a user takes precedence over the entry of a domain."
         ),
     ]
 

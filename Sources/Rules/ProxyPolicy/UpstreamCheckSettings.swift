@@ -17,7 +17,7 @@ package struct UpstreamCheckSettings: SettingsGroup, Equatable {
     package static let schema: [Setting<UpstreamCheckSettings>] = [
         .duration(
             "interval", in: .zero ... .seconds(3600), \.interval,
-            "How often the daemon sends OPTIONS to the upstream. Any response to OPTIONS shows that the upstream is alive. While the upstream does not respond to OPTIONS, requests of phones get 503 immediately. 0s: the daemon sends no OPTIONS, and a phone waits 32 s if the upstream is down."
+            "How often the daemon sends OPTIONS to the upstream. Any response to OPTIONS shows that the upstream is alive. While the upstream does not respond to OPTIONS, requests of phones get 503 immediately. 0s: the daemon sends no OPTIONS; if the upstream is down, the caller then waits 32 s for a failure response."
         ),
         .duration(
             "patience", in: .seconds(1) ... .seconds(20), \.patience,

@@ -13,23 +13,23 @@ package struct UpstreamRegistrationSettings: SettingsGroup, Hashable {
     package static let schema: [Setting<UpstreamRegistrationSettings>] = [
         .value(
             "upstream", \.upstream, NextHop.settingType, example: "sip:pbx.example.net:5060",
-            "The PBX that owns the users' passwords, as a SIP URI. The PBX must also be under trusted, so that its calls reach the users."
+            "The PBX that owns the users' passwords, as a SIP URI. List the PBX in the setting trusted too, so that calls of the PBX reach the users."
         ),
         .duration(
             "expires", in: .seconds(60) ... .seconds(604_800), \.expires,
-            "The time for which the daemon registers each user. The daemon registers again after 50 to 80 % of the time that the PBX grants."
+            "The time for which the daemon registers each user. The daemon renews each registration after 50 to 80 % of the time that the PBX grants."
         ),
         .integer(
             "rate", in: 1...10_000, \.rate,
-            "The maximum number of REGISTERs a second that the daemon sends to the PBX. Users who were called within the last week come first."
+            "The maximum number of REGISTERs a second that the daemon sends to the PBX. The daemon first registers users who were called within the last week."
         ),
         .duration(
             "keep-for", in: .seconds(3600) ... .seconds(366 * 86_400), \.keepFor,
-            "How long the daemon keeps a user registered after a phone of the user has registered here for the last time."
+            "How long the daemon keeps a user registered at the PBX after the last REGISTER of the user's phones to the daemon."
         ),
         .bool(
             "path", \.path,
-            "Send Supported: path and a Path to the daemon with each registration (RFC 3327). Only for a PBX that reaches its users by Path."
+            "Add Supported: path, and a Path with the daemon's address, to each REGISTER to the PBX (RFC 3327). Set path to true only for a PBX that reaches its users by Path."
         ),
     ]
 

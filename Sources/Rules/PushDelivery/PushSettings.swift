@@ -38,17 +38,19 @@ package struct PushSettings: SettingsGroup, Equatable {
         ),
         .value(
             "proxy", \.proxy, PushProxy.settingType, example: "\"http://proxy.example.net:3128\"",
-            "The HTTP proxy for requests to all providers and their token services. The proxy must allow CONNECT to the providers, and resolves their host names. The URL may contain user and password: http://user:password@host:port, with special characters as %XX. The setting proxy of one provider takes precedence over push.proxy. Webhooks use no proxy. Default: no proxy; the daemon ignores environment variables."
+            "The HTTP proxy for requests to all providers and their token services. The proxy must allow CONNECT to the providers. The proxy, not the daemon, resolves the host names of the providers. The URL may contain user and password: http://user:password@host:port, with special characters as %XX. The setting proxy of one provider takes precedence over push.proxy. Webhooks use no proxy. Default: no proxy; the daemon ignores environment variables."
         ).taken(.atOnce),
         .bool(
             "try-credentials", \.triesCredentials,
-            "Try the credentials of each app at the start and at SIGHUP, with a request that reaches no phone. `sippushd provider list` shows the result, and each failure leaves a log line. The start does not wait for the result."
+            "Try the credentials of each app at the start and at SIGHUP, with a request that reaches no phone. `sippushd provider list` shows the result, and each failure leaves a log line. The daemon starts without waiting for the result."
         ).taken(.atOnce),
         .group(
             "timeline", \.timeline,
             "The timeline: the steps of each call and phone, which `sippushd explain` shows. The daemon keeps the timeline in the store."
         ),
-        .group("texts", \.payload.texts, "Texts that phones show, in the payload formats with texts (10d, linphone)."),
+        .group(
+            "texts", \.payload.texts,
+            "Texts that phones show. Only pushes in the payload formats 10d and linphone contain these texts."),
     ]
 
     package var services: [any PushServiceSettings] { [apns, fcm, webPush, acrobits, http] }
@@ -97,7 +99,7 @@ package struct ProviderLimits: SettingsGroup, Hashable {
             "The maximum number of requests that wait for the server's answer at the same time."),
         .integer(
             "queue", in: 0...10_000_000, \.queue,
-            "The maximum number of pushes that wait in the queue until a request may be sent. A push beyond this limit fails."
+            "The maximum number of pushes that wait in the queue until the daemon can send them. A push beyond this limit fails."
         ),
     ]
 }

@@ -98,7 +98,7 @@ extension PushLedger {
         }
         guard !missed.calls.isEmpty else { return }
         log.info(
-            "the daemon sends a phone its missed calls in one push",
+            "the daemon sends a push with the list of missed calls to a phone",
             [.aor: .described(aor), .count: .number(missed.calls.count)])
         let code = newCode()
         let record = began(missed.refs, code, for: target.id, of: aor, now: now)
@@ -128,7 +128,7 @@ extension PushLedger {
         }
         guard !calls.isEmpty else { return 0 }
         log.notice(
-            "a phone cannot be notified of missed calls: its push token is for calls only",
+            "the daemon cannot notify a phone of missed calls, because the phone's push token is for calls only",
             [
                 .aor: .described(aor), .device: .described(target.id), .count: .number(calls.count),
                 .provider: .text(token.provider.rawValue),

@@ -239,8 +239,8 @@ package struct PushLedger: ~Copyable {
             if let suppressed = lines.admit(userCall.caller, now: now.instant) {
                 log.warning(
                     isOwn
-                        ? "a caller used up its share of the pushes to a phone, so the daemon does not wake the phone for this call"
-                        : "a phone gets too many pushes, so the daemon does not wake it",
+                        ? "a caller has reached its limit of pushes to a phone, so the daemon does not wake the phone for this call"
+                        : "a phone has reached its limit of pushes, so the daemon does not wake the phone for this call",
                     [
                         .aor: .described(userCall.aor), .device: .described(target.id),
                         .caller: .bytes(caller.remoteURI), .callID: .bytes(userCall.key.callID),

@@ -32,7 +32,7 @@ package struct RecordShares {
     package mutating func tell(_ log: Log, now: Instant) {
         guard let suppressed = logLimit.admit(now: now) else { return }
         log.warning(
-            "a caller used up its share of the timeline, so sippushd explain cannot show further calls of this caller",
+            "a caller has reached its limit of timeline records, so sippushd explain cannot show further calls of this caller",
             [.suppressed: .number(suppressed), .setting: .text("push.timeline.max-records")])
     }
 }

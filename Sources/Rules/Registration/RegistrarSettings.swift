@@ -62,13 +62,13 @@ package struct RegistrarSettings: SettingsGroup, Equatable {
             "The maximum number of contacts of one user. A REGISTER for a further contact gets 403."),
         .list(
             "label", of: .choice, \.labelSources,
-            "How a phone with a new push token is recognised: by the Contact parameter label, or by its instance "
-                + "(+sip.instance). The new contact replaces the contact with the same label or instance. If the "
+            "How the daemon recognises a phone that has a new push token: by the Contact parameter label, or by the "
+                + "instance (+sip.instance). The new contact replaces the contact with the same label or instance. If the "
                 + "Contact has a label and an instance, the first entry of this list decides."
         ),
         .choice(
             "unsupported-push", \.unsupportedPush,
-            "How the daemon treats a REGISTER whose push service is unknown or switched off, or whose push token fits no app in the settings (docs/Providers.md). reject-555: the REGISTER gets 555 with a Warning that gives the reason. ordinary: the daemon stores the contact without pushes, and the contact expires."
+            "How the daemon treats a REGISTER whose push service is unknown or switched off, or whose push token fits no app in the settings (docs/Providers.md). reject-555: the REGISTER gets 555 with a Warning that gives the reason. ordinary: the daemon stores the contact, sends it no pushes, and removes it when it expires."
         ),
         .duration(
             "announce-refresh", in: .zero...maxDuration, \.announcedRefresh,

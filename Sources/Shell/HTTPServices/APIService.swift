@@ -237,7 +237,7 @@ package final class APIService: @unchecked Sendable {
     private func noteRefusal(_ request: HTTPRequest, _ route: ServiceRouter.Route, _ status: Int) {
         guard let suppressed = refusals.admit(now: loop.now) else { return }
         log.info(
-            "API request refused",
+            "an API request was refused",
             [
                 .source: .described(request.remote), .method: .text(route.method), .route: .text(route.pattern),
                 .status: .number(status), .suppressed: .number(suppressed),

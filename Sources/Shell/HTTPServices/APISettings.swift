@@ -36,10 +36,10 @@ package struct APISettings: SettingsGroup, Equatable {
         ),
         .duration(
             "head-timeout", in: .seconds(1) ... .seconds(300), \.http.headTimeout,
-            "The time limit for the head of an HTTP request to arrive."),
+            "The time within which the head of an HTTP request must arrive."),
         .duration(
             "body-timeout", in: .seconds(1) ... .seconds(3600), \.http.bodyTimeout,
-            "The time limit for the body of an HTTP request to arrive."),
+            "The time within which the body of an HTTP request must arrive."),
         .duration(
             "idle-timeout", in: .seconds(1) ... .seconds(3600), \.http.idleTimeout,
             "How long an HTTP connection without a request stays open."),

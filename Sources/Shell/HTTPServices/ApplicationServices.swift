@@ -34,7 +34,7 @@ package final class ApplicationServices: @unchecked Sendable {
         for app in try await StartError.wrapping(store.mobileApps) {
             if let conflict = MobileApps.conflict(of: app, with: settings.mobileApps) {
                 log.warning(
-                    "an app from the store is ignored, because an app in the settings has the same name or id",
+                    "the daemon ignores an app from the store, because an app in the settings has the same name or id",
                     [.topic: .text(app.name), .reason: .text(conflict)])
             } else {
                 apps.add(app)

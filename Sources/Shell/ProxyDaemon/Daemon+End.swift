@@ -40,7 +40,7 @@ extension Daemon {
             // The pause gives the daemon time to send the last messages of the last call.
             do { try await loop.pause(Self.drainPause) } catch { break }
         } while calls > 0
-        if calls > 0 { log.notice("the daemon stops while calls wait or ring", [.count: .number(calls)]) }
+        if calls > 0 { log.notice("the daemon stops although calls still wait or ring", [.count: .number(calls)]) }
         await stop()
     }
 

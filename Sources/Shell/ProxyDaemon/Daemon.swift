@@ -76,7 +76,7 @@ package final class Daemon: @unchecked Sendable {
         let flowLimits = settings.flowLimits(descriptors: descriptors)
         if flowLimits.connections < settings.limits.connections {
             log.warning(
-                "the system allows fewer file descriptors than limits.connections needs; raise LimitNOFILE",
+                "the operating system allows fewer file descriptors than limits.connections needs: raise LimitNOFILE",
                 [.count: .number(flowLimits.connections)])
         }
         do {
@@ -311,7 +311,7 @@ package final class Daemon: @unchecked Sendable {
         certificates?.watch(settings)
         for credential in Credential.isPassed ? certificates?.credentials ?? [] : [] {
             log.notice(
-                "SIGHUP cannot reload this certificate: systemd passes a renewed certificate to the daemon only at a restart",
+                "SIGHUP does not reload this certificate, because systemd passes a renewed certificate to the daemon only at a restart",
                 [.path: .text(credential)])
         }
         credentials?.start(isOn: settings.push.triesCredentials)

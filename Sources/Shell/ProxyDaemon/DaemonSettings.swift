@@ -94,17 +94,17 @@ package struct DaemonSettings: SettingsGroup {
         ),
         .string(
             "advertise", \.advertise, example: "sip.example.net",
-            "The host name or address under which others reach this daemon, for Via and Record-Route. Default: the listener's address, or this machine's first address if the listener has 0.0.0.0 or [::]. Set advertise if the daemon is behind a NAT, or if the address of its machine can change."
+            "The host name or address under which others reach this daemon. The daemon writes this name or address into Via and Record-Route. Default: the listener's address, or this machine's first address if the listener has 0.0.0.0 or [::]. Set advertise if the daemon is behind a NAT, or if the address of its machine can change."
         ),
         .path("store", \.store, "The SQLite file with contacts, users, missed calls, messages and keys."),
         .path(
             "calls", \.calls, example: "/run/sippushd/calls",
-            "The folder of the call journal, which keeps calls over a restart. Default: a folder beside the store. The daemon writes to this folder during calls. If the disk is slow, put the folder in memory (tmpfs). The folder must survive a restart of the daemon: for /run/sippushd, set RuntimeDirectoryPreserve=yes in the systemd unit."
+            "The folder of the call journal. After a restart, the daemon reads the active calls from the journal and continues them. Default: a folder beside the store. The daemon writes to this folder during calls. If the disk is slow, put the folder in memory (tmpfs). The folder must survive a restart of the daemon: for /run/sippushd, set RuntimeDirectoryPreserve=yes in the systemd unit."
         ),
         .path("control", \.control, "The Unix socket over which commands reach a running daemon."),
         .choice(
             "auth", \.auth,
-            "How phones authenticate. digest: by password (RFC 7616). off: phones need no password, for closed networks only."
+            "How phones authenticate. digest: by password (RFC 7616). off: phones need no password; use off only in closed networks."
         ).taken(
             .atOnce),
         .list(
@@ -113,7 +113,7 @@ package struct DaemonSettings: SettingsGroup {
         ).taken(.atOnce),
         .list(
             "strip-headers", of: .headerPattern, \.stripHeaders,
-            "The header fields that the daemon removes from requests and responses of peers that are not trusted: names, or prefixes with * at the end. The daemon always removes identity headers (docs/Trust.md, T9.7). Add each header field that controls your PBX, so that phones cannot control the PBX with it."
+            "The header fields that the daemon removes from requests and responses of peers that are not trusted: names, or prefixes with * at the end. The daemon always removes identity headers (docs/Trust.md, T9.7). Add each header field by which a phone could control your PBX."
         ).taken(.atOnce),
         .value(
             "upstream", \.upstream, NextHop.settingType, example: "sip:pbx.example.net:5060",
@@ -121,24 +121,31 @@ package struct DaemonSettings: SettingsGroup {
         ).taken(.atOnce),
         .value(
             "upstream-hosts", \.upstreamHosts, .list(of: .string), example: "[pbx.example.net, 192.0.2.10]",
-            "If a phone calls an address at one of these hosts, the daemon treats the host as the first domain. List the hosts that the PBX writes into From, because a phone that calls back dials the host in From. Default: the host in upstream, and the addresses of that host. []: no hosts."
+            "Host names and addresses that mean the first domain. A call from a phone to bob at such a host becomes a call to bob at the first domain. List the hosts that the PBX writes into From, because a phone that calls back dials the host in From. Default: the host in upstream, and the addresses of that host. []: no hosts."
         ).taken(.atOnce),
         .group("upstream-check", \.upstreamCheck, "How the daemon checks whether the upstream answers.").taken(.atOnce),
         .named(
             "register-upstream", \.registerUpstream, exampleName: "example.net", example: .example,
-            "Domains whose users the daemon keeps registered at a PBX, also while their phones sleep. The PBX needs no change. The daemon needs each user's password, with the PBX's realm in digest.realm. The name of each group is one of domains."
+            "Domains whose users the daemon keeps registered at a PBX, also while their phones sleep. The settings of the PBX need no change. The daemon needs each user's password; set digest.realm to the realm of the PBX. The name of each group is an entry of the setting domains."
         ).taken(.atOnce),
         .group("tls", \.tls, "TLS for SIP.").taken(.atOnce),
         .group("websocket", \.webSocket, "SIP over WebSocket, for browsers."),
         .group("call", \.call, "Calls.").taken(.atOnce),
         .group("registrar", \.registrar, "Registrations."),
         .group("digest", \.digest, "Digest authentication."),
-        .group("users", \.users, "Sources of users besides the store: databases and HTTP servers. See docs/Users.md."),
-        .group("bearer", \.bearer, "Tokens of a login server instead of passwords; docs/Bearer.md."),
-        .group("messages", \.messages, "Messages and other requests outside calls, for sleeping phones.").taken(
+        .group(
+            "users", \.users,
+            "Sources of users besides the daemon's own store: databases and HTTP servers. See docs/Users.md."),
+        .group(
+            "bearer", \.bearer,
+            "Phones can register with a token of a login server instead of a password; docs/Bearer.md."),
+        .group(
+            "messages", \.messages,
+            "How the daemon delivers messages and other requests outside calls to sleeping phones."
+        ).taken(
             .atOnce),
-        .group("bucket", \.bucket, "The missed-call bucket, which stores missed calls until their phone registers."),
-        .group("missed-calls", \.missedCalls, "The missed calls that phones are notified about.").taken(.atOnce),
+        .group("bucket", \.bucket, "The missed-call bucket stores missed calls until the phone registers."),
+        .group("missed-calls", \.missedCalls, "How phones are notified of missed calls.").taken(.atOnce),
         .group("push", \.push, "Push providers."),
         .group("api", \.api, "The HTTP API for application servers; docs/HTTP-API.md."),
         .group("admin", \.admin, "The HTTP API for operators; docs/HTTP-API.md, Admin API."),

@@ -22,7 +22,7 @@ package struct LogSettings: SettingsGroup {
         ),
         .choice(
             "calls", \.calls,
-            "The calls whose log line \"call ended\" has the level notice: failed, all or none. For all other calls, the line \"call ended\" has the level info."
+            "The calls whose log line \"call ended\" has the level notice: failed, all or none. For calls that log.calls does not choose, the line \"call ended\" has the level info."
         ).taken(.atOnce),
     ]
 }

@@ -114,7 +114,8 @@ package final class DialogKeys: @unchecked Sendable {
             }
         } catch {
             log.error(
-                "cannot create a new key for dialog tokens, so the old key stays in use", [.error: .described(error)])
+                "the daemon cannot create a new key for dialog tokens, so the old key stays in use",
+                [.error: .described(error)])
         }
     }
 
@@ -124,7 +125,8 @@ package final class DialogKeys: @unchecked Sendable {
             keys.insert(key, at: 0)
         } catch {
             log.error(
-                "cannot create a new key for dialog tokens, so the old key stays in use", [.error: .described(error)])
+                "the daemon cannot create a new key for dialog tokens, so the old key stays in use",
+                [.error: .described(error)])
         }
     }
 

@@ -101,7 +101,7 @@ package final class CredentialWatch: @unchecked Sendable {
             log.info("the push provider accepts the daemon's credentials", [.provider: name])
         case .reached(let words):
             log.info(
-                "the push provider answers, but a trial cannot show whether it accepts the credentials",
+                "the push provider answers, but its answer does not show whether it accepts the daemon's credentials",
                 [.provider: name, .reason: .text(words)])
         case .refused(let reason, let cure):
             log.error(

@@ -149,12 +149,12 @@ package final class FeedbackService: @unchecked Sendable {
         if let failure = result.failure {
             round.report.failures.append("\(source.endpoint): \(failure)")
             log.warning(
-                "cannot read dead push tokens from Apple's feedback service",
+                "the daemon cannot read dead push tokens from Apple's feedback service",
                 [.target: .described(source.endpoint), .reason: .text(failure)])
         }
         if result.partialBytes > 0 {
             log.warning(
-                "the feedback service closed the connection in the middle of a record",
+                "Apple's feedback service closed the connection in the middle of a record",
                 [.target: .described(source.endpoint), .bytes: .number(result.partialBytes)])
         }
         round.report.records += result.records.count

@@ -102,7 +102,7 @@ package final class PushService: @unchecked Sendable {
         func report(_ problem: String, of provider: String) {
             guard problems.insert(problem).inserted else { return }
             log.error(
-                "the key was not reloaded, so the old key stays in use",
+                "the key of a push provider was not reloaded, so the old key stays in use",
                 [.provider: .text(provider), .reason: .text(problem)])
         }
         let accounts = ServiceAccount.all(of: &changed, after: (settings, makers.accounts)) { problem in

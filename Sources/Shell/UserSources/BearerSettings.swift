@@ -12,11 +12,11 @@ package struct BearerSettings: SettingsGroup, Equatable {
     package static let schema: [Setting<BearerSettings>] = [
         .named(
             "issuers", \.issuers, exampleName: "login",
-            "The login servers whose tokens prove users, by name. A domain has at most one issuer. Passwords stay valid beside tokens. Tokens are accepted over TLS only. docs/Bearer.md."
+            "The login servers whose tokens the daemon accepts from phones. A domain has at most one login server. Users of the domain can also use passwords. The daemon accepts tokens over TLS only. See docs/Bearer.md."
         ),
         .integer(
             "remember", in: 100...10_000_000, \.remembered,
-            "How many tokens the daemon remembers as proved, at about 300 bytes each. A remembered token needs no signature check. Set it to the number of your phones or more."
+            "How many valid tokens the daemon remembers, at about 300 bytes each. The daemon does not check the signature of a remembered token again. Set remember to at least the number of your phones."
         ),
     ]
 
@@ -84,46 +84,49 @@ package struct BearerIssuerSettings: SettingsGroup, Equatable {
     package static let schema: [Setting<BearerIssuerSettings>] = [
         .list(
             "domains", \.domains, example: "[example.net]",
-            "The domains whose users the tokens prove. Empty: all domains."),
+            "The domains whose users can register with tokens of this login server. Empty: all domains."),
         .string(
             "issuer", \.issuer, example: "\"https://login.example.net/\"",
-            "The claim iss of each token, compared byte by byte. Copy it from the login server's /.well-known/openid-configuration."
+            "The value that the claim iss of each token must have, byte by byte. Copy the value from the login server's /.well-known/openid-configuration."
         ),
         .list(
             "audience", \.audience, example: "[sip.example.net]",
-            "A token must name one of these in its claim aud. Give the daemon an audience of its own, so that tokens for other services do not register phones."
+            "The claim aud of a token must name one of these audiences. Give the daemon an audience of its own, so that phones cannot register with tokens for other services."
         ),
         .path(
             "key-file", \.keyFile, example: "/etc/sippushd/login.pem",
-            "The file with the issuer's public keys: PEM, or a JSON Web Key Set. Set either key-file or jwks-url."),
+            "The file with the issuer's public keys: PEM, or a JSON Web Key Set. Set either key-file or jwks-url, not both."
+        ),
         .value(
             "jwks-url", \.jwksURL, keysURLType, example: "\"https://login.example.net/.well-known/jwks.json\"",
-            "The URL of the issuer's JSON Web Key Set. The daemon reads it at the start, every refresh, and when a token names an unknown key, at most every 30 s. While it cannot be read, the last keys count."
+            "The URL of the issuer's JSON Web Key Set. The daemon reads the key set at the start, and then every time in refresh. When a token names an unknown key, the daemon reads the key set again, at most every 30 s. While the key set cannot be read, the daemon keeps the keys that it read last."
         ),
         .path(
             "ca-file", \.caFile, example: "/etc/sippushd/ca.pem",
-            "Certificate authorities for jwks-url, PEM. Default: the authorities of the system."),
+            "The certificate authorities (PEM) that the daemon trusts for the server in jwks-url. Default: the system's authorities."
+        ),
         .value(
             "authz-server", \.authzServer, serverType, example: "\"https://login.example.net/\"",
-            "The https URL of the server where phones get tokens. The daemon names it in its challenges (authz_server)."
+            "The https URL of the server where phones get tokens. The daemon writes the URL into its challenges (authz_server)."
         ),
         .string(
             "scope", \.scope, example: "sip",
-            "The scope that phones ask for, named in challenges. The daemon does not check scopes; check them by audience."
+            "The OAuth scope of the tokens that phones need. The daemon writes the scope into its challenges. The daemon does not check the scope of a token; set audience to limit which tokens it accepts."
         ),
         .string(
             "claim", \.claim,
-            "The claim with the user's name: bob, or bob@example.net in that domain. A user registers only the own address."
+            "The claim of the token that contains the user's name: bob, or bob@example.net for a user of that domain. With the token, a phone can register only this user."
         ),
         .list(
             "algorithms", of: .choice, \.algorithms,
-            "The signatures that are accepted: RS256, ES256. No others are supported."),
+            "The signature algorithms that the daemon accepts: RS256, ES256. The daemon supports no other signature algorithms."
+        ),
         .duration(
             "leeway", in: .seconds(0)...(.seconds(300)), \.leeway,
-            "How far the issuer's clock may differ from the clock of this machine."),
+            "The maximum difference between the issuer's clock and the clock of this machine."),
         .duration(
             "refresh", in: .seconds(30)...(.seconds(86_400)), \.refresh,
-            "How often the keys are read again. A key that the issuer withdraws is accepted this long at most, if the keys can be read."
+            "How often the daemon reads the keys again. If the login server withdraws a key, the daemon accepts the key until it reads the keys again."
         ),
     ]
 

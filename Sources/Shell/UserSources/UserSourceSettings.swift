@@ -16,7 +16,7 @@ package struct UserSettings: SettingsGroup, Equatable {
     package static let schema: [Setting<UserSettings>] = [
         .list(
             "order", \.order, example: "[pbx]",
-            "The names of the sources, in the order in which the daemon asks them for a user. The daemon always looks into its own store first. If the list is empty, all users are in the store. See docs/Users.md."
+            "The names of the sources, in the order in which the daemon asks them for a user. The daemon always looks for the user in its own store first. If the list is empty, all users are in the store. See docs/Users.md."
         ),
         .named(
             "sources", \.sources, exampleName: "pbx",
@@ -24,19 +24,19 @@ package struct UserSettings: SettingsGroup, Equatable {
         ),
         .duration(
             "known-for", in: .seconds(1)...(.seconds(86_400)), \.knownFor,
-            "How long the daemon accepts a user's right password without asking the source again. A longer time causes fewer questions to the source. With a shorter time, removed users and old passwords are refused sooner."
+            "How long the daemon accepts a user's right password without asking the source again. With a longer time, the daemon asks the source less often. With a shorter time, the daemon refuses removed users and old passwords sooner."
         ),
         .duration(
             "refused-for", in: .seconds(1)...(.seconds(300)), \.refusedFor,
-            "The maximum age of a source's answer by which the daemon refuses a password or a user. If the answer is older, the daemon asks the source again. Raise this time if wrong passwords cause too many questions. A new user or a new password is accepted after this time at the latest."
+            "How long the daemon refuses a wrong password or an unknown user without asking the source again. If wrong passwords cause too many questions to the source, raise this time. The daemon accepts a new user or a new password after this time at the latest."
         ),
         .duration(
             "keep-for", in: .seconds(0)...(.seconds(2_592_000)), \.keepFor,
-            "How long the daemon uses the last good answer about a user while the source does not answer. If the daemon has no such answer, the phone gets 503 and tries again."
+            "How long the daemon uses the last good answer about a user while the source does not answer. If the daemon remembers no good answer about the user, the phone gets 503 with Retry-After."
         ),
         .integer(
             "remember", in: 100...10_000_000, \.remembered,
-            "How many users of the sources the daemon remembers, at about 1 kB each. Set at least the number of your users; otherwise the daemon asks the sources more often."
+            "How many users of the sources the daemon remembers, at about 1 kB each. If this number is lower than the number of your users, the daemon asks the sources more often."
         ),
     ]
 
@@ -119,7 +119,7 @@ package struct UserSourceSettings: SettingsGroup, Equatable {
         ),
         .path(
             "secret-file", \.secretFile, example: "credential:users-hook",
-            "The file with the secret by which the daemon signs its requests to url. Each request then has the header field sippushd-signature: t=SECONDS,v1=HEX. SECONDS is the Unix time, and HEX is the HMAC-SHA256 of that time, a full stop and the body. For GET, the whole URL takes the place of the body."
+            "The file with the secret by which the daemon signs its requests to url. Each request then has the header field sippushd-signature: t=SECONDS,v1=HEX. SECONDS is the Unix time. HEX is the HMAC-SHA256 of SECONDS, a full stop and the body, or for GET, the whole URL instead of the body."
         ),
         .path(
             "ca-file", \.caFile, example: "/etc/sippushd/ca.pem",
@@ -130,11 +130,11 @@ package struct UserSourceSettings: SettingsGroup, Equatable {
             "The domains whose users this source has. If the list is empty, the source has users of all domains."),
         .list(
             "algorithms", of: .choice, \.algorithms,
-            "The hash functions for which the source has a hash of every user: MD5, SHA-256 or SHA-512-256. List all of them for a source with passwords, and MD5 for a source with ha1. The daemon offers phones only hash functions that all sources have."
+            "The hash functions for which the source has a hash of every user: MD5, SHA-256 or SHA-512-256. List all three hash functions for a source with passwords, and only MD5 for a source with ha1. The daemon offers phones only hash functions that all sources have."
         ),
         .integer(
             "parallel", in: 1...64, \.parallel,
-            "How many questions the daemon asks the source at the same time. For a database, this is also the maximum number of connections."
+            "How many users the daemon looks up in the source at the same time. For a database, parallel is also the maximum number of connections."
         ),
     ]
 

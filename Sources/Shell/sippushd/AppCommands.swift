@@ -7,7 +7,7 @@ import ProxyRuntime
 let appAddCommand = Command(
     name: "app add",
     summary:
-        "Let the server of an app register devices. This command prints the app's MobileAppId and its ApiToken. The ApiToken cannot be shown again.",
+        "Allow the server of an app to register devices. This command prints the app's MobileAppId and its ApiToken. The ApiToken cannot be shown again.",
     arguments: "NAME",
     options: [
         Command.configOption,
@@ -19,7 +19,8 @@ let appAddCommand = Command(
             help: "The MobileAppId in the requests of the app's server (default: a new identifier)."),
         Command.Option(
             name: "--user", value: "TEMPLATE",
-            help: "The SIP address of a user, with {{user}} in place of the UserId (default: {{user}})."),
+            help: "The SIP address of the app's users; {{user}} stands for the UserId in a request (default: {{user}})."
+        ),
         Command.Option(
             name: "--apns-param", value: "PARAM", help: "The pn-param of devices that register an ApnsDeviceToken."),
         Command.Option(
@@ -50,7 +51,7 @@ let appAddCommand = Command(
 }
 
 let appListCommand = Command(
-    name: "app list", summary: "List the apps whose servers may register devices.", arguments: "",
+    name: "app list", summary: "List the apps whose servers are allowed to register devices.", arguments: "",
     options: Command.listOptions,
     examples: ["app list --json"]
 ) { invocation throws(Command.Failure) in

@@ -397,7 +397,7 @@ struct DeviceExplanation {
             return "Check the certificate of the server that is named, ca-file, and the certificate files of "
                 + "\(settings). Keys and their names are not the cause."
         case .payloadRefused:
-            return "Look at \(settings) and at the log line \"a push provider rejects the content of a push\"."
+            return "Look at \(settings) and at the log line \"the push provider rejects the content of a push\"."
         case .noSuitableToken: return "The app must register with a token for this kind of push in pn-prid."
         case .queueFull: return "\(settings).limits.queue is the limit of pushes that wait."
         case .noApp:

@@ -1,7 +1,7 @@
 import Control
 
 let explainCommand = Command(
-    name: "explain", summary: "Explain step by step why a phone was woken for a call, or why not.",
+    name: "explain", summary: "Explain step by step how the daemon woke a phone for a call, or why it woke no phone.",
     arguments: "USER[@DOMAIN]|CALL-ID|CALL-NAME|PUSH-CODE|SOURCE-ADDRESS|CALLED-NUMBER",
     options: [
         Command.configOption,

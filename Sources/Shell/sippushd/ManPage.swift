@@ -69,8 +69,8 @@ enum ManPage: String, CaseIterable {
         + ".SH ENVIRONMENT\n"
         + entry(Command.configVariable, "The configuration file, if --config is not given.")
         + ".SH FILES\n" + entry(Command.defaultConfig, "The configuration file.")
-        + entry("/var/lib/sippushd/sippushd.db", "The store. It holds push tokens and hashes of passwords.")
-        + entry("/run/sippushd/control.sock", "The control socket. Only the daemon's own user and root may use it.")
+        + entry("/var/lib/sippushd/sippushd.db", "The store, which contains push tokens and hashes of passwords.")
+        + entry("/run/sippushd/control.sock", "The control socket, which only the daemon's own user and root can use.")
         + seeAlso("sippushd.yaml", 5)
 
     private static let introduction =
@@ -81,7 +81,7 @@ enum ManPage: String, CaseIterable {
             sippushd check-config lists the errors in a file. \
             sippushd check-config --print-sample prints a file with every key. \
             Durations are written as 300ms, 30s, 5m, 1h or 7d. \
-            In the place of a file's path, credential:NAME is a file that systemd passes to the service (LoadCredential=). \
+            Instead of a file's path, a setting can have the value credential:NAME, which stands for a file that systemd passes to the service (LoadCredential=). \
             A running daemon reads the file again on SIGHUP.
             """)
 

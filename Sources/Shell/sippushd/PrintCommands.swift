@@ -1,7 +1,8 @@
 // Commands that print the files of a package: completion scripts and manual pages.
 
 let completionCommand = Command(
-    name: "completion", summary: "Print the script with which a shell completes the commands and options of sippushd.",
+    name: "completion",
+    summary: "Print a script for a shell, which then completes the commands and options of sippushd.",
     arguments: Completion.allCases.map(\.rawValue).joined(separator: "|"), options: [],
     examples: ["completion bash"]
 ) { invocation throws(Command.Failure) in

@@ -57,7 +57,7 @@ extension ProviderReport {
 let providerDisableCommand = Command(
     name: "provider disable",
     summary:
-        "Switch a push provider off until it is enabled again, even after restarts. Expired contacts of the provider's devices are removed. Devices of the provider that are still registered get calls without a push.",
+        "Switch a push provider off until it is enabled again. The provider stays off after a restart of the daemon. The daemon removes expired contacts of the provider's devices. Devices of the provider that are still registered get calls without a push.",
     arguments: "PROVIDER",
     options: [
         Command.configOption,
@@ -102,7 +102,7 @@ let providerEnableCommand = Command(
 let providerPauseCommand = Command(
     name: "provider pause",
     summary:
-        "Send no pushes to a push provider until it is resumed, even after restarts. The provider's contacts stay registered, and calls wait for their phones.",
+        "Pause a push provider: send it no pushes until it is resumed. The provider stays paused after a restart of the daemon. The provider's contacts stay registered, and calls wait for their phones.",
     arguments: "PROVIDER", options: [Command.configOption],
     examples: ["provider pause fcm"]
 ) { invocation throws(Command.Failure) in

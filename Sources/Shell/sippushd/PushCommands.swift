@@ -3,14 +3,15 @@ import PushDelivery
 
 let pushTestCommand = Command(
     name: "push test",
-    summary: "Send a test push to a user's phones or to a token, and show what was sent and what the provider said.",
+    summary:
+        "Send a test push to a user's phones or to a push token, and show the sent push and the provider's answer.",
     arguments: "[\(userArgument)]",
     options: [
         Command.configOption,
         Command.Option(
             name: "--token", value: "TOKEN",
             help:
-                "A token (pn-prid) instead of a user; - reads the token from standard input, so that nobody sees the token."
+                "Send the push to this push token (pn-prid) instead of a user's phones. With -, the command reads the token from standard input, so that the list of processes does not show the token."
         ),
         Command.Option(
             name: "--provider", value: "PROVIDER", help: "The token's provider (pn-provider).",

@@ -66,7 +66,7 @@ extension DeviceExplanation {
         case .unknownUser:
             "No user has that name. Add the user with sippushd user add, then register a phone as this user."
         case .notTrusted:
-            "If \(address) is your PBX, list it under trusted and send SIGHUP. A phone must know how to show its password."
+            "If \(address) is your PBX, list it under trusted and send SIGHUP. A phone must be configured with its password."
         case .wrongPassword:
             "Set a password with sippushd user passwd, and the same user name and password in the phone."
         case .noContact: "The phone must register: it never did, has signed out, or its push token died."

@@ -30,7 +30,7 @@ let serveCommand = Command(
         let daemon = try await Daemon(
             settings: settings, path: invocation.configPath, log: log, environment: environment)
         for problem in SetupCheck.problems(of: settings, in: invocation.configPath, on: SystemClock.moment.date) {
-            log.warning("cannot use a file named in the settings", [.error: .text(problem)])
+            log.warning("the daemon cannot use a file that the settings name", [.error: .text(problem)])
         }
         for note in SetupCheck.notes(of: settings) { log.warning("a setting may be a mistake", [.reason: .text(note)]) }
         try await daemon.run()

@@ -1,7 +1,8 @@
 import Control
 
 let upstreamListCommand = Command(
-    name: "upstream list", summary: "Show the users who are kept registered at a PBX, and their state there.",
+    name: "upstream list",
+    summary: "Show the users whom the daemon keeps registered at a PBX, and the state of each registration.",
     arguments: "[DOMAIN]", options: Command.listOptions, examples: ["upstream list", "upstream list example.net"]
 ) { invocation throws(Command.Failure) in
     let domain = invocation.arguments.first.map { "&domain=\(pathSegment($0))" } ?? ""
@@ -19,7 +20,8 @@ let upstreamListCommand = Command(
 }
 
 let upstreamShowCommand = Command(
-    name: "upstream show", summary: "Show whether the PBX knows a user, and why not.", arguments: "USER@DOMAIN",
+    name: "upstream show", summary: "Show whether a user is registered at the PBX, and the reason if not.",
+    arguments: "USER@DOMAIN",
     options: Command.listOptions, examples: ["upstream show bob@example.net"]
 ) { invocation throws(Command.Failure) in
     let name = try invocation.onlyArgument("USER@DOMAIN")
@@ -32,7 +34,7 @@ let upstreamShowCommand = Command(
 
 let upstreamRetryCommand = Command(
     name: "upstream retry",
-    summary: "Register a user, or all users of a domain, at the PBX again, also where the PBX refused the password.",
+    summary: "Register a user, or all users of a domain, at the PBX again, even users whose password the PBX refused.",
     arguments: "USER@DOMAIN|DOMAIN", options: [Command.configOption],
     examples: ["upstream retry bob@example.net", "upstream retry example.net"]
 ) { invocation throws(Command.Failure) in

@@ -9,7 +9,7 @@ private let passwordOption = Command.Option(
     name: "--password-stdin", value: nil, help: "Read the password from standard input instead of asking for it.")
 
 let userAddCommand = Command(
-    name: "user add", summary: "Add a user who may register and call.", arguments: userArgument,
+    name: "user add", summary: "Add a user, who can then register and call.", arguments: userArgument,
     options: [Command.configOption, passwordOption],
     examples: ["user add bob@example.net"]
 ) { invocation throws(Command.Failure) in

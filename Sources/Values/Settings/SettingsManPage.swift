@@ -19,7 +19,9 @@ private struct ManPageWriter {
             case .group(let inner): group(line, "", inner, prefix: prefix)
             case .named(let items, let example):
                 let lines = items.first?.lines ?? example.lines
-                group(line, " The names of these groups are your choice.", lines, prefix: prefix, suffix: ".NAME")
+                group(
+                    line, " In the keys below, NAME stands for the name of a group.", lines, prefix: prefix,
+                    suffix: ".NAME")
             }
         }
     }

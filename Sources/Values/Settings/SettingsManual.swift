@@ -29,7 +29,8 @@ private struct ManualWriter {
             case .named(let items, let example):
                 let lines = items.first?.lines ?? example.lines
                 group(
-                    line, " The names of these groups are your choice.", lines, prefix: prefix, moment, suffix: ".NAME")
+                    line, " In the keys below, NAME stands for the name of a group.", lines, prefix: prefix, moment,
+                    suffix: ".NAME")
             }
         }
     }

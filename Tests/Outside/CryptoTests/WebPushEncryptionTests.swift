@@ -140,7 +140,7 @@ struct WebPushEncryptionTests {
             let changedCode = code { () throws(CryptoError) in
                 _ = try WebPushEncryption.decrypt(changed, with: receiver, authSecret: secret)
             }
-            // A changed record size (bytes 16 to 19) may have no effect, because it may be larger than the body.
+            // A changed record size (bytes 16 to 19) has no effect if it is larger than the body.
             #expect(changedCode == .undecryptable || (16..<20).contains(index), "byte \(index)")
             let cut = Array(body[..<index])
             #expect(

@@ -158,7 +158,7 @@ struct HTTP2MessageTests {
                 $0.url = $0.url.replacing("127.0.0.1", with: "no-such-host.invalid")
                 $0.route.address = .loopbackV4
             }
-            // The handshake fails, because the server's certificate is for another name.
+            // The TLS handshake fails, because the server's certificate is for another name.
             let misnamed = try await fixture.failed()
             #expect(misnamed.code == .tls)
         }

@@ -30,7 +30,7 @@ struct HTTP2Fixture {
                 let session = HTTPSession(on: loop, limits: limits)
                 var request = HTTPClientRequest(method: "POST", url: url + "/", body: Array("{}".utf8))
                 request.route.authorityFile = identity.certificateFile
-                // The timeout is longer than the test takes, unless the test sets another.
+                // The timeout is longer than any test takes; a test can set another timeout.
                 request.timeout = .seconds(300)
                 try await body(HTTP2Fixture(session: session, server: server, request: request))
                 loop.post { session.close() }

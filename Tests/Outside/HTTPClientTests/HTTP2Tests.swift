@@ -113,7 +113,7 @@ final class NGHTTPD {
         let code: Int32
     }
 
-    /// Starts a program. Foundation's `Process` is not used, because it sometimes crashes in a process with many
+    /// Starts a program with `posix_spawn`, because Foundation's `Process` sometimes crashes in a process with many
     /// threads.
     private static func start(_ path: String, _ arguments: [String]) throws -> pid_t {
         var actions = unsafe posix_spawn_file_actions_t()

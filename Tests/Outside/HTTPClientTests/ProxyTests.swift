@@ -9,8 +9,8 @@ import Reactor
 import TestSupport
 import Testing
 
-/// A server, an HTTP proxy and an HTTP session, of which the session must use the proxy to reach the server. The name
-/// of the server is known to the proxy only.
+/// A server, an HTTP proxy and an HTTP session. The session must use the proxy to reach the server, because only the
+/// proxy can resolve the name of the server.
 private struct ProxyFixture {
     let session: HTTPSession
     let proxy: FakeProxy

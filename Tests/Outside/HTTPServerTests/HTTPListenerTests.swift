@@ -407,7 +407,8 @@ struct HTTPListenerTests {
         }
     }
 
-    /// How a body in pieces was sent: whether the last piece was wanted, and the most bytes that waited.
+    /// The record of a response body that the server sent in pieces: whether the listener still accepted the last
+    /// piece, and the maximum number of bytes that waited for the client.
     private struct Given {
         var isWanted = true
         var most = 0

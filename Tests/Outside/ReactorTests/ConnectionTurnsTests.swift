@@ -19,7 +19,7 @@ struct ConnectionTurnsTests {
         private var phones: [StreamConnection] = []
         /// Whether the first connection is that of a trusted peer.
         private var hasTrunk = false
-        /// The function that the test calls for each event.
+        /// The test's function that gets the text of each event.
         private var told: (String) -> Void = { _ in }
         nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
 

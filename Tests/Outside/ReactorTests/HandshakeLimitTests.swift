@@ -21,7 +21,7 @@ struct HandshakeLimitTests {
         #expect(refused == 40)
         #expect(limit.admits(peer(2), now: now))
         #expect((0..<50).count { _ in limit.admits(trusted, now: now) } == 50)
-        // Each connection whose client has shown a password makes room for one more handshake.
+        // For each connection whose client has authenticated, the limit allows one more handshake.
         let served = (0..<60).count { _ in
             guard limit.admits(peer(3), now: now) else { return false }
             limit.proved(peer(3), now: now)

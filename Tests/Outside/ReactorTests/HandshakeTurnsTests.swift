@@ -31,7 +31,7 @@ struct HandshakeTurnsTests {
 
         init(_ loop: EventLoop) { self.loop = loop }
 
-        /// Connects all phones. No phone sends anything until the server has accepted all connections. The stranger is
+        /// Connects all phones, which send nothing until the server has accepted all connections. The stranger is
         /// refused last: its data arrives after the last message of each phone, when all handshakes are done.
         func connect(to target: Endpoint, _ context: TLSContext, accepted: Gate, done: Gate) throws {
             for _ in 0..<HandshakeTurnsTests.phoneCount {
@@ -76,7 +76,8 @@ struct HandshakeTurnsTests {
             self.mailbox = mailbox
         }
 
-        /// Listens. When the last connection is accepted, the server's loop stops until all handshakes are done.
+        /// Starts to listen. When the last connection is accepted, the server's loop blocks until the phones have
+        /// finished their handshakes.
         func listen(_ context: TLSContext, accepted: Gate, done: Gate) throws -> Endpoint {
             let (sender, receiver) = (
                 try UDPSocket(boundTo: Endpoint(.loopbackV4, 0), on: loop),

@@ -97,7 +97,7 @@ struct SocketHandoverTests {
     }
 }
 
-/// The manager's socket, which receives the messages of a service.
+/// The notification socket of a service manager, which receives the messages of a service (sd_notify).
 private final class Listener {
     let number: Int32
     private let path: String

@@ -8,7 +8,7 @@ struct AdmissionTests {
         Instant(nanoseconds: 1_000_000_000 + Int64(milliseconds) * 1_000_000)
     }
 
-    /// Reports to the admission, every 10 ms for this long, how long work has waited.
+    /// Tells the admission every 10 ms that work has waited for `wait`, until `milliseconds` have passed.
     private func busy(_ wait: Duration, from start: Int = 0, for milliseconds: Int, _ admission: inout Admission) {
         for time in stride(from: start, through: start + milliseconds, by: 10) {
             admission.looked(after: wait, now: at(time))

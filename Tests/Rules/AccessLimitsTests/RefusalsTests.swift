@@ -7,7 +7,8 @@ import Timekeeping
 
 @testable import AccessLimits
 
-/// The number of reports of refusals is limited, and no source uses up the reports of others (T35.1).
+/// Tests that the number of log lines about refused requests is limited, and that no source uses up the lines of other
+/// sources (T35.1).
 @Suite("Reports of refusals")
 struct RefusalsTests {
     private func at(_ seconds: Int) -> Instant { Instant(nanoseconds: 1_000_000_000) + .seconds(seconds) }

@@ -45,7 +45,7 @@ struct HeldSharesTests {
         #expect(shares.refusal(of: 100, isInvite: true, for: parties(eve), limits) == .calleeFull)
         let others = (10...11).map { Caller(hash: $0, isTrusted: false) }
         for other in others { _ = shares.take(HeldShares.Share(calls: 1, bytes: 100), for: parties(other)) }
-        // The setting `trusted-share` reserves a quarter of the held calls for callers of the PBX.
+        // The setting `trusted-share` reserves a quarter of the held calls for callers behind the PBX.
         #expect(
             shares.refusal(of: 100, isInvite: true, for: parties(Caller(hash: 12, isTrusted: false)), limits)
                 == .calleeFull)
@@ -63,7 +63,7 @@ struct HeldSharesTests {
             #expect(shares.refusal(of: 1 << 20, isInvite: false, for: other, limits) == nil)
             _ = shares.take(mebibyte, for: other)
         }
-        // A part of the bytes is reserved for callers of the PBX, and for requests for which no account is responsible.
+        // A part of the bytes is reserved for callers behind the PBX, and for requests that belong to no account.
         let stranger = Caller(hash: 10, isTrusted: false)
         #expect(shares.refusal(of: 1, isInvite: false, for: parties(stranger), limits) == .proxyFull)
         #expect(shares.refusal(of: 1 << 20, isInvite: false, for: .nobody, limits) == nil)

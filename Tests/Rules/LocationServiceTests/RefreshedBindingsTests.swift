@@ -35,9 +35,10 @@ struct RefreshedBindingsTests {
         #expect(refreshed.agent(of: 2000) == ByteString("Honest/1.0"))
         let taken = refreshed.take(2000)
         #expect(taken.count == 1001)
-        // Without room for a new user agent name, the entry has no name, and the store keeps the old one.
+        // If the table has no room for a new user agent name, the entry has no name, and the store keeps the former
+        // name.
         #expect(taken.count { $0.agent != nil } == RefreshedBindings.maximumAgents + 1)
-        // The call of `take` makes room for new user agent names.
+        // After `take`, the table has room for new user agent names.
         refreshed.insert(2, saying: ByteString("Invented/2000"))
         #expect(refreshed.agent(of: 2) == ByteString("Invented/2000"))
     }

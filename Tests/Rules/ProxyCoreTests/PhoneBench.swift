@@ -28,7 +28,8 @@ final class PhoneBench {
     private var records: [TimelineRecord] = []
 
     init(_ transport: Transport = .udp, _ change: (inout ProxySettings) -> Void = { _ in }) {
-        // The daemon of this bench sends no OPTIONS to connections, because other tests cover the OPTIONS.
+        // The daemon of this bench sends no OPTIONS to phones with open connections, because other tests cover these
+        // OPTIONS.
         bench = EngineBench {
             $0.call.asksConnections = false
             change(&$0)
@@ -169,7 +170,7 @@ final class PhoneBench {
 }
 
 extension TimelineRecord {
-    /// Describes the content of the timeline record in short form. The description leaves out missing values.
+    /// Describes the content of the timeline record in short form.
     fileprivate var words: String {
         let times = [
             ("sent", steps.sent), ("answered", steps.answered), ("registered", steps.registered),

@@ -31,8 +31,8 @@ extension PhoneStory.Step {
         Self("REGISTER at \(place)", told) { $0.register(at: place, token: token, commits: commits) }
     }
 
-    /// The client that registered last sends its next REGISTER, from the same address. By default, the REGISTER needs
-    /// no commit.
+    /// The phone sends the next REGISTER of the client that registered last, from the same address. By default, the
+    /// REGISTER needs no commit.
     static func refresh(
         token: String? = "tok1", expires: Int = 3600, commits: Bool = false, _ told: String...
     ) -> Self {
@@ -73,7 +73,7 @@ extension PhoneStory.Step {
 extension PhoneStory.Step {
     static func call(extra: [String] = [], _ told: String...) -> Self { Self("call", told) { $0.call(extra: extra) } }
 
-    /// A call for which the phone gets a push.
+    /// A call that makes the daemon send a push to the phone.
     static var wakingCall: Self { .call("100 invite > pbx", "push invite tok1") }
 
     /// A call whose INVITE is sent immediately, because the contact needs no push.

@@ -43,7 +43,7 @@ struct RandomDayTests {
         world.run()
         #expect(world.plan.registersAtPBX && world.violations.isEmpty, "\(world.violations.prefix(5))")
         #expect(world.registrations.accepted > 50)
-        // Only the restarts of the PBX leave a user without a contact for a while.
+        // A user is without a contact at the PBX only for a while after each restart of the PBX.
         #expect(world.calls.count > 120 && world.registrations.voicemails < 80, "\(world.registrations.voicemails)")
     }
 

@@ -89,7 +89,7 @@ struct EndedCallTests {
         #expect(over.header("urgency") == "high" && over.header("ttl") == "30")
         #expect(over.header("topic") != nil && over.header("topic") == call.header("topic"))
         #expect(over.text.contains(#""type":"call_ended""#))
-        // No end push can be sent, because the app would take a push without content for a call.
+        // The daemon can send no end push, because the app would treat a push without content as a call.
         #expect(
             PushSettings.sample(.ecss10).render(push(to: token(.webPush, url), end())) == .impossible(.noSuitableToken))
     }

@@ -53,12 +53,13 @@ struct ExtendedPayloadTests {
         }
     }
 
-    /// A cut Call-ID would match no INVITE, and a long one must leave room for the other members.
+    /// A payload contains a Call-ID as a whole or not at all: a shortened Call-ID would match no INVITE, and a very
+    /// long Call-ID leaves no room for the other members.
     @Test func `a Call-ID comes whole or not at all`() throws {
         for name in ["ecss10.extended", "10d"] {
             let settings = PushSettings.sample(try #require(PayloadProfile(rawValue: name)))
             for (length, fits) in [(512, true), (513, false), (4000, false)] {
-                // Each backslash takes two bytes in JSON.
+                // In JSON, each backslash of the Call-ID takes two bytes.
                 let id = String(repeating: "\\", count: length)
                 for device in [apple, android] {
                     let request = try #require(settings.rendered(push(to: device, call(id))))

@@ -94,7 +94,8 @@ struct HostileTextTests {
             #expect(isSafe)
             #expect(ByteString(String(segment)).percentDecoded().array == text)
         }
-        // Half of the texts may be refused, because they name a service that does not exist, or consist of dots.
+        // At most half of the texts are refused, namely texts that name a service that does not exist, or that consist
+        // of dots.
         #expect(rendered > texts.count / 2)
     }
 

@@ -118,8 +118,8 @@ struct MissedCallBucketTests {
         #expect(bucket.deviceReached(first, tablet) == [.delete(first)])
     }
 
-    /// Changes of devices are written immediately, because the journal has only the devices that were called at the
-    /// beginning.
+    /// The bucket writes changes of devices immediately, because the call journal contains only the devices that were
+    /// called at the start of a call.
     @Test func `changes that a journal does not have are written at once`() {
         var removed = MissedCallBucket()
         _ = removed.offer(first, to: [phone, tablet])
@@ -268,7 +268,7 @@ struct MissedCallBucketTests {
         #expect(bucket.callsForgotten(entries).isEmpty)
         // The provider accepts a list that was being sent when the calls were forgotten.
         #expect(bucket.reportAccepted([first, second], by: phone).isEmpty)
-        // A new call with the id of a forgotten call can be reported.
+        // After the bucket has forgotten a call, it reports a new call with the same id.
         bucket.miss(second)
         #expect(bucket.returned(phone) == [second])
     }

@@ -202,7 +202,7 @@ struct OtherNotificationTests {
         #expect(
             request.text
                 == #"{"title":"a\"b","text":"<x>","at":"x/x","img":"x","ctm":{"field":"value"},"ttl":86400,"from":""}"#)
-        // The values of a notification are empty in a push for a call.
+        // In a push for a call, the fields that only notifications have are empty.
         let call = try #require(settings.rendered(push(to: device, incomingCall())))
         #expect(call.text.contains(#""title":"","text":"<>","at":"/","img":"","ctm":{}"#))
         let blind = try gatewaySettings(
@@ -384,7 +384,7 @@ struct NotificationSizeTests {
     }
 }
 
-/// A class that wraps the gate, so that `#expect` can call its methods.
+/// A class that wraps the limit of notifications, so that `#expect` can call its methods.
 private final class Gate {
     private var gate: NotificationGate
 

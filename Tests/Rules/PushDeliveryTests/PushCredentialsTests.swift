@@ -26,7 +26,8 @@ struct PushCredentialsTests {
         #expect(credentials.wanted(by: app(1), at: nil, now: at(0)) == .later(order, isNew: false))
         credentials.made(order, "bearer 1", life: nil, now: at(1))
         #expect(credentials.wanted(by: app(1), at: nil, now: at(2)) == .ready("bearer 1"))
-        // The credential must be renewed before it is an hour old, because Apple then no longer accepts it.
+        // The credential must be renewed before it is an hour old, because Apple accepts no credential that is older
+        // than an hour.
         #expect(credentials.wanted(by: app(1), at: nil, now: at(2500)) == .later(order, isNew: true))
     }
 

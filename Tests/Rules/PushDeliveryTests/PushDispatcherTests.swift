@@ -15,8 +15,8 @@ private final class Desk {
     private(set) var told: [PushID: [PushStep]] = [:]
     private var actions: [PushDispatcher.Action] = []
 
-    /// Creates a dispatcher. The settings need three kinds of credentials: Apple's is signed here, Google's is fetched,
-    /// Web Push has one for each server. Pushes to Apple's sandbox need no credential.
+    /// Creates a dispatcher. The settings need three kinds of credentials: a signed token for Apple, a fetched token
+    /// for Google, and a signed token for each Web Push server. Pushes to Apple's sandbox need no credential.
     init(_ settings: PushSettings = .sample) {
         let directory = PushDirectory(settings)
         let sources = directory.apps.map { app -> PushCredentials.Source in
@@ -324,7 +324,8 @@ struct PushDispatcherTests {
         desk.make(try #require(desk.takeWanted().first), "bearer a")
         let first = try #require(desk.takeSent().first)
         desk.cancel(1)
-        // Without this wait, the credential would not be renewed, because it is less than a minute old.
+        // The test waits for more than a minute, because the dispatcher renews no credential that is less than a minute
+        // old.
         desk.wait(.seconds(61))
         desk.answer(first, 403, body: #"{"reason":"ExpiredProviderToken"}"#)
         #expect(desk.outcomes() == [1: .renewCredential] && desk.takeSent().isEmpty)
@@ -579,7 +580,7 @@ struct PausedProviderTests {
         let sent = desk.takeSent()
         #expect(numbers(sent) == [3, 4])
         desk.pause(.apns)
-        // Five pushes are open: two wait, one pauses before its next attempt, and two are in flight.
+        // Five pushes are not finished: two wait, one pauses before its next attempt, and two are in flight.
         #expect(Set(desk.outcomes().keys) == [2, 5, 6])
         for transmission in sent { desk.answer(transmission, 200) }
         #expect(desk.takeSent().isEmpty)

@@ -37,7 +37,8 @@ struct PushServersTests {
         #expect(servers.server(of: app, at: "https://a.example") === first)
         #expect(servers.server(of: app, at: "https://b.example") !== first)
         #expect(servers.all.count == 3 && servers.limit == 180)
-        // When one server of an app has accepted a push, the credentials are proved for all servers of this app.
+        // When one server of an app has accepted a push, the daemon knows that the credentials are valid for all
+        // servers of this app.
         #expect(servers.server(of: app, at: "https://b.example").standing === first.standing)
     }
 
@@ -47,7 +48,7 @@ struct PushServersTests {
         for server in named { server.pushes = 1 }
         #expect(servers.server(of: app, at: "https://late.example") === servers.server(of: app))
 
-        // The test makes servers 5 and 9 idle, of which server 5 counts as down.
+        // The test makes servers 5 and 9 idle. Server 5 counts as down.
         named[5].pushes = 0
         named[9].pushes = 0
         fail(named[5])

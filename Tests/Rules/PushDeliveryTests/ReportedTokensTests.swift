@@ -94,10 +94,11 @@ struct ReportedTokensTests {
         #expect(
             text(told(.direct, calls: (calls, nil), other: (calls, nil)).pushToken(over: stored))
                 == "apns.dev DEF123.com.a.voip&remote \(hex):voip&\(hex):remote")
-        // A token without a service name gets one.
+        // The report adds the service name to a token that has none.
         let single = token(.apns, hex, param: "DEF123.com.a.voip")
         #expect(told(.direct, calls: (calls, nil)).pushToken(over: single) == single)
-        // For a new token the environment is unknown, and for another app the team.
+        // A report with a new token does not tell the environment, and a report with another app does not tell the
+        // team.
         let new = base64([UInt8](repeating: 9, count: 32))
         #expect(
             text(told(.direct, calls: (new, "com.a.voip"), other: (new, nil)).pushToken(over: stored))?.hasPrefix(
@@ -125,7 +126,7 @@ struct ReportedTokensTests {
             ((nil, nil), ("O2", nil), "S:1", "b:S:1 O", "acrobits b:S:1 O2"),
             // A reported value that equals the stored one in another notation leaves the stored notation unchanged.
             (("C", "a"), ("O", "b"), "S:1", "a&b:S:1 O:other&C:calls", "acrobits a&b:S:1 O:other&C:calls"),
-            // In the following rows, no app was reported, and the daemon knows none.
+            // In the following rows, the report names no app, and the daemon knows no app of the device.
             (("C", nil), (nil, nil), "S:1", nil, nil), (("C", "a"), ("O", nil), "S:1", nil, nil),
             ((nil, "a"), (nil, "b"), "S:1", nil, nil),
         ] as [((String?, String?), (String?, String?), String, String?, String?)])

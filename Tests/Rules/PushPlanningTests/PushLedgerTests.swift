@@ -62,7 +62,7 @@ struct PushLedgerTests {
             #expect(call.fork.branches[0].push == push.id)
             #expect(call.fork.branches[0].record != nil)
             #expect(ledger.timeline.count == 1 && push.badge == 1)
-            // The next push to the same phone has a record of its own, and its id may differ from the id of its code.
+            // The next push to the same phone has a record of its own. The id of the push can differ from its code.
             let code = ledger.newCode()
             let record = ledger.newRecordID()
             let next = ledger.begin(

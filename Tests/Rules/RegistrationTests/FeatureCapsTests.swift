@@ -76,7 +76,7 @@ struct FeatureCapsTests {
         #expect(reply.featureCaps.isEmpty)
         #expect(reply.facts.contains(.pushNotUsed(try #require(reply.refreshed.first), .pushedElsewhere)))
         #expect(registrar.targets().map(\.kind) == [.ordinary])
-        // Without the other proxy's Feature-Caps, the same contact belongs to this proxy again.
+        // A refresh without the other proxy's Feature-Caps makes this proxy responsible for the pushes again.
         #expect(try registrar.register(PhoneContact.fcm(), cseq: 2).featureCaps == [fcm])
         #expect(registrar.targets().map(\.kind) == [.sleeping(.fcm("tok-1", "proj"))])
     }

@@ -64,7 +64,7 @@ struct RealPhonesTests {
         #expect(reply.refreshed == asleep.refreshed)
         #expect(registrar.targets().map(\.flow) == [.phone(7)])
         let gone = try registrar.register(contact, expires: 0, callID: "third", on: .phone(9))
-        // The phone baresip signs out with another Contact, because it writes expires=600 into the first one.
+        // The Contact of the phone baresip contains expires=600, so baresip signs out with another Contact.
         if contact == Self.baresip {
             let signOut = contact.replacing("expires=600", with: "expires=0")
             #expect(try registrar.register(signOut, expires: nil, callID: "fourth").removed == asleep.refreshed)

@@ -4,8 +4,8 @@ import Testing
 
 @Suite("Keyed hash and branch")
 struct KeyedHashTests {
-    /// Tests the vectors of the reference implementation of SipHash-2-4. In these vectors, the key is the bytes 0 to
-    /// 15, and the text the bytes 0, 1, 2 and so on.
+    /// Tests the vectors of the reference implementation of SipHash-2-4. In these vectors, the key consists of the
+    /// bytes 0 to 15, and the text of the bytes 0, 1, 2 and so on.
     @Test func `words have the hashes of the published vectors`() {
         let key = BranchKey(0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908)
         var hash = KeyedHash(key)

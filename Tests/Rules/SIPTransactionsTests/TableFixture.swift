@@ -21,7 +21,7 @@ final class TableFixture {
         table = TransactionTable(branchKey: BranchKey(1, 2), limits: limits)
     }
 
-    /// The table's classification of a request, if the core serves all requests.
+    /// The table's classification of a request, on the assumption that the core serves each request.
     enum Match: Equatable {
         case new(ServerTransactionID)
         case cancel(ServerTransactionID, of: ServerTransactionID?)

@@ -143,8 +143,8 @@ struct AgentAbuseTests {
         world.pbx.behaviour.listedToo = ["<sip:desk@10.0.0.9>;expires=100"]
         world.pbx.behaviour.listsOurs = false
         world.advance(by: days(1))
-        // The limit: in each five minutes of the day, each user needs at most two REGISTERs alone, and two when all
-        // register again.
+        // In each five minutes of the day, the agent may send four REGISTERs for each user: two for this user alone,
+        // and two when all users register again.
         #expect(world.pbx.received - before < 20 * 288 * 2 * 2)
         #expect(world.events.contains(.notListed(world.user("u0"))))
         world.pbx.behaviour.listsOurs = true

@@ -271,7 +271,7 @@ struct AgentTests {
         var world = AgentWorld(users: 50)
         world.pbx.behaviour.listsOurs = false
         world.advance(by: .seconds(3600))
-        // All users register again a few times only: at most five times two REGISTERs each, and some queries.
+        // The limit is five new registrations of all users, with two REGISTERs for each user, and some queries.
         #expect(world.pbx.received < 50 * 2 * 5 + 20)
         #expect(world.events.contains(.answersNoQuery(AgentWorld.upstream)))
         #expect((0..<50).allSatisfy { world.live("u\($0)") == 1 })

@@ -7,8 +7,8 @@ import SIPMessage
 import TestSupport
 import Timekeeping
 
-/// A simulated PBX with users and passwords, which answers REGISTERs. It parses the bytes of each REGISTER and checks
-/// the digest.
+/// A simulated PBX with users and passwords, which answers REGISTERs. The simulated PBX parses the bytes of each
+/// REGISTER and checks the digest.
 struct SimulatedRegistrar {
     struct StoredContact {
         let user: String

@@ -8,7 +8,7 @@ import TestSupport
 import Testing
 import Timekeeping
 
-/// Creates a proxied request for a call with each of these names.
+/// Creates a proxied request for each of these calls.
 private func makeCalls(_ names: String...) throws -> [ProxiedRequest] {
     var calls = Calls(packing: .forTests, limits: HeldShares.Limits(ProxySettings()))
     let scene = MachineScene()
@@ -27,7 +27,7 @@ private func makeEnded(_ name: String, for devices: [DeviceID]) throws -> EndedC
 }
 
 extension WakeDesk.Releases {
-    /// Describes the released requests in words, in their order.
+    /// Describes what the desk returned for a device, in words and in the returned order.
     fileprivate var words: [String] {
         map { release in
             switch release {
@@ -78,7 +78,8 @@ struct WakeDeskTests {
         desk.waits(calls[2], for: first)
         desk.waits(calls[2], for: second)
         #expect(desk.returned(first).words == ["caller 1", "ended over later", "call 2", "call 3", "messages", "list"])
-        // Waiting calls are released again each time until they end, but waiting callers and ended calls only once.
+        // The desk returns a waiting call at each REGISTER of the device until the call ends. The desk returns a
+        // waiting caller or an ended call only once.
         #expect(desk.returned(first).words == ["call 2", "call 3", "messages", "list"])
         #expect(desk.returned(second).words == ["ended over", "call 3", "messages", "list"])
     }
@@ -241,7 +242,7 @@ struct WakeDeskTests {
         desk.noLongerWaits(call, for: first)
         desk.noLongerWaits(call, for: second)
         #expect(desk.watched(on: MachineScene.phone) == [first])
-        // The desk watches the flow for the second device, too, because of a call that has ended.
+        // The desk watches the flow for the second device too, because an ended call still waits for this device.
         desk.watch(MachineScene.phone, of: second)
         #expect(desk.watched(on: MachineScene.phone) == [first, second])
     }

@@ -33,8 +33,8 @@ private struct Station {
     let socket: String
     let provider: FakeProvider
 
-    /// The parts of a daemon that the test must keep. The type is `@unchecked Sendable`, because only the loop's thread
-    /// uses it.
+    /// The parts of a daemon that must stay alive during the test. The type is `@unchecked Sendable`, because only the
+    /// loop's thread uses it.
     struct Kept: @unchecked Sendable {
         let door: ShardDoor
         let store: SQLiteStore
@@ -68,7 +68,7 @@ private struct Station {
         return try JSONDecoder().decode(ExplainReport.self, from: Data(response.body))
     }
 
-    /// Waits until the engine's state meets the condition.
+    /// Waits until the condition is true for the engine.
     func waitUntil(_ isSo: @Sendable (ProxyEngine) -> Bool) async {
         while await !kept.door.ask(.everything, { engine, _ in isSo(engine) }) { await Task.yield() }
     }
@@ -132,7 +132,7 @@ private func makeStation(
 
 @Suite("explain, over the control socket", .timeLimit(.minutes(10)))
 struct ExplainerTests {
-    /// Finds the members whose times are not in seconds of this century.
+    /// Finds the members of a JSON value whose times are not Unix times in seconds.
     private static func moments(in value: JSONValue) -> [String] {
         switch value {
         case .object(let members):

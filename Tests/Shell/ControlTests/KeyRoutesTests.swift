@@ -17,8 +17,8 @@ import Timekeeping
 
 @Suite("Keys over the control socket", .timeLimit(.minutes(10)))
 struct KeyRoutesTests {
-    /// The parts of a daemon that the test must keep. The type is `@unchecked Sendable`, because only the loop's thread
-    /// uses it.
+    /// The parts of a daemon that must stay alive during the test. The type is `@unchecked Sendable`, because only the
+    /// loop's thread uses it.
     private struct Kept: @unchecked Sendable {
         let control: ControlService
         let keys: APIKeyRing

@@ -64,8 +64,8 @@ struct SQLiteStoreTests {
             #expect(content.bindings.map(\.id.rawValue) == [1, 2] && content.users == [Self.bob])
             await Bench(loop).run { _ in
                 store.close()
-                // The result must arrive after `commit` has returned, because its caller is in the middle of other
-                // work.
+                // The result must arrive only after `commit` has returned, because the code that calls `commit` is not
+                // ready for the result before.
                 store.commit([.addUser(Self.bob)]) { service.put($0) }
                 store.commit([.binding(.delete(DeviceID(rawValue: 1)))], CommitTicket(3))
             }

@@ -83,8 +83,8 @@ struct StoreFaultTests {
     }
 }
 
-/// This function runs in a child process. The child writes rows, records each acknowledged row in the journal, and
-/// kills itself at some point.
+/// Runs in a child process, which writes rows, records each acknowledged row in the file `journal`, and kills itself at
+/// a random time.
 private func writeUntilKilled(path: String, journal: String, first: UInt64) throws {
     let descriptor = unsafe open(journal, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0o600)
     var random = SeededGenerator()
@@ -122,7 +122,7 @@ private func fillDisk(path: String) async throws {
     #expect(await writeMany() == false)
     #expect(try StoreFolder.rowCounts(path)["binding"] == stored)
     #expect(store.writer.figures[.storeFailure] == 1000)
-    #expect(store.logSink.lines.contains { $0.contains("error store cannot be written error=") })
+    #expect(store.logSink.lines.contains { $0.contains("error the store cannot be written error=") })
     setFileLimit(rlim_t.max)
     #expect(await writeMany() == true)
     #expect(try StoreFolder.rowCounts(path)["binding"] == stored + 500)

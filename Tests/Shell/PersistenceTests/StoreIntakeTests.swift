@@ -81,10 +81,12 @@ struct StoreIntakeTests {
         #expect(intake.add(entry(3, notes(1)), limit: 100) == .now)
         #expect(intake.add(entry(4, notes(1)), limit: 100) == StoreIntake.Notice.none)
         #expect(intake.add(entry(5, notes(1), isAwaited: false), limit: 100) == StoreIntake.Notice.none)
-        // The writer takes the remaining entries without a new notice, because its batch was partial.
+        // The writer later takes the remaining entries without a new notice, because this batch does not contain all
+        // entries.
         _ = intake.take(limit: 3, withLazyRows: false)
         #expect(intake.add(entry(6, notes(1)), limit: 100) == StoreIntake.Notice.none)
-        // The writer gets no second notice: after the gathering time that the first notice started, it looks again.
+        // The intake gives the writer no second notice, because the writer takes more entries when the gathering time
+        // of the first notice is over.
         _ = intake.take(limit: 100, withLazyRows: false)
         #expect(intake.add(entry(7, notes(1), isAwaited: false), limit: 100) == StoreIntake.Notice.none)
         let hasMore = intake.gatheringEnded()

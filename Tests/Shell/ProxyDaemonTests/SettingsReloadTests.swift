@@ -5,7 +5,7 @@ import Testing
 @testable import ProxyDaemon
 @testable import Settings
 
-/// Tests that a reload does exactly what the schema says about when a change of each key takes effect.
+/// Tests that a change of each key takes effect at SIGHUP or at a restart, as the schema says.
 @Suite("Settings that are read again")
 struct SettingsReloadTests {
     /// A value for each key that differs from its default.

@@ -107,7 +107,7 @@ struct FlowAdmissionTests {
         #expect(admission.proved(&other, by: 8))
         admission.removed(&standings[3])
         #expect(admission.proved(&standings[40], by: 7))
-        // Without passwords, there are no accounts, and so no limit for each account applies.
+        // If phones need no passwords, connections belong to no account, and the limit for each account does not apply.
         var rest = (100..<200).map { admission.added(UInt64($0), from: phone, isTrusted: false, now: at(0)) }
         for index in rest.indices { #expect(admission.proved(&rest[index], by: nil)) }
     }

@@ -117,7 +117,8 @@ struct ProxyShardTests {
             await scene.register("phone")
             _ = try await scene.places.message("SIP/2.0 200", at: "phone")
             #expect(try scene.folder.rowCounts()["binding"] == 1)
-            // The database file has lost its name, so that its changes would be lost at the next start.
+            // The test removes the database file, so that changes that are still written to it would be lost at the
+            // next start.
             try FileManager.default.removeItem(atPath: scene.folder.path)
             await scene.register("phone", 2, contact: "<sip:bob@127.0.0.1:10>")
             let refusal = try await scene.places.message("SIP/2.0 ", at: "phone")
@@ -169,7 +170,8 @@ struct ProxyShardTests {
                     ])
             }
             #expect(callID(try await scene.places.message("INVITE ", at: "gateway")) == "i1")
-            // Without another server, the caller gets the answer before any timeout.
+            // The second host has only the server that refuses connections, so the caller gets the final response
+            // before any timeout.
             await scene.places.send(scene.invite(2, at: phone), from: "phone", to: scene.udp)
             _ = try await scene.lookUps.asked.next()
             await scene.bench.run { _ in

@@ -171,12 +171,12 @@ struct StreamFlowsTests {
             _ = try await client.text { $0.contains("SIP/2.0 200") }
             await client.setReading(false)
             let flow = try #require(await scene.flows.first)
-            // The text has the maximum number of bytes that may wait, of which the kernel accepts only a part.
+            // The text has as many bytes as may wait for the client, and the kernel accepts only a part of them.
             let much = String(repeating: "x", count: (8 << 20) - 4096)
             #expect(await send(much, on: flow, scene))
             #expect(await scene.flows.map(\.isConnection) == [true])
             if isTooMuch {
-                // The connection accepts the bytes, and its end is reported later, not within the call.
+                // The connection accepts the bytes, and reports its end only after `send` has returned.
                 let isThere = await scene.bench.run { _ in
                     scene.streams.send(Array(much.utf8), on: flow) && scene.streams.figures[.flowClosed] == 0
                 }

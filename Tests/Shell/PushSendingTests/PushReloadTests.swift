@@ -84,7 +84,8 @@ struct PushReloadTests {
             #expect(try await credential(4, to: token(.apns, phone), bench, provider) == second)
             let line = try #require(sink.lines.first)
             #expect(
-                line.contains("the key was not reloaded, so the old key stays in use") && line.contains("key.p8"),
+                line.contains("the key of a push provider was not reloaded, so the old key stays in use")
+                    && line.contains("key.p8"),
                 "\(line)")
             #expect(sink.lines.count == 1)
         }
@@ -141,7 +142,9 @@ struct PushReloadTests {
             try write(Array("{}".utf8), "account.json", in: folder)
             await bench.reload(settings)
             #expect(try await key(5) == nil)
-            #expect(sink.lines.count == 2 && sink.lines.allSatisfy { $0.contains("key was not reloaded") })
+            #expect(
+                sink.lines.count == 2
+                    && sink.lines.allSatisfy { $0.contains("key of a push provider was not reloaded") })
         }
     }
 
@@ -188,7 +191,9 @@ struct PushReloadTests {
             await bench.reload(settings)
             #expect(await bench.vapidKey == second)
             #expect(
-                sink.lines.contains { $0.contains("key was not reloaded") && $0.contains("webpush") }, "\(sink.lines)")
+                sink.lines.contains {
+                    $0.contains("key of a push provider was not reloaded") && $0.contains("webpush")
+                }, "\(sink.lines)")
         }
     }
 

@@ -292,7 +292,7 @@ struct ExplanationTests {
         if refusal == .notTrusted {
             #expect(
                 lines.last
-                    == "  => If 192.0.2.7 is your PBX, list it under trusted and send SIGHUP. A phone must know how to show its password."
+                    == "  => If 192.0.2.7 is your PBX, list it under trusted and send SIGHUP. A phone must be configured with its password."
             )
         }
     }

@@ -11,7 +11,7 @@ extension HTTPSession {
     /// Sends a request and waits for the response, from any task. If the task is cancelled, the request is cancelled
     /// too.
     ///
-    /// A request with the usual time limit gets 300 s, because a test may wait long for its turn on a busy machine.
+    /// The default time limit of a request becomes 300 s, because a test can wait long for its turn on a busy machine.
     package nonisolated func response(
         to request: HTTPClientRequest
     ) async throws(HTTPClientError) -> HTTPClientResponse {

@@ -13,7 +13,7 @@ package func withLoop<Result: Sendable>(_ body: (EventLoop) async throws -> Resu
 }
 
 /// Passes values from the loop to the test. The test takes the values in the order in which they were put into the
-/// mailbox. Waiting for a value has no time limit except that of the suite.
+/// mailbox. The only time limit of a test that waits for a value is the time limit of the suite.
 package final class Mailbox<Value: Sendable>: Sendable {
     private let stream: AsyncStream<Value>
     private let continuation: AsyncStream<Value>.Continuation

@@ -15,9 +15,9 @@ package actor FakeProxy {
         /// The proxy accepts connections, and never sends anything.
         case hangs
         case closes
-        /// The proxy sends a response head of this many bytes, which does not end.
+        /// The proxy sends this many bytes of a response head, and never sends the end of the head.
         case longHead(Int)
-        /// The proxy sends its consent byte by byte, so that the last packet also has the server's first bytes.
+        /// The proxy sends its 200 byte by byte, so that the last packet can contain the server's first bytes too.
         case dribbles
     }
 

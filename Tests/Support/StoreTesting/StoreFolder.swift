@@ -2,8 +2,7 @@ package import Persistence
 import Storage
 import TestSupport
 
-/// A folder for one test, in which the store of the test is. The folder is removed when the object is released, or
-/// earlier.
+/// A folder that contains the store of one test. The folder is removed when the object is released, or earlier.
 package final class StoreFolder: Sendable {
     private let home: TemporaryFolder
     package var folder: String { home.path }

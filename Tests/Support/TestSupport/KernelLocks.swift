@@ -23,7 +23,7 @@ package enum KernelLocks {
         return locks
     }
 
-    /// Reads the list. The list is read to its end, because the kernel returns it in pieces of a page.
+    /// Reads the kernel's list of locks to its end, because each read returns at most one memory page of the list.
     private static func list() -> String? {
         let descriptor = unsafe open("/proc/locks", O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { return nil }

@@ -7,8 +7,8 @@ import PushDelivery
 import PushPlanning
 package import Registration
 
-/// The data that survive a simulated crash: committed changes and the journal. Changes that are only queued are lost in
-/// a crash.
+/// The data that survives a simulated crash: the committed changes and the journal. Changes that are only queued are
+/// lost in a crash.
 package struct SimulatedDisk {
     private var queued: [(changes: [EngineChange], ticket: CommitTicket?)] = []
     package private(set) var bindings: [DeviceID: StoredBinding] = [:]

@@ -120,19 +120,20 @@ package struct SimulatedCall {
     var finals: [Status] = []
     /// Whether the daemon crashed during this call.
     var sawCrash = false
-    /// Whether the call was lost in a crash, because it was not on the disk.
+    /// Whether a crash lost the call, because the call was not on the disk.
     var wasLost = false
     /// The phones of which a response of 180 or higher reached the daemon.
     var reached = Set<Int>()
-    /// The phones of which a response certainly counted, because it arrived on a flow with the INVITE or a registered
-    /// flow.
+    /// The phones whose response the daemon certainly accepted, because it arrived on a registered flow or on a flow
+    /// that got the INVITE.
     var surelyReached = Set<Int>()
     /// Whether the daemon has ended the call, even if its final response has not reached the caller.
     var isOverForDaemon = false
     /// The phones that reported ringing only after the daemon's final response.
     var rangAfterEnd = Set<Int>()
     var wasAnswered = false
-    /// Whether an answer certainly counted, because it arrived on a flow with the INVITE or a registered flow.
+    /// Whether the daemon certainly accepted a phone's 200, because it arrived on a registered flow or on a flow that
+    /// got the INVITE.
     var wasSurelyAnswered = false
     /// The number of answers of phones that reached the daemon before an answer reached the caller.
     var answersHeard = 0

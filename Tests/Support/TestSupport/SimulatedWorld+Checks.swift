@@ -62,8 +62,8 @@ extension SimulatedWorld {
         }
     }
 
-    /// Handles a message that reaches no phone. After a late REGISTER, the daemon may send an INVITE to the old address
-    /// of the phone. The end of the call must arrive at the caller.
+    /// Handles a message that the daemon sends to no phone's present address: a response to the caller, or an INVITE to
+    /// the old address of a phone whose new REGISTER came late.
     func noteSentAway(_ message: ReadMessage, on flow: Flow) {
         if case .response(let response) = message, response.cseq.method == .invite, response.status.isFinal,
             let index = calls.firstIndex(where: { $0.callID == response.callID.string })
@@ -80,7 +80,8 @@ extension SimulatedWorld {
         phones[phone].invited[callID, default: []].append((branch, flow))
     }
 
-    /// Expects that a phone that has returned soon gets all active calls on this flow.
+    /// Expects that the daemon soon sends all active calls of the user to a phone that has registered again on this
+    /// flow.
     private func expectCalls(at number: Int, on flow: Flow) {
         let user = phones[number].user
         let since = now.instant
@@ -89,7 +90,7 @@ extension SimulatedWorld {
         let open = calls.filter { $0.user == user && $0.sawProvisional && $0.finals.isEmpty && !$0.gaveUp }
         for call in open
         where phones[number].firstRegistered < call.startedAt && (call.target.map { $0.phone == number } ?? true) {
-            // With two flows there is more time, because the daemon tries the second flow after three seconds.
+            // A phone with two flows gets more time, because the daemon tries the second flow after three seconds.
             at(.milliseconds(plan.flows > 1 ? 3_500 : 300)) { world in
                 let phone = world.phones[number]
                 guard world.generation == generation, phone.acknowledgedFlow == flow,
@@ -107,8 +108,8 @@ extension SimulatedWorld {
 
     /// Records a response of a phone that reached the daemon, by the rules for missed calls (A21).
     ///
-    /// The daemon may ignore a response on a flow that neither got the INVITE nor is registered. A call whose response
-    /// was ignored may be reported to the phone as missed.
+    /// The daemon may ignore a response on a flow that neither got the INVITE nor is registered. If the daemon ignored
+    /// the response, it is allowed to report the call to the phone as missed.
     func noteResponse(_ response: SIPResponse, on flow: Flow) {
         guard response.cseq.method == .invite,
             let index = calls.firstIndex(where: { $0.callID == response.callID.string }),
@@ -128,8 +129,8 @@ extension SimulatedWorld {
         if response.status.code >= 180, response.status != 408, response.status != 503 {
             calls[index].reached.insert(phone)
             if isFromKnownFlow { calls[index].surelyReached.insert(phone) }
-            // The daemon may have ended the call already; then it counts as missed, because nobody could cancel the
-            // ringing phone.
+            // If the daemon has already ended the call, the call counts as missed, because the daemon sends no CANCEL
+            // to the ringing phone.
             if response.status.isProvisional, calls[index].isOverForDaemon { calls[index].rangAfterEnd.insert(phone) }
         }
     }
@@ -156,9 +157,9 @@ extension SimulatedWorld {
                 violate("the caller of \(call.callID) heard that a phone was lost")
             }
             let label = "\(call.callID) to \(call.user)"
-            // Repeated interruptions of the network may have lost all INVITEs of the call.
+            // Repeated interruptions of the network can lose all INVITEs of a call.
             if plan.partitions > 0, !call.sawProvisional, call.finals.isEmpty { continue }
-            // The caller got no answer although the daemon forwarded each, because the network lost all of them.
+            // Interruptions of the network can also lose all answers that the daemon has forwarded to the caller.
             if plan.partitions > 0, call.finals.isEmpty, call.answersHeard > 0, call.finalsSent >= call.answersHeard {
                 continue
             }

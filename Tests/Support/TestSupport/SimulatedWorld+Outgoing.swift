@@ -13,12 +13,12 @@ struct SimulatedOutgoing {
     let flow: Flow
     let registrations: Int
     let invite: SIPRequest
-    // The properties from here on are events that the phone saw.
+    // The next properties record the events that the phone saw.
     var sawProvisional = false
     var cancelAnswered = false
     /// The different final responses that the phone got.
     var finals: [Status] = []
-    // The properties from here on are events that the PBX saw.
+    // The next properties record the events that the PBX saw.
     var branches = Set<ByteString>()
     var answer: Status?
     var isAcknowledged = false
@@ -147,15 +147,15 @@ extension SimulatedWorld {
 
     // MARK: Violations
 
-    /// The final responses to those calls whose phones had not moved.
+    /// The final responses to the calls of phones that had not moved until the end of the call.
     package var outgoingEnds: [Status] { outgoing.filter(\.wasHeard).flatMap(\.finals) }
 
     func checkOutgoing() {
         for call in outgoing {
             let label = "\(call.callID) of \(phones[call.phone].name)"
             if call.branches.count > 1 { violate("the PBX got \(label) by \(call.branches.count) branches") }
-            // With interruptions this is no fault, because the PBX may get a call that has already timed out for the
-            // caller.
+            // If the network was interrupted, a call without an answer is no fault, because it can reach the PBX after
+            // the caller has given up.
             if !call.branches.isEmpty, call.answer == nil, plan.partitions == 0 {
                 violate("the PBX rings on with \(label)")
             }

@@ -18,7 +18,7 @@ extension SimulatedWorld {
                 target: phoneToCall(of: user)))
         let index = calls.count - 1
         if plan.registersAtPBX {
-            // Without a contact, the PBX's voicemail takes the call.
+            // If the user has no contact at the PBX, the PBX's voicemail answers the call.
             guard let contact = registrations.contact(of: user, now: now.instant) else {
                 calls.removeLast()
                 registrations.voicemails += 1
@@ -26,7 +26,8 @@ extension SimulatedWorld {
             }
             calls[index].contact = contact
         }
-        // The phones that get a push are recorded later, because the arrival of the INVITE determines them.
+        // The phones that get a push are recorded when the INVITE arrives at the daemon, because they are not known
+        // before.
         sendInvite(index, attempt: 0)
         let patience = random.chance(0.4) ? random.milliseconds(500...12_000) : longestHold + .seconds(15)
         at(patience) { $0.callerGivesUp(index) }

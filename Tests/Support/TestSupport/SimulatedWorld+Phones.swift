@@ -122,7 +122,7 @@ extension SimulatedWorld {
         func answer(_ status: Status) { self.answer(phone, status, to: request) }
         switch request.method {
         case .invite:
-            // A copy of a merged request is answered like the first one.
+            // The phone answers a retransmission of a merged request with 482 too.
             if phones[phone].metTwice.contains(request.via.branch) { return answer(.loopDetected) }
             if let dialog = phones[phone].dialogs[key] {
                 if dialog.invite.via.branch == request.via.branch {
@@ -130,12 +130,12 @@ extension SimulatedWorld {
                     return
                 }
                 switch dialog.final {
-                // The same call has arrived on another path, while the phone rings or has answered (RFC 3261 section
-                // 8.2.2.2).
+                // The phone answers 482 if the same call arrives on another path while the phone rings or has answered
+                // (RFC 3261 section 8.2.2.2).
                 case nil, 200?:
                     phones[phone].metTwice.insert(request.via.branch)
                     return answer(.loopDetected)
-                // The INVITE arrives once more, after it was cancelled.
+                // An INVITE with a new branch arrives after the call was cancelled, so the phone rings again.
                 case .requestTerminated?: break
                 case let final?: return answer(final)
                 }
@@ -158,7 +158,8 @@ extension SimulatedWorld {
             phones[phone].dialogs[key]?.final = .requestTerminated
             repeatFinal(phone, key, .requestTerminated, dialog.invite, attempt: 0)
         case .ack:
-            // The ACK for a failure has the branch of its INVITE, and a merged request (482) creates no dialog.
+            // The ACK of a failure response has the branch of the INVITE. The ACK of a 482 to a merged request is
+            // ignored, because a merged request creates no dialog.
             let dialog = phones[phone].dialogs[key]
             if phones[phone].metTwice.contains(request.via.branch) { return }
             if dialog?.final == 200 || dialog?.invite.via.branch == request.via.branch {

@@ -13,8 +13,8 @@ package import Timekeeping
 /// A simulated day of one daemon, with phones, a PBX, a push provider, a network that loses datagrams, a disk, and
 /// crashes.
 ///
-/// The simulation has its own clock, and takes all random numbers from a seed. Simulating a day takes a moment, and a
-/// failed day can be repeated by its seed. The property ``violations`` has the invariants that were violated.
+/// The simulation has its own clock, and takes all random numbers from a seed. A day is simulated within seconds, and
+/// the same seed repeats a failed day. The property ``violations`` has the invariants that were violated.
 package final class SimulatedWorld {
     package struct Plan {
         package var users = 6
@@ -54,7 +54,8 @@ package final class SimulatedWorld {
         package var answeredElsewhere = 0.2
         /// The number of calls that phones make through the PBX.
         package var outgoing = 0
-        /// Whether the PBX owns the users, and the daemon keeps them registered there. The PBX then calls their tokens.
+        /// Whether the PBX owns the users, and the daemon keeps them registered there. The PBX then sends its INVITEs
+        /// to the tokens in the contacts that the daemon has registered.
         package var registersAtPBX = false
         /// How many times the PBX loses its registrations.
         package var pbxRestarts = 0
@@ -87,7 +88,7 @@ package final class SimulatedWorld {
     var halfOpen = Set<UInt64>()
     var lastConnection: UInt64 = 0
     private var diskFullUntil = Instant(nanoseconds: 0)
-    /// The endpoints without network, each with the time until which it has none.
+    /// The endpoints that have no network, each with the time at which its network returns.
     var cutOff: [Endpoint: Instant] = [:]
     /// The number of commits that a full disk refused, and the number of messages that interruptions lost.
     package private(set) var refusedCommits = 0

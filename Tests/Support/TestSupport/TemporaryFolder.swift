@@ -9,7 +9,8 @@ package final class TemporaryFolder: Sendable {
     deinit { remove() }
 
     /// Removes the folder. A test must call this function if it keeps only the path, because the path does not keep
-    /// this object alive. A test must also call it if other code, which outlives the test, has the path.
+    /// this object alive. A test must also call this function if the test has passed the path to code that outlives the
+    /// test.
     package func remove() { try? FileManager.default.removeItem(atPath: path) }
 
     package func file(_ name: String) -> String { path + "/" + name }

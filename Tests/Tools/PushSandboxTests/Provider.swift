@@ -21,8 +21,8 @@ struct Provider {
         semantics = ProviderSemantics(apnsKey: apnsKey, accountKey: try Keys.account()) { Self.milliseconds }
     }
 
-    /// Sends a push to APNs with the daemon's header fields, changed as given. A change to an empty value removes the
-    /// header field.
+    /// Sends a push to APNs with the daemon's header fields, changed as given. If the changed value of a header field
+    /// is empty, the request has no such header field.
     func apns(
         _ changes: [String: String] = [:], token: String = Provider.token, method: String = "POST",
         repeated: Set<String> = [], body: String = Provider.call

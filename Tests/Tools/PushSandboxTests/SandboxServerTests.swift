@@ -177,7 +177,8 @@ struct SandboxServerTests {
         try await Bench.with { bench in
             #expect(await bench.sandbox.plan("bob", #"{"action":"\#(action)","times":1}"#) == 200)
             let broken = try await bench.legacy("bob", version: version)
-            // With GOAWAY, curl may succeed, because it may repeat a request that was certainly not processed.
+            // After a GOAWAY, curl can succeed, because it is allowed to repeat a request that was certainly not
+            // processed.
             #expect(broken.code != 0 || (action == "goaway" && version == "--http2"))
             #expect(await bench.sandbox.records.first?.status == 0)
             let next = try await bench.legacy("bob", version: version)

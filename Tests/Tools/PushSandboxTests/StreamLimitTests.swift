@@ -15,8 +15,8 @@ private actor SettingsBench {
 
     init(_ loop: EventLoop) { self.loop = loop }
 
-    /// Connects the client. The mailbox gets each stream limit that the server sends, 0 for each response, and -1 at
-    /// the end.
+    /// Connects to the sandbox. The mailbox `limits` gets each stream limit that the server sends, 0 for each response,
+    /// and -1 at the end.
     func connect(_ streams: StreamLimits, limits: Mailbox<Int>) throws {
         let identity = try SelfSignedCertificate(hosts: ["127.0.0.1"])
         let server = SandboxServer(loop: loop, semantics: semantics, streams: streams)

@@ -19,8 +19,8 @@ def questions(phone, seconds):
 
 @probe("T34.1", "asked-phone-rings-at-once", "direct")
 def asked(t):
-    """When a push is sent, an open connection gets an OPTIONS. If the phone answers it, its call arrives there, and only
-    once."""
+    """When a push is sent, an open connection gets an OPTIONS. If the phone answers the
+    OPTIONS, the call arrives on this connection, and only once."""
     t.needs("call.ask-connections")
     phone, name, password, token = sleeper(t, t.stream())
     caller, request = call(t, name)
@@ -64,8 +64,8 @@ def not_asked(t):
 
 @probe("T34.1", "one-question-for-ten-flows", "digest")
 def ten_flows(t):
-    """A phone with ten connections gets one OPTIONS, on the flow that registered last. Only an answer on this flow releases the
-    call."""
+    """A phone with ten connections gets one OPTIONS, on the flow that registered last. The daemon sends
+    the INVITE only after an answer on this flow."""
     t.needs("call.ask-connections")
     device = Device(t, fresh("asked"))
     agents = [device.registered(number) for number in range(1, 10)]

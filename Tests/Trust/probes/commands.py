@@ -178,7 +178,7 @@ def private(t):
 
 @probe("T9.15", "no-commands-inside-calls", "direct")
 def inside_calls(t):
-    """A NOTIFY of `talk` in the dialog of a 180 would make the called phone answer. It is refused."""
+    """The daemon refuses a NOTIFY of `talk` in the dialog of a 180, because the NOTIFY would make the called phone answer."""
     caller, user, callee, (name, _) = pair(t)
     request = caller.make("INVITE", f"sip:{name}@example.net", user[0])
     answer = caller.exchange(request)
@@ -257,7 +257,7 @@ def names(t):
 
 @probe("T27.4", "phone-that-does-not-come-ends-no-call", "direct")
 def not_coming(t):
-    """RFC 5057: a 480 would end the call. A 500 with Retry-After ends only the request."""
+    """A request for a phone that does not come gets 500 with Retry-After, because a 480 would end the call (RFC 5057)."""
     phone = t.stream()
     name, password, token, caller, request, dialog = talking(t, phone)
     phone.reset()
@@ -290,7 +290,7 @@ def not_coming(t):
 
 @probe("T9.17", "challenge-that-nobody-can-answer", "digest")
 def challenge(t):
-    """A PBX that challenges in our realm: the phone would answer without end, because we remove its answers."""
+    """If a PBX challenges in the daemon's realm, the phone would answer without end, because the daemon removes the phone's answers."""
     caller = t.phone()
     name, password = t.registered(caller)
     for method, status, field in (("MESSAGE", 407, "Proxy-Authenticate"), ("INVITE", 401, "WWW-Authenticate")):

@@ -59,7 +59,7 @@ def works(dialog, other, method="INFO"):
     got = other.request(method, request.call_id, 4)
     if got:
         other.respond(got, 200)
-        # The response is taken here. Otherwise the next probe would take it for its own answer.
+        # Takes the response, because the next probe would otherwise treat the response as its own.
         dialog.agent.response(request.call_id, method, 2)
     return got
 
@@ -132,7 +132,7 @@ def flip(route):
 
 @probe("T20.3", "no-dialog-no-way", "digest")
 def no_dialog(t):
-    """Toll fraud: if one Record-Route value were enough, anybody could call any number."""
+    """A Record-Route value without a dialog lets nobody call, because anybody could otherwise call any number (toll fraud)."""
     phone, user, of_phone, of_pbx = outgoing(t)
     stranger = t.phone()
     count = 0
@@ -165,7 +165,7 @@ def no_dialog(t):
 def sides(t):
     call = Call(t)
     stranger = t.phone()
-    # A client has the phone's address and the PBX's port.
+    # A client uses the IP address of the phone and the port number of the PBX.
     neighbour = t.phone(call.phone.host, port=call.pbx.port) if call.pbx.port != call.phone.port else t.phone()
     count = 0
     for agent in (stranger, neighbour):
@@ -185,7 +185,7 @@ def sides(t):
             ack = dialog.make("ACK", agent=agent, cseq=1)
             agent.send(ack)
             check(not victim.request("ACK", call.request.call_id, 0.4), f"a stranger's ACK as the {side} arrived")
-    # The phone may not send requests as the PBX either.
+    # The daemon also refuses requests of the phone with the PBX's name in From.
     request = call.of_pbx.make("BYE", agent=call.phone)
     call.phone.send(request)
     check(not call.phone.request("BYE", request.call_id, 0.7), "the phone's BYE in the name of the PBX came back to it")
@@ -204,7 +204,7 @@ def sides(t):
 def moved(t):
     call = Call(t)
     new = t.phone()
-    # A new address alone does not prove who sends. The password does.
+    # A new address does not prove that the phone is the sender, but the password does.
     request = call.of_phone.make("INFO", agent=new)
     new.send(request)
     answer = new.response(request.call_id, "INFO")
@@ -214,7 +214,7 @@ def moved(t):
     got = call.pbx.request("INFO", request.call_id, 3)
     check(got, f"with the right password the INFO does not arrive: {new.response(again.call_id, timeout=0.5)}")
     call.pbx.respond(got, 200)
-    # The password of another user does not prove it.
+    # The password of another user does not prove that the phone is the sender.
     thief = t.phone()
     other, other_password = t.daemon.user()
     request = call.of_phone.make("BYE", agent=thief)

@@ -440,8 +440,8 @@ def sips(t):
 
 @probe("T24.9", "proxy-header", "edge")
 def proxy_header(t):
-    """The PROXY header of a load balancer gives the address of the peer. Load balancers must send it, and from others it does
-    not count."""
+    """The PROXY header of a load balancer gives the address of the peer. A load balancer must send a
+    PROXY header, and the daemon accepts none from other peers."""
     claimed = t.address(trusted=True)
     line = f"PROXY TCP4 {claimed} {t.daemon.host} 40000 5060\r\n".encode()
     packed = socket.inet_aton(claimed) + socket.inet_aton(t.daemon.host) + struct.pack(">HH", 40000, 5060)
@@ -738,7 +738,7 @@ def close_heard(t):
         check(phone.codes == [1002] and not phone.was_reset, f"codes {phone.codes}, {'reset' if phone.was_reset else 'closed'}")
         while time.monotonic() < begin + 30:
             try:
-                # It writes past TLS, because the daemon does not read its data any more.
+                # The client writes unencrypted bytes to the socket, because the daemon does not read its data any more.
                 os.write(phone.socket.fileno(), b"\0")
             except OSError:
                 break

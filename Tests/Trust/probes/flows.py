@@ -75,7 +75,7 @@ def several(t):
 
 @probe("T26.1", "several-flows-asleep", "direct")
 def asleep(t):
-    """All flows are dead. One push is sent, and the first flow that comes back gets the call."""
+    """All flows of the phone are dead. The daemon sends one push, and sends the call on the first flow that registers again."""
     device = Device(t, fresh("flows"))
     agents = [device.registered(number) for number in (1, 2, 3)]
     for agent in agents:

@@ -250,7 +250,7 @@ def work(t):
                 for _ in range(count):
                     ask(name)
                 counts[name].append(daemon.instructions() / count)
-        # Now and then, the daemon's timers cause additional work.
+        # The daemon's timers sometimes cause additional work.
         least = {name: min(values) for name, values in counts.items()}
         words = ", ".join(f"{least[name]:.0f}" for name in names)
         check(max(least.values()) <= 1.05 * min(least.values()), f"{ask.__name__}: {names} take {words} instructions: {counts}")
@@ -283,7 +283,7 @@ def guessing(t):
     thief = t.phone()
     answers = guess(thief, name, "wrong", 40)
     check(not any(a and a.status == 200 for a in answers), "a wrong password was accepted")
-    # Beyond the limit, even the right password is not checked. That makes guessing useless.
+    # Beyond the limit, the daemon checks not even the right password, so guessing is useless.
     [answer] = guess(thief, name, password, 1)
     check(answer is None or answer.status != 200, "after 40 wrong passwords the right one from the same source was accepted at once")
     shown = "silence" if answer is None else answer.start.split(" ", 1)[1]

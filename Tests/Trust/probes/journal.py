@@ -16,7 +16,7 @@ from .wake import call, pushed, sleeper, talking
 
 
 def restarted(daemon, after=0.1):
-    """Waits for `after` seconds, so that packets on loopback arrive. Then it kills the daemon and starts the next run."""
+    """Waits for `after` seconds, so that packets on loopback arrive, then kills the daemon and starts its next run."""
     time.sleep(after)
     daemon.kill()
     daemon.launch()
@@ -147,7 +147,7 @@ def cancelled(t):
 
 @probe("T28.1", "hold-ends-over-kill")
 def ends(t):
-    """After a crash, the waiting time of a call continues by the date. It does not start again."""
+    """After a crash, the waiting time of a call does not start again, because the daemon computes it from the date of the call."""
     daemon = own_daemon(t, "hold-ends", call={"ring-timeout": "12s"}).start()
     phone, name, password, token = sleeper(t)
     start = time.monotonic()
@@ -183,7 +183,7 @@ def folder(t):
     invite = waiting.rings()
     check(invite, "the call does not go on")
     answered(t, waiting.caller, waiting.request, waiting.phone, invite)
-    # With this, not even root can write into the folder.
+    # This change prevents even root from writing into the folder.
     daemon.stop()
     shutil.rmtree(place)
     daemon.launch()

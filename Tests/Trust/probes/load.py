@@ -165,7 +165,7 @@ def calls_first(t):
     check(min(waits) >= 5 and max(waits) <= 120, f"Retry-After from {min(waits)} to {max(waits)}")
     middle = sorted(waits)[len(waits) // 2]
     check(40 <= middle <= 85, f"Retry-After is not spread evenly: half of them up to {middle} s")
-    # The load is normal again.
+    # The flood has ended, so the daemon serves all requests again.
     end = time.monotonic()
     while True:
         newcomer = t.phone()
@@ -181,7 +181,7 @@ def calls_first(t):
 
 @probe("T30.2", "no-descriptors-left")
 def descriptors(t):
-    """A daemon that may open 160 descriptors gets 200 connections."""
+    """Opens 200 connections to a daemon that may open 160 descriptors."""
     daemon = own_daemon(t, "poor", limits={"connections-per-source": 1000, "first-request": "60s"}, log={"level": "notice"})
     daemon.prepare = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (160, 160))
     daemon.start()

@@ -15,7 +15,7 @@ def kinds(t, token):
 
 
 def given_up(t, name, token, count=1):
-    """A call for which the phone gets a push, and which the caller cancels."""
+    """Makes a call, waits for its push to the phone, and cancels the call."""
     caller, request = call(t, name)
     check(t.suite.provider.wait(token, count), "control: no push for the call")
     caller.send(caller.cancel(request))
@@ -25,7 +25,7 @@ def given_up(t, name, token, count=1):
 
 @probe("T31.1", "list-beside-a-late-invite", "narrow")
 def list_beside(t):
-    """push.fcm.after-end is invite-cancel, with the payload of ECSS-10: rule R22 has no exception for this case."""
+    """With push.fcm.after-end invite-cancel and the payload of ECSS-10, the phone also gets the list of missed calls, because rule R22 has no exception for this case."""
     t.needs("push.fcm.after-end", "missed-calls.after-late-invite")
     for answers in (False, True):
         old, name, password, token = sleeper(t)

@@ -9,12 +9,12 @@ from suite import check, probe
 from .store import own_daemon
 from .wake import call, pushed
 
-# The daemons of these probes have this lifetime of nonces. Older nonces are good for their contacts only.
+# The daemons of these probes have this lifetime of nonces. A nonce that is older is valid only for its contact.
 LIFETIME = 5.0
 
 
 class Waker:
-    """A phone that keeps its nonce, and registers with it from wherever it is."""
+    """A phone that keeps its nonce, and registers with this nonce from any address."""
 
     def __init__(self, t, agent=None):
         self.t, self.token = t, fresh("token")
@@ -92,7 +92,7 @@ def replayed(t):
 
 @probe("T39.2", "kept-nonce-after-kill")
 def killed(t):
-    """kill -9 at once after the 200. Nothing that was accepted before is accepted again, and the phone goes on."""
+    """After kill -9 directly after the 200, the daemon accepts no earlier credentials again, and the phone can continue with the next count."""
     daemon = own_daemon(t, "nonces", digest={"nonce-lifetime": "5s"}).start()
     waker = Waker(t)
     seen = []
@@ -190,7 +190,7 @@ def ends(t):
 
 @probe("T39.7", "nonce-in-the-push")
 def in_the_push(t):
-    """A push has a nonce. It lets in nobody without the password, and nobody twice."""
+    """The nonce in a push lets nobody register without the password, and nobody twice."""
     own_daemon(t, "pushed-nonce", digest={"nonce-lifetime": "5s"}, push={"fcm": {"payload": "ecss10.extended"}}).start()
     waker = Waker(t)
     caller, request = call(t, waker.name)
@@ -212,7 +212,7 @@ def in_the_push(t):
 
 @probe("T39.8", "older-store-has-no-nonces")
 def older(t):
-    """A store of the version before, and a store whose column has garbage."""
+    """The daemon starts with a store of the previous version, and with a store whose nonce column contains garbage."""
     daemon = own_daemon(t, "older-nonces", digest={"nonce-lifetime": "5s"}).start()
     waker = Waker(t)
     daemon.stop()

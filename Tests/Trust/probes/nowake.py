@@ -50,7 +50,7 @@ def forward_goes_to_the_upstream(t):
 
 @probe("T36.3", "redirect-for-trusted-peers-alone")
 def redirect_for_trusted_peers_alone(t):
-    """After a 302, a phone would show its password to any server that the URI names."""
+    """Only callers behind trusted peers get 302, because a phone would show its password to any server that the URI in the 302 names."""
     t.needs("call.no-wake.action")
     own_daemon(t, "redirecting", "redirect", auth="off")
     _, name, _, _ = sleeper(t)
@@ -135,7 +135,7 @@ def spoofed_life_is_no_wake(t):
     def spoofed(phone, name, password, token, request):
         for raw in spoofs:
             phone.send(raw)
-        # The sign of life has released the INVITE. A phone that sleeps does not answer it.
+        # The daemon has sent the INVITE after the sign of life. A sleeping phone does not answer this INVITE.
         check(phone.request("INVITE", request.call_id), "control: no INVITE after the sign of life")
 
     said = told(registers)

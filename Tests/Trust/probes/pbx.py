@@ -200,7 +200,7 @@ def wait_for(truth, timeout, text):
 
 @probe("T33.4", "upstream-away")
 def upstream_away(t):
-    """The PBX stops without a message, and starts again later."""
+    """The PBX stops without sending anything, and starts again later."""
     t.needs("upstream-check.interval", "upstream-check.patience")
     daemon = own_daemon(t, "deserted", {"upstream-check": {"interval": "2s", "patience": "1s"}}, "127.2.0.9")
     pbx = daemon.start().pbx
@@ -213,7 +213,7 @@ def upstream_away(t):
     pbx.respond(got, 486, tag="p")
     ended(phone, request, [486])
     pbx.answers = False
-    # The daemon does not know yet that the PBX has stopped. This call shows it.
+    # This call shows the daemon that the PBX has stopped.
     request = called(t, phone, user)
     begin = time.monotonic()
     check(pbx.request("INVITE", request.call_id), "control: no INVITE when the PBX has just gone")
@@ -277,7 +277,7 @@ def outgoing_calls_are_told(t):
 
 @probe("T33.6", "advertise-is-tried")
 def advertise_is_tried(t):
-    """A name that nobody can look up, and a name that leads to the daemon."""
+    """The daemon warns of a name in `advertise` that has no address or leads elsewhere, and accepts a name that leads to the daemon."""
     lost = own_daemon(t, "nowhere", {"advertise": "nowhere.invalid"}, "127.2.0.11").start()
     wait_for(lambda: "the daemon cannot resolve the host name in the setting advertise" in lost.log(), 15, "the log does not say that advertise leads nowhere")
     found = own_daemon(t, "somewhere", {"advertise": "localhost"}, "127.2.0.12").start()

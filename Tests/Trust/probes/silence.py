@@ -428,7 +428,7 @@ def provider_away(t):
     server = QuietServer(("127.0.0.1", port), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     wake()
-    check(line_with(daemon, "push provider can be reached again", "fcm", timeout=15), "no line when the circuit closes")
+    check(line_with(daemon, "the push provider can be reached again", "fcm", timeout=15), "no line when the circuit closes")
     server.shutdown()
     return "a line when the circuit opens and when it closes, and provider list has the last error"
 
@@ -514,7 +514,7 @@ def faulty_proxy(t):
         wake(7)
         if behaviour == "407":
             # If the proxy refuses the login, the push ends immediately, because a later attempt would fail too.
-            line = line_with(daemon, "cannot connect to the push provider with the settings of this app", words, timeout=30)
+            line = line_with(daemon, "the daemon cannot connect to the push provider: correct the settings of the app", words, timeout=30)
         else:
             line = line_with(daemon, "push provider cannot be reached", words, timeout=60)
         check(line, f"{behaviour}: no line that blames the proxy: {daemon.log()[-1500:]}")
@@ -526,6 +526,6 @@ def faulty_proxy(t):
         if behaviour == "502":
             proxy.behaviour = "leads"
             wake()
-            check(line_with(daemon, "push provider can be reached again", "fcm", timeout=20), "no line when the proxy leads again")
+            check(line_with(daemon, "the push provider can be reached again", "fcm", timeout=20), "no line when the proxy leads again")
         daemon.stop()
     return "a proxy with 502, 407 or without any answer is blamed in the log and in provider list, and the breaker closes again"

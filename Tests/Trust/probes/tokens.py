@@ -100,7 +100,7 @@ def with_login(t, name, limits=None, pbx=None):
                    "wrong-logins-per-source": 0, "wrong-logins-per-user": 0, **(limits or {})}}
     t.daemon = t.suite.daemons[name] = daemon
     daemon.start()
-    wait_until(lambda: "the keys for bearer tokens were read" in daemon.log(), "the keys were not read")
+    wait_until(lambda: "the daemon has read new keys for bearer tokens" in daemon.log(), "the keys were not read")
     return server
 
 

@@ -94,7 +94,7 @@ def refused(agent, uri, method="INVITE"):
 
 @probe("T38.1", "wrong-passwords-stay-here")
 def wrong_passwords_stay_here(t):
-    """Somebody registers here with the name of another user, and guesses."""
+    """A client that registers at the daemon with another user's name and guessed passwords causes no REGISTER to the PBX."""
     daemon, pbx = own_daemon(t, "pbx-guesses", "127.2.0.31")
     name, _ = daemon.user()
     thief = t.phone()
@@ -107,7 +107,7 @@ def wrong_passwords_stay_here(t):
 
 @probe("T38.2", "refused-password-is-tried-once")
 def refused_password_is_tried_once(t):
-    """The PBX has another password. Retries would lock the account there."""
+    """If the PBX has another password, the daemon tries its password only once, because retries would lock the account at the PBX."""
     daemon, pbx = own_daemon(t, "refused", "127.2.0.32")
     pbx.status = 403
     phone, name, password, token = sleeper(t)
@@ -130,7 +130,7 @@ def refused_password_is_tried_once(t):
 
 @probe("T38.3", "token-is-for-its-pbx-alone")
 def token_is_for_its_pbx_alone(t):
-    """A token is guessed or overheard."""
+    """A guessed or overheard token reaches the user only from the token's own PBX."""
     daemon, pbx = own_daemon(t, "tokens", "127.2.0.33")
     _, name, _, device = sleeper(t)
     token = token_of(pbx.contact(name))
@@ -188,7 +188,7 @@ def stranger_answers_for_the_pbx(t):
 
 @probe("T38.5", "a-pbx-that-lies-about-times")
 def pbx_that_lies(t):
-    """The PBX grants one second, or ten years, and lists the contacts of others."""
+    """The daemon copes with a PBX that grants one second or ten years, or that lists the contacts of others."""
     daemon, pbx = own_daemon(t, "liar", "127.2.0.35")
     pbx.grant = 1
     pbx.listed = ["<sip:desk@10.0.0.9>;expires=1", "*", "<sip:AAAAAAAAAAAAAAAAAAAA@10.0.0.9>;expires=0"]
@@ -208,7 +208,7 @@ def pbx_that_lies(t):
 
 @probe("T38.6", "restart-keeps-the-token")
 def restart_keeps_the_token(t):
-    """kill -9, and the last device goes."""
+    """The token of a user stays the same after kill -9, until the user's last device is gone."""
     daemon, pbx = own_daemon(t, "again", "127.2.0.36")
     phone, name, password, token = sleeper(t)
     first = pbx.contact(name)
@@ -231,7 +231,7 @@ def restart_keeps_the_token(t):
 
 @probe("T38.7", "phones-answer-the-pbx")
 def phones_answer_the_pbx(t):
-    """The PBX asks phones for passwords, and takes nobody's word."""
+    """The PBX itself asks phones for their passwords, and does not rely on the daemon."""
     daemon, pbx = own_daemon(t, "asks", "127.2.0.37")
     phone, name, _, _ = sleeper(t)
     check(pbx.contact(name), "control: not registered")
@@ -265,7 +265,7 @@ def phones_answer_the_pbx(t):
     check(got, "after one call without a challenge the PBX gets no calls")
     pbx.respond(got, 486, tag="p")
     phone.send(phone.ack_failure(later, phone.response(later.call_id, "INVITE")))
-    # Another PBX never asks and takes the daemon's word: from the first answer on the daemon asks.
+    # Another PBX never asks for a password, so after its first answer the daemon itself asks the phones.
     daemon, pbx = own_daemon(t, "asks-nobody", "127.2.0.44")
     phone, name, _, _ = sleeper(t)
     check(pbx.contact(name), "control: not registered at the second PBX")
@@ -277,7 +277,7 @@ def phones_answer_the_pbx(t):
 
 
 def call_without_challenge(phone, pbx, name):
-    """A call that the PBX lets ring and refuses without asking for a password."""
+    """Makes a call that the PBX answers with 180 and then refuses, without asking for a password."""
     request = phone.make("INVITE", "sip:701@example.net", name)
     phone.send(request)
     got = pbx.request("INVITE", request.call_id)

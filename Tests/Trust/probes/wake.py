@@ -174,7 +174,7 @@ def foreign(t):
     t.daemon.launch()
     got = told(f";pn-provider=apns;pn-prid={token}")
     check(got[0] == 555 and "TEAM.TOPIC" in got[1], f"without pn-param it got {got}")
-    lines = [line for line in t.daemon.log().splitlines() if "stored contacts are not woken" in line]
+    lines = [line for line in t.daemon.log().splitlines() if "the daemon sends no pushes to some stored contacts" in line]
     check(any("FCM project" in line and "push.fcm.params" in line for line in lines), f"the log says {lines}")
     rows = json.loads(t.daemon.command("device", "show", user[0], "--json").stdout)
     check(any("fcm" in (row.get("token") or "") for row in rows), f"the contact is gone: {rows}")

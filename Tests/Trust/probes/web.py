@@ -187,7 +187,7 @@ def deep(t):
 
 @probe("T15.2", "no-member-twice", "digest")
 def member_twice(t):
-    """If a JSON object has the same name twice, readers would take different values. It is refused, at any depth and with any
+    """If a JSON object has the same name twice, readers would take different values. The daemon refuses it at any depth and with any
     escapes."""
     twice = {
         "a token report": ("/v1/push-tokens", '{"username":"u","username":"v"}', t.daemon.api_port, None),

@@ -15,7 +15,7 @@ struct SlotIndexTests {
             let slot = UInt32.random(in: 0..<300, using: &generator)
             switch model[slot] {
             case let hash? where step % 5 == 0:
-                // For a moment, the entry has another slot number.
+                // The test gives the entry another slot number, and then the old one again.
                 index.replace(hash: hash, slot: slot, with: 1000 + slot)
                 #expect(index.find(hash: hash) { $0 == slot } == nil)
                 index.replace(hash: hash, slot: 1000 + slot, with: slot)

@@ -48,7 +48,8 @@ private final class Gate {
         let gate = Gate(perMinute: 20)
         var admitted = 0
         for step in 0..<6_000 where gate.admits(7, after: .milliseconds(100 * step)) { admitted += 1 }
-        // The expected number is the events of ten minutes, and the burst at the beginning.
+        // The expected number is the number of events that the limit allows in ten minutes, plus the burst at the
+        // beginning.
         #expect(admitted == 220 - 1)
     }
 
@@ -71,7 +72,7 @@ private final class Gate {
         #expect(gate.wait(1) == .seconds(3))
         #expect(gate.wait(1, after: .milliseconds(2_999)) == .milliseconds(1))
         #expect(gate.wait(1, after: .seconds(3)) == nil)
-        // A question how long to wait does not count as an event.
+        // Asking the limit for the remaining waiting time does not count as an event.
         #expect(gate.admits(1, after: .seconds(3)))
         #expect(gate.wait(2) == nil)
         #expect(Gate(perMinute: 0).wait(1) == nil)

@@ -28,13 +28,14 @@ struct Callgrind {
 
     private var dump: URL { folder.appending(path: "count") }
 
-    /// Starts counting instructions. Warm the daemon up before this call, because callgrind slows the daemon down while
-    /// it counts.
+    /// Starts to count the daemon's instructions. The benchmark warms the daemon up before, because callgrind slows the
+    /// daemon down while it counts.
     func start(_ process: Int32) throws(BenchmarkError) {
         try tell(process, "instrumentation", "on")
     }
 
-    /// Returns the number of instructions since the last call of this function, or since the start.
+    /// Returns the number of instructions that the process has executed since this function last returned a number, or
+    /// since the start.
     func instructions(of process: Int32) throws(BenchmarkError) -> Double {
         let before = try dumps()
         try tell(process, "dump")

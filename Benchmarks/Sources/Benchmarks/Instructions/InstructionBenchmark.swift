@@ -14,7 +14,7 @@ enum InstructionBenchmark {
     /// The pause after a step, in which all its transactions and calls end (RFC 3261 section 17, 64 times T1). The
     /// instructions of this pause are counted for the step before it.
     private static let aftermath: Duration = .seconds(35)
-    /// The pause until refreshed contacts are on the disk. The instructions of this pause are not counted for any call.
+    /// The pause until refreshed contacts are on the disk. The instructions of this pause are counted for no step.
     private static let untilWritten: Duration = .seconds(20)
 
     static func run(_ options: BenchmarkOptions, into report: inout Report) throws(BenchmarkError) {

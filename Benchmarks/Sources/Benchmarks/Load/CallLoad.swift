@@ -34,8 +34,8 @@ final class CallLoad {
     private let reader = MessageReader()
     private let wait: LoopWait
     private var timer: LoopTimer?
-    /// The users whose messages may have to be retransmitted, ordered by time, because looking at all calls would delay
-    /// the measured calls.
+    /// The users with an unanswered message, ordered by the time of the next retransmission. The load looks only at
+    /// users whose time has come, because a look at all users would delay the measured calls.
     private var due = DeadlineQueue<Int>()
 
     private static let mark = Array("Call-ID: \(MessageTexts.callIDMark)".utf8)
@@ -262,7 +262,7 @@ final class CallLoad {
         let now = loop.now
         timer?.arm(at: now + Self.retransmission / 4)
         while let user = due.popExpired(now: now) {
-            // The message may have been answered in the meantime, or its retransmission may be due later.
+            // Skips a user whose message was answered in the meantime, or whose retransmission is due later.
             guard calls[user].next <= now, !calls[user].isOver else { continue }
             guard calls[user].tries < Self.tries else {
                 calls[user].next = .distantFuture

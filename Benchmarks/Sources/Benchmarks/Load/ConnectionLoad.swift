@@ -5,7 +5,7 @@ import Reactor
 import Timekeeping
 
 /// Phones that connect to the daemon by TCP or TLS, each with its own connection. The load either opens connections or
-/// sends REGISTERs on them. It runs on its own thread, so that measured calls do not wait for the load.
+/// sends REGISTERs on them. The load runs on its own thread, so that measured calls do not wait for the load.
 ///
 /// - The class is `@unchecked Sendable`, because everything except the methods for the measuring thread runs on its
 ///   loop.

@@ -1,8 +1,8 @@
 import Addressing
 import Reactor
 
-/// The sockets of the phones. A phone that is woken needs its own socket, because a sign of life on a flow releases the
-/// calls of all phones that registered on the flow. All other phones share a few sockets.
+/// The sockets of the phones. A phone that is woken needs its own socket, because after a sign of life on a flow the
+/// daemon delivers the calls of all phones that registered on the flow. All other phones share a few sockets.
 final class PhoneSockets {
     private let sockets: [UDPSocket]
     private let registers: [MessageTemplate]

@@ -16,9 +16,9 @@ final class Workbench {
     /// The time that the slow app's provider takes to answer a push.
     static let slowness: Duration = .seconds(5)
 
-    /// Starts the daemon. `callCount` is the maximum number of calls; they are for the users from number 0 on. Users
-    /// for whom `isSlow` is true have the app with the slow provider. If `wakesPhones` is true, each phone has its own
-    /// socket, so that only its own REGISTER wakes it.
+    /// Starts the daemon. `callCount` is the maximum number of calls. Call number N is for user number N, and both
+    /// numbers begin at 0. Users for whom `isSlow` is true have the app with the slow provider. If `wakesPhones` is
+    /// true, each phone has its own socket, so that only its own REGISTER wakes it.
     init(
         _ options: BenchmarkOptions, calls callCount: Int = 0, wakesPhones: Bool = true, servesAPI: Bool = false,
         servesStreams: Bool = false,

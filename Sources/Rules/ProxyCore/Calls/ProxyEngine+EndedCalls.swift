@@ -168,7 +168,7 @@ extension ProxyEngine {
                 incoming, settings.stripped, realms: identity.realms,
                 takesTokens: !settings.bearer.issuers.isEmpty)
             log.info(
-                "the daemon sends the INVITE and CANCEL of an ended call to a phone that registered too late",
+                "a phone registered after its call had ended, so the daemon sends INVITE and CANCEL, which end the call on the phone",
                 [
                     .aor: .described(ended.userCall.aor), .callID: .bytes(ended.userCall.key.callID),
                     .device: .described(device),

@@ -197,7 +197,7 @@ extension ProxyEngine {
         guard !ledger.admits(caller, now: now.instant) else { return true }
         if let suppressed = ledger.tellsOfRefused(caller, now: now.instant) {
             log.warning(
-                "a caller makes too many calls, so the daemon wakes no phone for this call",
+                "a caller has reached its limit of calls, so the daemon wakes no phone for this call",
                 [
                     .caller: .bytes(incoming.request.from.uri.text), .source: .described(incoming.flow.remote),
                     .suppressed: .number(suppressed),

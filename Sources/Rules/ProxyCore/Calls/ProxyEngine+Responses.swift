@@ -80,7 +80,7 @@ extension ProxyEngine {
         }
         let peer = leg.call.fork.branches[leg.branch].flow?.remote
         log.notice(
-            "a peer challenges phones in this daemon's own realm, so the phones cannot answer: give the peer its own realm, or let the peer trust this daemon",
+            "a peer challenges phones in this daemon's own realm, so the phones' answers do not reach the peer: give the peer its own realm, or let the peer trust this daemon",
             [
                 .target: peer.map { .described($0) } ?? .text("unknown"),
                 .method: .bytes(response.cseq.method.name), .realm: .bytes(realm ?? .empty),

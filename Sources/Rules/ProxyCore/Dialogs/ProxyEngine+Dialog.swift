@@ -206,7 +206,9 @@ extension ProxyEngine {
         }
         call.fork.aimed(0, routeHash: target.routeHash)
         ledger.drop(0, of: call, now: now, into: &output.actions)
-        log.info("a request inside a dialog was sent to a phone that is awake again", [.device: .described(target.id)])
+        log.info(
+            "a phone is awake again, so the daemon sends it the waiting request inside a dialog",
+            [.device: .described(target.id)])
         transmit(incoming, request, of: call, on: flow, now: now)
     }
 
@@ -262,7 +264,7 @@ extension ProxyEngine {
         guard !others.contains(where: { $0 !== call && $0.dialogRequest?.hasWoken == true }) else { return }
         guard old != nil || mayNotify(target.id, for: request.caller, now: now) else {
             log.info(
-                "no push for a request inside a dialog: the phone has reached its limit of pushes",
+                "the daemon sends no push for a request inside a dialog, because the phone has reached its limit of pushes",
                 [.aor: .described(aor), .device: .described(target.id)])
             return
         }
@@ -272,7 +274,7 @@ extension ProxyEngine {
         notification.destinationType = ByteString("dialog")
         notification.destinationContent = revive(call)?.request.callID.compacted() ?? .empty
         log.info(
-            "the daemon wakes a phone for a request inside a dialog",
+            "the daemon sends a push to wake a phone for a request inside a dialog",
             [.aor: .described(aor), .device: .described(target.id)])
         let place = output.actions.count
         let push = notify(

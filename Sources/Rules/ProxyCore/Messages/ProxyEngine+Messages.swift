@@ -94,7 +94,7 @@ extension ProxyEngine {
         _ incoming: IncomingRequest, _ refusal: HeldMessages.Refusal, to aor: AddressOfRecord, now: Moment
     ) {
         log.warning(
-            "a MESSAGE was refused, because too many messages wait for delivery",
+            "a MESSAGE was refused, because too many stored messages already wait for delivery",
             [
                 .aor: .described(aor), .caller: .bytes(incoming.request.from.uri.text),
                 .source: .described(incoming.flow.remote),
@@ -299,7 +299,7 @@ extension ProxyEngine {
         else {
             if isEnough {
                 log.warning(
-                    "a stored message was dropped, because the recipient's phone never responds to the MESSAGE",
+                    "a stored message was dropped, because the recipient's phone has never responded to the MESSAGE",
                     [.aor: .described(message.aor), .device: .described(device)])
             }
             close(message, for: device, now: now)

@@ -58,7 +58,7 @@ extension ProxyEngine {
         else {
             wakes.wakeFailed(device)
             log.info(
-                "no push for a message: the phone has reached its limit of pushes",
+                "the daemon sends no push for a message, because the phone has reached its limit of pushes",
                 [.aor: .described(message.aor), .device: .described(device)])
             return
         }

@@ -61,7 +61,7 @@ extension ProxyEngine {
         else { return update(call, now: now) { $0.forwardImpossible() } }
         output.counters.count(.callForwarded)
         log.info(
-            "no phone woke, so the call is forwarded",
+            "no phone woke, so the daemon forwards the call",
             [
                 .aor: .described(userCall.aor), .callID: .bytes(userCall.key.callID), .target: .bytes(uri),
             ])

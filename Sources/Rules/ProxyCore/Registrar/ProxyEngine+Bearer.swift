@@ -117,14 +117,14 @@ extension ProxyEngine {
         switch news {
         case .away(let issuer, let fault, hasKeys: true):
             log.error(
-                "the keys for bearer tokens cannot be read again, so the last keys count",
+                "the keys for bearer tokens cannot be read again, so the daemon keeps the keys that it read last",
                 [
                     .setting: .text(names[issuer]), .reason: .text(fault.sentence), .advice: .text(fault.cure),
                     .suppressed: .number(suppressed),
                 ])
         case .away(let issuer, let fault, hasKeys: false):
             log.error(
-                "the keys for bearer tokens cannot be read, so phones with tokens get 503",
+                "the keys for bearer tokens cannot be read, so phones that register with a bearer token get 503",
                 [
                     .setting: .text(names[issuer]), .reason: .text(fault.sentence), .advice: .text(fault.cure),
                     .suppressed: .number(suppressed),
@@ -135,7 +135,7 @@ extension ProxyEngine {
                 [.setting: .text(names[issuer]), .suppressed: .number(suppressed)])
         case .changed(let issuer, let count):
             log.notice(
-                "the keys for bearer tokens were read",
+                "the daemon has read new keys for bearer tokens",
                 [.setting: .text(names[issuer]), .count: .number(count), .suppressed: .number(suppressed)])
         }
     }

@@ -179,7 +179,7 @@ extension ProxyEngine {
         case .report(_, let ticket), .removal(_, let ticket):
             for fact in plan.facts {
                 log.info(
-                    "an app or application server reported or removed a device or push token",
+                    "an HTTP request of an app or app server changed the devices or push tokens of a user",
                     [.aor: .described(aor), .outcome: .text("\(fact)")])
                 if case .tokenReplaced(let device) = fact { wakes.records.forget(device) }
             }
@@ -391,7 +391,7 @@ extension ProxyEngine {
     func noteUnfitContacts() {
         for (problem, count) in registrar.takeUnfit() {
             log.warning(
-                "stored contacts are not woken, because the settings no longer accept their push tokens",
+                "the daemon sends no pushes to some stored contacts, because the settings no longer accept their push tokens",
                 [.count: .number(count), .reason: .text("\(problem.sentence)"), .advice: .text("\(problem.cure)")])
         }
     }

@@ -43,7 +43,7 @@ extension ProxyEngine {
         case .away(let source, let fault):
             guard let suppressed = access.users.sourceLines.admit(now: now.instant) else { return }
             log.error(
-                "a source of users does not answer, so users who are not known yet get 503",
+                "a source of users does not answer, so users whose data the daemon does not remember get 503",
                 [
                     .setting: .text("users.sources.\(names[source])"), .reason: .text(fault.sentence),
                     .advice: .text(fault.cure), .suppressed: .number(suppressed),
@@ -56,7 +56,7 @@ extension ProxyEngine {
         case .unusable(let source, let user, let fault):
             guard let suppressed = access.users.userLines.admit(now: now.instant) else { return }
             log.warning(
-                "the answer of a source about a user cannot be used",
+                "a source of users gave a wrong answer about one user, so the daemon cannot use the answer",
                 [
                     .setting: .text("users.sources.\(names[source])"), .aor: .described(user),
                     .reason: .text(fault.sentence), .advice: .text(fault.cure), .suppressed: .number(suppressed),

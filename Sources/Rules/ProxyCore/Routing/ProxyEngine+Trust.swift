@@ -113,7 +113,7 @@ extension ProxyEngine {
         output.counters.count(.rejectedStrayed)
         guard let suppressed = access.refusals.strayed(now: now.instant) else { return }
         log.notice(
-            "response refused: its source is not the address to which the request was sent",
+            "a response was refused, because it did not come from the address to which the daemon sent the request",
             [
                 .source: .described(flow.remote),
                 .target: .described(sip.transactions.flow(of: match)?.remote ?? flow.remote),

@@ -113,7 +113,7 @@ extension ProxyEngine {
         guard hops.contains(where: { identity.isOurs($0.transport, $0.endpoint) }) else { return hops }
         if network.upstream.tellsOfOwnHop() {
             log.error(
-                "a request would be sent back to this daemon itself: correct the setting upstream, or the Path and Route of the edge proxies",
+                "the next hop of a request is this daemon itself, so the daemon does not use this hop: correct the setting upstream, or the Path and Route of the edge proxies",
                 [.target: .text(hops.map { "\($0.transport.parameterName):\($0.endpoint)" }.joined(separator: " "))])
         }
         return hops.filter { !identity.isOurs($0.transport, $0.endpoint) }
@@ -189,11 +189,11 @@ extension ProxyEngine {
         switch network.upstream.ownName.state {
         case .unresolved:
             log.warning(
-                "the daemon cannot resolve the host name in the setting advertise; if the PBX cannot resolve the name, the PBX cannot send BYE",
+                "the daemon cannot resolve the host name in the setting advertise; a PBX that cannot resolve the name cannot send BYE to this daemon",
                 [.target: .bytes(name)])
         case .silent:
             log.warning(
-                "a test request to the address in the setting advertise did not reach this daemon: change the setting, unless a NAT blocks the test",
+                "a test request to the address in the setting advertise did not reach this daemon: correct the setting, unless a NAT blocks only the test request",
                 [.target: .bytes(name)])
         case .reached:
             log.info(

@@ -50,7 +50,7 @@ extension ProxyEngine {
         guard upstreamUsers.pbxs[number].credence == .unknown else { return }
         upstreamUsers.pbxs[number].credence = .takesOurWord
         log.warning(
-            "a PBX asks for no password when this daemon calls, so the daemon now asks the calling phones for their passwords",
+            "a PBX accepts requests from this daemon without a password, so the daemon now checks the passwords of the calling phones",
             [.target: .bytes(upstreamUsers.pbxs[number].domain)])
     }
 }

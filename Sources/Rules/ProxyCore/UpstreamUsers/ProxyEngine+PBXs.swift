@@ -24,7 +24,7 @@ extension ProxyEngine {
                     log.notice("DNS has an address for the name of a PBX again", [.target: .bytes(name)])
                 } else {
                     log.error(
-                        "the name of a PBX cannot be looked up: its users are not registered there again",
+                        "DNS has no address for the name of a PBX, so the daemon cannot register users at this PBX",
                         [.target: .bytes(name)])
                 }
             }
@@ -87,7 +87,7 @@ extension ProxyEngine {
             let answers = upstreamUsers.pbxs[number].health.servers.first { $0.hop.endpoint == place }?.answersProbes
             guard answers == true else { return }
             log.error(
-                "a PBX does not answer: its users cannot be registered there; is it running, does a firewall drop what it gets or says?",
+                "a PBX does not answer, so the daemon cannot register users at this PBX: check that the PBX runs and that no firewall drops its packets",
                 [.target: .described(place)])
             upstreamUsers.agent.serverWentDown(at: place)
         case .up:
@@ -104,69 +104,74 @@ extension ProxyEngine {
     func tell(_ event: UpstreamEvent, now: Moment) {
         switch event {
         case .registered(let user, let after):
-            log.info("the PBX knows the user", [.aor: aor(of: user), .duration: .duration(after)])
+            log.info("the daemon has registered a user at the PBX", [.aor: aor(of: user), .duration: .duration(after)])
         case .refused(let user, let refusal):
             noteUser(
-                user, "the PBX refuses a user: calls do not reach the user's phones", refusal.words, refusal.advice,
+                user, "the PBX refuses to register a user, so calls do not reach the user's phones", refusal.words,
+                refusal.advice,
                 now: now)
         case .unknownUser(let user):
             noteUser(
-                user, "the PBX refuses a user: calls do not reach the user's phones", "it has no such user (404)",
-                "add the user there; sippushd upstream retry, or the phone's next REGISTER after an hour, tries again",
+                user, "the PBX refuses to register a user, so calls do not reach the user's phones",
+                "the PBX has no such user (404)",
+                "add the user at the PBX, then run sippushd upstream retry; otherwise the daemon tries again at the phone's next REGISTER after an hour",
                 now: now)
         case .failed(let user, let status):
             noteUser(
-                user, "the PBX does not register a user: the daemon tries again", "status \(status)",
+                user, "the PBX did not register a user, so the daemon tries again later", "status \(status)",
                 "look at the PBX's log for the REGISTERs of this daemon", now: now)
         case .notListed(let user):
             noteUser(
-                user, "the PBX does not register a user: the daemon tries again",
-                "it accepted the REGISTER, and does not list the contact",
-                "look whether the PBX allows the user another contact", now: now)
+                user, "the PBX did not register a user, so the daemon tries again later",
+                "the PBX accepted the REGISTER, but its 200 does not list the contact",
+                "check whether the PBX allows the user another contact", now: now)
         case .lapsed(let user):
             noteUser(
-                user, "a user is no longer known to the PBX", "the registration ended before it could be renewed",
-                "look at the lines about the PBX before this line", now: now)
+                user, "a user's registration at the PBX expired before the daemon could renew it",
+                "the registration ended before it could be renewed",
+                "look at the earlier log lines about this PBX", now: now)
         case .ended(let user, let reason):
             upstreamUsers.removed[user] = nil
             if reason == .noSignOfLife {
                 log.notice(
-                    "a user is no longer registered at the PBX: no phone of the user has registered here for the time of keep-for",
+                    "the daemon ended a user's registration at the PBX, because no phone of the user registered within the time of keep-for",
                     [.aor: aor(of: user)])
             } else {
-                log.info("the user is no longer registered at the PBX", [.aor: aor(of: user)])
+                log.info("the daemon ended a user's registration at the PBX", [.aor: aor(of: user)])
             }
         case .notEnded(let user, _):
             upstreamUsers.removed[user] = nil
-            log.info("the PBX keeps a user registered until the time is over", [.aor: aor(of: user)])
+            log.info(
+                "the daemon could not end a user's registration at the PBX, so the registration lasts until it expires",
+                [.aor: aor(of: user)])
         case .registersAgain(let upstream, let count, let sign):
             log.notice(
-                "all users are registered at the PBX again",
+                "the daemon registers all users at the PBX again",
                 [.target: name(of: upstream), .count: .number(count), .reason: .text(Self.reason(sign))])
         case .grantTooShort(let upstream, let seconds):
             log.warning(
-                "the PBX grants registrations of a few seconds: users are not always registered there; raise its shortest time",
+                "the PBX grants registrations of only a few seconds, so some registrations expire before they are renewed: raise the shortest expiry in the PBX's settings",
                 [.target: name(of: upstream), .duration: .duration(.seconds(Int64(seconds)))])
         case .refusesEverybody(let upstream, let pause):
             log.error(
-                "the PBX refuses one user after the other: the daemon tries one user after each pause; look at digest.realm, the passwords, and whether the PBX bans this daemon",
+                "the PBX refused many users in a row, so the daemon tries only one user after each pause: check digest.realm, the passwords, and whether the PBX bans this daemon",
                 [.target: name(of: upstream), .duration: .duration(pause)])
         case .unchallenged(let upstream):
             takesOurWord(Int(upstream.rawValue))
             log.warning(
-                "the PBX registers users without asking for a password: anybody who can send from this daemon's address is any user there",
+                "the PBX registers users without a password, so anybody who can send from this daemon's address can register as any user",
                 [.target: name(of: upstream)])
         case .answersNoQuery(let upstream):
             log.info(
-                "the PBX does not say who is registered, so a short restart of the PBX is not noticed",
+                "the PBX does not say which contacts are registered, so the daemon cannot notice a short restart of the PBX",
                 [.target: name(of: upstream)])
         case .isBehind(let upstream):
             log.warning(
-                "users wait for minutes until they are registered at the PBX: raise register-upstream.*.rate",
+                "users wait for minutes until the daemon registers them at the PBX: raise register-upstream.*.rate",
                 [.target: name(of: upstream)])
         case .serverFails(let upstream, let server):
             log.warning(
-                "a server of the PBX does not answer REGISTERs, or answers with errors: it is tried after pauses",
+                "a server of the PBX answers REGISTERs with errors or not at all, so the daemon uses this server again only after a pause",
                 [.target: .described(server.endpoint), .object: name(of: upstream)])
         case .serverAnswers(let upstream, let server):
             log.notice(

@@ -245,7 +245,7 @@ extension ProxyEngine {
         output.counters.count(.heldTimedOut)
         if let userCall = call.userCall {
             log.info(
-                "the daemon stopped waiting for phones, because none registered within the call's ring time",
+                "the daemon stopped waiting for phones, because no phone registered within the call's ring time",
                 [.aor: .described(userCall.aor), .callID: .bytes(userCall.key.callID)])
         }
         for branch in call.fork.branches.indices

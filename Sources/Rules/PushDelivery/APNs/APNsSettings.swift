@@ -58,7 +58,7 @@ package struct APNsSettings: SettingsGroup, Equatable {
     package static let schema: [Setting<APNsSettings>] = [
         .bool(
             "enabled", \.enabled,
-            "Send pushes to Apple devices. If false, registrar.unsupported-push decides about contacts with pn-provider=apns or apns.dev."
+            "Send pushes to Apple devices. If false, registrar.unsupported-push decides how the daemon treats contacts with pn-provider=apns or apns.dev."
         ),
         .choice(
             "environment", \.environment,
@@ -85,7 +85,7 @@ package struct APNsSettings: SettingsGroup, Equatable {
             "The push type (apns-push-type) of pushes for calls and missed calls to a device's remote token. alert: iOS shows a notification. background: iOS wakes the app and shows nothing; Apple delivers only a few such pushes an hour."
         ),
         .choice(
-            "badge-type", \.badgeType, "The form of the badge: string as in ECSS-10, or number as iOS expects."),
+            "badge-type", \.badgeType, "The JSON type of the badge: string as in ECSS-10, or number as iOS expects."),
         .string("team-id", \.teamID, example: "DEF123GHIJ", "The team identifier, ten characters.").taken(.atOnce),
         .string("key-id", \.keyID, example: "ABC123DEFG", "The identifier of the signing key, ten characters.").taken(
             .atOnce),
@@ -116,7 +116,7 @@ package struct APNsSettings: SettingsGroup, Equatable {
         .group("feedback", \.feedback, "Apple's feedback service, or a compatible server."),
         .variants(
             "apps", \.apps, exampleName: "second", exampleKeys: ["topics", "key-id", "key-file", "payload"],
-            "Further apps. An entry applies to devices whose pn-param names one of the entry's topics. Each app inherits the settings of push.apns; set only the settings that differ."
+            "Further apps. The settings of an app apply to devices whose pn-param names one of the app's topics. Each app inherits the settings of push.apns; set only the settings that differ."
         ),
     ]
 

@@ -14,7 +14,7 @@ package struct AcrobitsSettings: SettingsGroup, Equatable {
     package static let schema: [Setting<AcrobitsSettings>] = [
         .bool(
             "enabled", \.enabled,
-            "Send pushes to Acrobits apps through Acrobits' mediator. If false, registrar.unsupported-push decides about contacts with pn-provider=acrobits."
+            "Send pushes to Acrobits apps through Acrobits' mediator. If false, registrar.unsupported-push decides how the daemon treats contacts with pn-provider=acrobits."
         ),
         .string("endpoint", \.endpoint, "The URL of Acrobits' mediator: scheme, host and port."),
         .choice(

@@ -22,11 +22,13 @@ struct PushLog {
         case .tokenDead:
             log.info("a provider rejected a push token as dead", [.provider: app, .token: .redacted(token.prid)])
         case .noSuitableToken:
-            log.info("the device has no token for this kind of push", [.provider: app, .token: .redacted(token.prid)])
+            log.info(
+                "a push was not sent, because the device has no push token for this kind of push",
+                [.provider: app, .token: .redacted(token.prid)])
         case .credentialsRefused(let reason):
             guard let suppressed = limit.admit(now: now) else { return }
             log.error(
-                "push provider does not accept our credentials",
+                "the push provider does not accept our credentials",
                 [
                     .provider: app, .reason: .text(reason), .token: .redacted(token.prid),
                     .suppressed: .number(suppressed),
@@ -42,7 +44,7 @@ struct PushLog {
         case .noConnection(let reason):
             guard let suppressed = limit.admit(now: now) else { return }
             log.error(
-                "cannot connect to the push provider with the settings of this app",
+                "the daemon cannot connect to the push provider: correct the settings of the app",
                 [
                     .provider: app, .reason: .text(reason), .token: .redacted(token.prid),
                     .suppressed: .number(suppressed),
@@ -50,7 +52,7 @@ struct PushLog {
         case .payloadRefused(let reason):
             guard let suppressed = limit.admit(now: now) else { return }
             log.error(
-                "a push provider rejects the content of a push",
+                "the push provider rejects the content of a push",
                 [
                     .provider: app, .reason: .text(reason), .token: .redacted(token.prid), .payload: .text(payload()),
                     .suppressed: .number(suppressed),
@@ -58,7 +60,7 @@ struct PushLog {
         case .retry, .renewCredential:
             guard let suppressed = limit.admit(now: now) else { return }
             log.warning(
-                "a push failed and is not retried",
+                "a push failed, and the daemon does not try it again",
                 [
                     .provider: app, .attempt: .number(tries), .token: .redacted(token.prid),
                     .suppressed: .number(suppressed),
@@ -70,10 +72,10 @@ struct PushLog {
     mutating func breaker(isOpen: Bool, to app: PushApp, _ problem: String?) {
         if isOpen {
             log.warning(
-                "the push provider cannot be reached: the daemon tries only one push every five seconds",
+                "the push provider cannot be reached, so the daemon tries only one push every five seconds",
                 [.provider: .text(app.name), .reason: .text(problem ?? "the provider answers with errors of its own")])
         } else {
-            log.notice("push provider can be reached again", [.provider: .text(app.name)])
+            log.notice("the push provider can be reached again", [.provider: .text(app.name)])
         }
     }
 

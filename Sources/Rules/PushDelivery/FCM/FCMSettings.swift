@@ -31,7 +31,7 @@ package struct FCMSettings: SettingsGroup, Equatable {
     package static let schema: [Setting<FCMSettings>] = [
         .bool(
             "enabled", \.enabled,
-            "Send pushes to Firebase devices. If false, registrar.unsupported-push decides about contacts with pn-provider=fcm."
+            "Send pushes to Firebase devices. If false, registrar.unsupported-push decides how the daemon treats contacts with pn-provider=fcm."
         ),
         .choice(
             "body-format", \.bodyFormat,
@@ -54,7 +54,7 @@ package struct FCMSettings: SettingsGroup, Equatable {
         ).taken(.atOnce),
         .string(
             "project-id", \.projectID, example: "my-project",
-            "The identifier of the Firebase project, if the project is not the service account's own project."),
+            "The identifier of the Firebase project. Default: the project of the service account."),
         .secret("server-key", \.serverKey, "The Firebase server key, for the body format legacy.").taken(.atOnce),
         .string(
             "endpoint", \.endpoint, example: "http://127.0.0.1:8080",
@@ -71,7 +71,7 @@ package struct FCMSettings: SettingsGroup, Equatable {
         .group("limits", \.limits, "Limits of parallel requests to Firebase, for each app."),
         .variants(
             "apps", \.apps, exampleName: "second", exampleKeys: ["params", "service-account-file", "payload"],
-            "Further apps. An entry applies to devices whose pn-param is the project's id or one of params. Each app inherits the settings of push.fcm; set only the settings that differ."
+            "Further apps. The settings of an app apply to devices whose pn-param is the id of the app's project or an entry of params. Each app inherits the settings of push.fcm; set only the settings that differ."
         ),
     ]
 

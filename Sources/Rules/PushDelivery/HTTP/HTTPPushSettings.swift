@@ -10,11 +10,11 @@ package struct HTTPPushSettings: SettingsGroup, Equatable {
     package static let schema: [Setting<HTTPPushSettings>] = [
         .bool(
             "enabled", \.enabled,
-            "Send pushes to devices of the apps in push.http.apps. If false, registrar.unsupported-push decides about contacts with pn-provider=http."
+            "Send pushes to devices of the apps in push.http.apps. If false, registrar.unsupported-push decides how the daemon treats contacts with pn-provider=http."
         ),
         .named(
             "apps", \.apps, exampleName: "my-gateway",
-            "The apps, by the name that their devices send as pn-param. A REGISTER with another name is treated like a REGISTER with an unknown provider."
+            "The apps that get pushes from your own servers. The name of each group is the pn-param of the app's devices. The daemon treats a REGISTER with another pn-param like a REGISTER with an unknown provider."
         ),
     ]
 
@@ -72,7 +72,7 @@ package struct HTTPPushAppSettings: SettingsGroup, Equatable {
         ).taken(.atOnce),
         .secret(
             "previous-secret", \.previousSecret,
-            "The previous secret, with which the daemon adds a second signature v1. Set previous-secret until the server that receives the pushes knows the new secret."
+            "The previous value of secret. With previous-secret the daemon adds a second signature v1 to each request. Remove previous-secret when the server that receives the pushes knows the new secret."
         ).taken(.atOnce),
         .list(
             "accepted-status", of: statusType, \.acceptedStatus, example: "[200, 202]",
@@ -100,7 +100,7 @@ package struct HTTPPushAppSettings: SettingsGroup, Equatable {
             "The certificate's private key, PEM."
         ).taken(.atOnce),
         .proxy(\.proxy),
-        .group("limits", \.limits, "Limits of parallel requests to that server."),
+        .group("limits", \.limits, "Limits of parallel requests to the app's server."),
     ]
 
     package func complaints() -> [SettingComplaint] {

@@ -19,7 +19,7 @@ package struct PushTexts: SettingsGroup, Hashable {
 
     package static let schema: [Setting<PushTexts>] = [
         .string("incoming-call", \.incomingCall, "The title of a push for a call."),
-        .string("missed-calls", \.missedCalls, "The title of a list of missed calls."),
-        .string("anonymous", \.anonymous, "The name of an anonymous caller."),
+        .string("missed-calls", \.missedCalls, "The title of a push with a list of missed calls."),
+        .string("anonymous", \.anonymous, "The text that phones show as the name of an anonymous caller."),
     ]
 }

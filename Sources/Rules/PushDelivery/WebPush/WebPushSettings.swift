@@ -18,11 +18,11 @@ package struct WebPushSettings: SettingsGroup, Equatable {
     package static let schema: [Setting<WebPushSettings>] = [
         .bool(
             "enabled", \.enabled,
-            "Send pushes to devices with a web push subscription. If false, registrar.unsupported-push decides about contacts with pn-provider=webpush."
+            "Send pushes to devices with a web push subscription. If false, registrar.unsupported-push decides how the daemon treats contacts with pn-provider=webpush."
         ),
         .list(
             "hosts", of: WebPushHost.settingType, \.hosts,
-            "The allowed push services: host, host:port, or *.suffix for all hosts below a name. A REGISTER with a URL at another host is treated like a REGISTER with an unknown provider. Without this list, a phone could make the daemon send requests to any host."
+            "The allowed push services: host, host:port, or *.suffix for all hosts below a name. The daemon treats a REGISTER with a URL at another host like a REGISTER with an unknown provider. Without this list, a phone could make the daemon send requests to any host."
         ),
         .choice(
             "payload", \.payload,
@@ -38,7 +38,7 @@ package struct WebPushSettings: SettingsGroup, Equatable {
         ).taken(.atOnce),
         .value(
             "vapid-contact", \.contact, contactType, example: "mailto:push@example.net",
-            "The contact for push services in case of problems: a mailto: or https: URI."
+            "The mailto: or https: URI at which push services can reach you about problems."
         ).taken(.atOnce),
         .path(
             "ca-file", \.caFile, example: "/etc/sippushd/ca.pem",

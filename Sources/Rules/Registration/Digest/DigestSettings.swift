@@ -32,27 +32,27 @@ package struct DigestSettings: SettingsGroup, Hashable {
         ),
         .list(
             "algorithms", of: .choice, \.algorithms,
-            "The hash functions that the daemon offers to phones, the preferred one first: SHA-512-256, SHA-256, MD5. Leave out MD5 if every phone supports SHA-256. The daemon offers a hash function only if every user has a hash for that function: set the password again for a user who lacks the hash."
+            "The hash functions that the daemon offers to phones, the preferred one first: SHA-512-256, SHA-256, MD5. Leave out MD5 if every phone supports SHA-256. The daemon offers a hash function only if every user has a hash for this function. If a user lacks the hash, set the user's password again."
         ),
         .list(
             "old-clients", \.oldClients,
-            "Clients that support only MD5, named by the beginning of their User-Agent; \"-\" stands for clients without User-Agent. If MD5 is in algorithms, challenges to these clients offer only MD5."
+            "The clients that support only MD5. Each entry is the beginning of a User-Agent; \"-\" stands for clients without User-Agent. If MD5 is in algorithms, the daemon offers these clients only MD5."
         ),
         .duration(
             "nonce-lifetime", in: .seconds(5)...(.seconds(3600)), \.nonceLifetime,
-            "How long a phone may use the nonce of a challenge. A phone that uses an older nonce gets a new challenge with stale=true, which the phone answers without asking its user."
+            "How long a phone is allowed to use the nonce of a challenge. A phone that uses an older nonce gets a new challenge with stale=true. The phone answers the new challenge without asking its user."
         ),
         .integer(
             "nonce-memory", in: 1024...16_777_216, \.nonceMemory,
-            "How many answered challenges the daemon remembers, so that no answer is accepted twice. If phones answer more challenges than this number within nonce-lifetime, the oldest challenges become stale early."
+            "How many answered challenges the daemon remembers, so that it accepts no answer twice. If phones answer more challenges than this number within nonce-lifetime, the oldest challenges become stale early."
         ),
         .bool(
             "reuse-nonces", \.reusesNonces,
-            "Let a phone that has registered use its nonce again, with a higher nonce count, for as long as its contact lives, also from another address and after a restart. A phone that wakes then registers with one request, without a challenge. Over UDP, a phone at a new address is challenged as before. Pushes for calls contain a nonce, if their payload has a place for a nonce."
+            "Allow a registered phone to use its nonce again, with a higher nonce count, until its contact is removed. The nonce stays valid at another address of the phone and after a restart of the daemon. So a phone that wakes registers with one REGISTER, without a challenge. Over UDP, the daemon still challenges a phone at a new address. Pushes for calls contain a nonce if their payload format has a field for it."
         ),
         .bool(
             "allow-missing-qop", \.allowsMissingQop,
-            "Accept the digest credentials of old phones, which send no qop and no nonce count. With allow-missing-qop, each challenge is valid for one request only."
+            "Accept the digest credentials of old phones, which send no qop and no nonce count. If allow-missing-qop is true, each challenge is valid for one request only."
         ),
     ]
 

@@ -181,7 +181,7 @@ final class DeviceRequestQueue: @unchecked Sendable {
         guard lines[line]?.first?.tries ?? 0 < Self.tryLimit else {
             if let failure { return finish(request, line, .failed(failure)) }
             log.error(
-                "the result of a device registration could not be stored; the daemon repeats the registration at its next start"
+                "the result of a device registration could not be stored, so the daemon repeats the registration at its next start"
             )
             return leave(line)
         }
@@ -248,7 +248,7 @@ final class DeviceRequestQueue: @unchecked Sendable {
                 besides: [.mobileDevice(request)] + lost.map { .forgetMobileDevices(request.naming($0)) })
         case .notSupported(let problem):
             log.info(
-                "a device that an app server registered cannot receive pushes",
+                "an app server registered a device that cannot receive pushes",
                 [.user: .text(request.user), .reason: .text("\(problem.sentence)")])
             finish(request, line, .failed(.dryRunSendingFailed))
         case .tooManyDevices, .malformed: finish(request, line, .failed(.failedToStoreDevice))

@@ -30,7 +30,7 @@ package struct MobileAppSettings: SettingsGroup, Hashable {
         ).required(),
         .string(
             "org", \.organisation, example: "example-org",
-            "The organisation in the paths of requests for this app. Upper and lower case make no difference."
+            "The organisation in the paths of requests for this app. The daemon ignores the case of the organisation's letters."
         ).required(),
         .list(
             "api-token-sha256", of: hashType, \.tokenHashes,

@@ -163,7 +163,8 @@ final class WebhookSender: @unchecked Sendable {
     private func note(_ problem: String) {
         guard let suppressed = logLimit.admit(now: loop.now) else { return }
         log.info(
-            "a webhook was not delivered and is dropped", [.reason: .text(problem), .suppressed: .number(suppressed)])
+            "a webhook could not be delivered, so the daemon dropped it",
+            [.reason: .text(problem), .suppressed: .number(suppressed)])
     }
 }
 

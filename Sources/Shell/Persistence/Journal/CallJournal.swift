@@ -84,7 +84,7 @@ final class CallJournal {
             // are at the end of the file, the log reports them.
             if bytes[length...].contains(where: { $0 != 0 }) {
                 log.error(
-                    "the end of the call journal is unreadable: the file was cut off or changed, or belongs to another store",
+                    "the end of the call journal cannot be read, because the file was cut off, was changed, or belongs to another store",
                     [.path: .text(path), .bytes: .number(bytes.count - length)])
             }
             files.append(File(number: number, size: bytes.count, last: found.lastSerial))
@@ -204,7 +204,7 @@ final class CallJournal {
             if failingSince == nil {
                 failingSince = now
                 log.error(
-                    "the call journal cannot be written: calls would not survive a crash",
+                    "the call journal cannot be written, so calls would not survive a crash",
                     [.path: .text(folder), .error: .described(error)])
             }
             retryAt = now + settings.retryInterval
@@ -254,7 +254,7 @@ final class CallJournal {
         // entries of the journal.
         askStore(toldSerial)
         log.error(
-            "entries of the call journal are dropped, because its buffer in memory is full",
+            "entries of the call journal are dropped, because the journal's buffer in memory is full",
             [.path: .text(folder), .count: .number(all.count)])
     }
 
@@ -271,7 +271,7 @@ final class CallJournal {
         guard !hasWarned else { return }
         hasWarned = true
         log.warning(
-            "missed calls would not survive a crash, because neither the store nor the call journal can take them",
+            "missed calls would not survive a crash, because neither the store nor the call journal has room for them",
             [.path: .text(folder)])
     }
 

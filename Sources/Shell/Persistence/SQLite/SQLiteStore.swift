@@ -58,7 +58,9 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
                     waiting.removeValue(forKey: number)?(
                         WriteResult(isStored: result.isStored, isFound: result.isFound))
                 case nil where !result.isStored:
-                    log.error("the store refused changes, so records of the timeline or of missed calls are lost")
+                    log.error(
+                        "the store refused changes, so records for sippushd explain or records of missed calls are lost"
+                    )
                 case nil: break
                 }
             }

@@ -284,7 +284,7 @@ actor StoreSession {
         holdsRemovedLog = false
         files = nil
         log.error(
-            "somebody removed the store's write-ahead log; the daemon saved its content to the database",
+            "somebody removed the store's write-ahead log; the daemon saved the log's content to the database",
             [.path: .text(path)])
         self.connection = nil
         checkpointer.reopen()
@@ -337,7 +337,7 @@ actor StoreSession {
         guard failingSince == nil else { return }
         failingSince = loop.now
         health.withLock { $0.failure = error.description }
-        log.error("store cannot be written", [.error: .described(error), .path: .text(path)])
+        log.error("the store cannot be written", [.error: .described(error), .path: .text(path)])
     }
 
     private func armProbe() {
@@ -360,7 +360,7 @@ actor StoreSession {
         failingSince = nil
         health.withLock { $0.failure = nil }
         log.notice(
-            "store can be written again",
+            "the store can be written again",
             [
                 .duration: .duration(loop.now - since), .count: .number(waiting), .suppressed: .number(lost),
                 .path: .text(path),

@@ -83,7 +83,7 @@ package final class StreamFlows: @unchecked Sendable {
         counters.count(.flowRefusedHandshake)
         guard let suppressed = handshakeLog.admit(now: loop.now) else { return }
         log.warning(
-            "too many TLS handshakes from one source: its connections are closed",
+            "too many TLS handshakes came from one source address, so the daemon closes further connections from this address",
             [
                 .source: .described(peer), .suppressed: .number(suppressed),
                 .setting: .text("limits.handshakes-per-source"),
@@ -207,7 +207,7 @@ package final class StreamFlows: @unchecked Sendable {
         if flow.transport.isSecure {
             guard let made = tls.session(for: flow) else {
                 log.error(
-                    "cannot send a request over TLS, because the settings do not configure TLS",
+                    "the daemon cannot send a request over TLS, because the settings do not configure TLS",
                     [.target: .described(flow.remote)])
                 return false
             }
@@ -225,7 +225,8 @@ package final class StreamFlows: @unchecked Sendable {
             return true
         } catch {
             log.warning(
-                "cannot open a TCP or TLS connection", [.target: .described(flow.remote), .error: .described(error)])
+                "the daemon cannot open a TCP or TLS connection",
+                [.target: .described(flow.remote), .error: .described(error)])
             return false
         }
     }

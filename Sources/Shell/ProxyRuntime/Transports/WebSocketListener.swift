@@ -21,7 +21,7 @@ package struct WebSocketSettings: SettingsGroup, Hashable {
         ),
         .duration(
             "ping-interval", in: .seconds(5) ... .seconds(3600), \.pingInterval,
-            "How often the daemon pings a browser. If the browser does not answer before the next ping, the connection is closed."
+            "How often the daemon pings a browser. If the browser does not answer before the next ping, the daemon closes the connection."
         ),
         .string(
             "api-path", \.apiPath, example: "/sip",

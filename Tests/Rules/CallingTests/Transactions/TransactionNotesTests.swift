@@ -14,7 +14,7 @@ struct TransactionNotesTests {
         notes[ids[1]] = "b"
         #expect(notes[ids[0]] == "a" && notes[ids[1]] == "b" && notes[ids[2]] == nil)
         notes[ids[2]] = "c"
-        // The note of the first transaction remains, because the core does not know yet that the transaction has ended.
+        // The note of the first transaction remains until the core learns that the transaction has ended.
         #expect(notes[ids[0]] == "a" && notes[ids[2]] == "c")
         notes[ids[0]] = "d"
         #expect(notes.take(ids[0]) == "d" && notes[ids[0]] == nil && notes.take(ids[0]) == nil)

@@ -106,7 +106,7 @@ struct AccountLimitTests {
         }
         var held = 0
         while call(bench, to: "bob", number: held, body: 10_000).first == "100 invite > pbx" { held += 1 }
-        // The caller may use half of bob's mebibyte.
+        // The setting `caller-share` allows one caller half of the mebibyte for requests to bob.
         #expect((40...53).contains(held))
         #expect(call(bench, to: "bob", number: 1_000, caller: "104", body: 10_000).first == "100 invite > pbx")
     }
@@ -130,7 +130,7 @@ struct AccountLimitTests {
         }
         #expect(calls(to: "bob") == 9)
         #expect(call(bench, to: "bob", number: 1_000).first == "100 invite > pbx")
-        // Phones may use twelve of the sixteen calls.
+        // Calls from phones may use twelve of the sixteen calls of `limits.calls`; four are reserved for the PBX.
         #expect(calls(to: "carol") == 3)
         #expect(calls(to: "dave") == 0)
         for number in 1_001..<1_004 {
@@ -152,7 +152,7 @@ struct AccountLimitTests {
         }
         #expect(pushes(0..<20, from: caller) == 10)
         #expect(pushes(20..<40, from: other) == 5)
-        // Five of the twenty pushes for all callers are reserved for callers of the PBX.
+        // Five of the twenty pushes to the device are reserved for callers behind the PBX.
         #expect(pushes(40..<41, from: nil, caller: "700") == 1)
         #expect(pushes(41..<60, from: nil, caller: "701") == 4)
     }
@@ -226,8 +226,8 @@ struct AccountLimitTests {
         return bench
     }
 
-    /// Makes a call of a user who proves the password. The source address and the From field of this call may belong to
-    /// different users.
+    /// Makes a call from a user who authenticates with the right password. The source address and the From field of
+    /// this call may belong to different users.
     private func call(
         _ bench: EngineBench, as user: String, to callee: String, number: Int, from place: Int = 0,
         shown: String? = nil, body: Int = 0

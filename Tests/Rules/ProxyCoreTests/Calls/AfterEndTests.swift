@@ -10,7 +10,7 @@ import TestSupport
 import Testing
 import Timekeeping
 
-/// Makes a change of the settings: which message bob's phone gets after the end of a call.
+/// Returns a change of the settings, which decides how the daemon notifies bob's phone of the end of a call.
 private func afterEnd(
     _ wish: AfterEnd, _ payload: PayloadProfile = .ecss10, _ late: AfterLateInvite? = nil
 ) -> @Sendable (inout ProxySettings) -> Void {

@@ -192,7 +192,7 @@ import Timekeeping
 
     @Test func `a phone that rings is reached, and its answer reaches the caller`() {
         let (bench, invite) = Self.ringing()
-        // After the crash, the daemon sends the INVITE again, so that the phone answers with its state.
+        // After the crash, the daemon sends the INVITE again, so that the phone repeats its last response.
         #expect(bench.crash() == ["invite > phone"])
         #expect(bench.lastINVITE?.via.branch == invite?.via.branch)
         #expect(bench.answer(invite, 180) == ["180 invite > pbx"])
@@ -399,7 +399,7 @@ import Timekeeping
         let (bench, first, second) = Self.ringingByStream()
         let met = SIPText.response(482, to: try #require(second), tag: "p1")
         #expect(!bench.told(bench.bench.receive(met, on: RestartBench.stream(3))).contains("482 invite > pbx"))
-        // The phone's 200 to its first INVITE counts even after a second crash.
+        // Even after a second crash, the daemon accepts the phone's 200 to its first INVITE.
         bench.crash()
         _ = bench.registerByStream(4)
         let answer = SIPText.response(200, to: try #require(first), tag: "p1")

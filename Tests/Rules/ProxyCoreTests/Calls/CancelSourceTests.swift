@@ -36,8 +36,8 @@ struct CancelSourceTests {
             let said = story(bench.receive(cancel, from: source))
             #expect(!said.contains { $0.hasPrefix("487") || $0.hasPrefix("cancel") || $0.hasPrefix("200") })
         }
-        // The daemon must not take the PBX's CANCEL for a repetition of the strangers' CANCELs. If the PBX has several
-        // trusted addresses, it may send the CANCEL from any of them.
+        // The daemon must not treat the PBX's CANCEL as a retransmission of the strangers' CANCELs. If the PBX has
+        // several trusted addresses, it may send the CANCEL from any of them.
         let other = Endpoint(IPAddress(v4: 0x0a00_0003), 5080)
         let said = story(bench.receive(cancel, from: other))
         #expect(said.contains("200 cancel > \(other)"))

@@ -172,7 +172,7 @@ struct MovingPhoneTests {
             .closed("invite > contact"), .register(at: 1, token: nil).including("invite > 1"),
             .answer(482, "ack > 1"),
             // The phone accepts the call by the first of three INVITEs. The daemon cancels the first INVITE as soon as
-            // the rules allow it, and the phone gets a new one.
+            // the phone has sent a provisional response to it, and then sends the phone a new INVITE.
             .answer(180, to: .first, "cancel > 1"), .answer(487, to: .first, "ack > 1", "invite > 1"),
             .answer(200, "200 invite > pbx")),
         PhoneStory(

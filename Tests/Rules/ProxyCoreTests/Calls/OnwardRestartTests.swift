@@ -10,7 +10,7 @@ import TestSupport
 import Testing
 import Timekeeping
 
-/// Tests that two more kinds of INVITE survive a crash: calls from phones to the upstream, and INVITEs inside dialogs.
+/// Tests that INVITEs from phones to the upstream, and INVITEs inside dialogs, survive a crash of the daemon.
 @Suite struct OnwardRestartTests {
     // MARK: To the upstream
 

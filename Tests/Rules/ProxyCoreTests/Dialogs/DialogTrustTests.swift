@@ -339,7 +339,7 @@ struct DialogTrustTests {
         let half = bench.receive(fromCallee("INFO", 20, routes: tokens), on: callee)
         #expect(try #require(sentRequest(half)).frame.values(of: .route).map(\.string) == [tokens[1]])
         #expect(try throughPBX(half, 20).flows.last == caller)
-        // The token of the dialog's other half may be used only by the PBX.
+        // Only the PBX may use the dialog token of the other half of the spiral.
         let skipping = bench.receive(fromCallee("BYE", 21, routes: [tokens[1]]), on: callee)
         #expect(story(skipping) == ["403 bye > phone"])
         #expect(story(bench.receive(fromCaller("BYE", 22), on: callee)) == ["403 bye > phone"])

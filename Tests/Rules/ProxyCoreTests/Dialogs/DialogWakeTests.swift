@@ -170,8 +170,8 @@ struct DialogWakeTests {
         #expect(talk.received.map(\.cseq.number) == [2, 3, 4])
     }
 
-    /// A request other than BYE must not get 480, because a 480 would end the whole call (RFC 5057). The dialog of a
-    /// BYE ends in any case.
+    /// A request other than BYE must not get 480, because a 480 would end the whole call (RFC 5057). A BYE can get 480,
+    /// because it ends its dialog in any case.
     @Test(arguments: [("BYE", "480"), ("INFO", "500"), ("UPDATE", "500"), ("REFER", "500")])
     func `a request for a phone that stays away gets one timely response that ends no call (T27.4)`(
         method: String, status: String
@@ -248,7 +248,7 @@ struct DialogWakeTests {
         for number in 2...9 { #expect(talk.send("INFO", number) == (number == 2 ? ["silent push call1"] : [])) }
         #expect(talk.send("INFO", 10) == ["503 info > pbx"])
         #expect(talk.send("BYE", 11) == [])
-        // Each dialog may hold only one BYE for a sleeping phone.
+        // The daemon holds only one BYE of each dialog for a sleeping phone.
         #expect(talk.send("BYE", 12) == ["500 bye > pbx"])
         #expect(talk.register(at: 2).filter { $0.hasPrefix("bye") }.count == 1)
     }

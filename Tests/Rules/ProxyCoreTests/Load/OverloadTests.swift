@@ -9,7 +9,8 @@ import Timekeeping
 
 @Suite("A daemon with too much load")
 struct OverloadTests {
-    /// Makes all work wait for a second, so that the engine refuses as much as it may.
+    /// Tells the engine that its work waits for a second, so that the engine refuses as many requests as the rules for
+    /// overload allow.
     private func overload(_ bench: EngineBench) {
         for _ in 0..<80 {
             _ = bench.pass(.milliseconds(10))

@@ -255,7 +255,8 @@ struct NoWakeTests {
         #expect(sent.records.map(\.refusal) == [.noContact] && sent.records.map(\.endStatus) == [404])
         let line = try #require(bench.line.takeLines().first { $0.contains("call refused") })
         #expect(line.contains("code=---D status=404 reason=\"the user has no contact\""), "\(line)")
-        // A call to an unknown user is refused for this reason, and a request other than INVITE gets 480.
+        // The record of a call to an unknown user has the reason `unknownUser`. A request other than INVITE to a user
+        // without a contact gets 480.
         #expect(bench.bench.invite(to: "nobody", callID: "c2", branch: "i2").records.map(\.refusal) == [.unknownUser])
         let message = bench.bench.inviteText(callID: "m", branch: "m").replacing("INVITE", with: "MESSAGE")
         #expect(story(bench.bench.receive(message, from: EngineBench.pbx)) == ["480 message > pbx"])
@@ -346,7 +347,8 @@ struct NoWakeTests {
         let bench = NoWakeBench(.forward)
         bench.call()
         _ = bench.bench.pass(.milliseconds(30_100))
-        // The PBX sends the forwarded call back: first as a proxy, and later as a call of its own.
+        // The PBX sends the forwarded call back to the daemon: first the forwarded INVITE itself, as a proxy does, and
+        // later a new INVITE.
         #expect(story(bench.bench.invite(callID: "call1", branch: "again")) == ["482 invite > pbx"])
         let diversion = "Diversion: <sip:bob@example.net>;reason=unavailable;counter=1"
         #expect(story(bench.bench.invite(callID: "other", branch: "new", extra: [diversion])) == ["482 invite > pbx"])
@@ -509,8 +511,8 @@ struct NoWakeTests {
             ),
         ]
         for (name, send) in spoofed {
-            // Ten wakes after six seconds would make the daemon learn a shorter wait, but spoofed packets do not count
-            // as wakes.
+            // After ten wakes that took six seconds each, calls would wait for less time, but spoofed packets do not
+            // count as wakes.
             let quick = returning(by: { bench, _ in send(bench) }, asks: false)
             #expect(waits(quick) != "bound-reached", "\(name)")
             // Calls do not wait after ten pushes that woke nobody. A single wake would let calls wait for the phone

@@ -136,10 +136,10 @@ struct OperatorOrderTests {
         #expect(calls.count == 1)
         bench.engine.missedCallsForgotten(calls, of: EngineBench.bob, now: bench.now)
         #expect(bench.engine.buckets.entries(of: EngineBench.bob).map(\.isOver) == [false])
-        // The engine deletes nothing from the store, because the caller of `missedCallsForgotten` has already deleted
-        // the calls.
+        // The engine deletes nothing from the store, because the missed calls are deleted there before
+        // `missedCallsForgotten` runs.
         #expect(bench.take().isEmpty)
-        // If the operator orders to forget the same calls again, the order has no effect.
+        // A second order to forget the same missed calls has no effect.
         bench.engine.missedCallsForgotten(calls, of: EngineBench.bob, now: bench.now)
         #expect(bench.take().isEmpty)
     }

@@ -67,7 +67,7 @@ struct LifecycleStoryTests {
         #expect(pushes.map(\.badge) == [1, 1] && Set(pushes.map(\.device)).count == 2)
         for push in pushes { _ = finish(push, bench) }
         _ = bench.engine.pushMarked(pushes[0].code, .read, by: pushes[0].device, now: bench.now)
-        // The daemon does not accept the code of one device's push from the other device.
+        // A device cannot report the push of another device as read.
         _ = bench.engine.pushMarked(pushes[0].code, .read, by: pushes[1].device, now: bench.now)
         _ = bench.pass(.seconds(31))
         let next = call(2, bench)

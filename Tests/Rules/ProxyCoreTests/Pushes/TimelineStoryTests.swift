@@ -11,7 +11,7 @@ import Testing
 import Timekeeping
 
 extension PhoneStory.Step {
-    /// A call for which the phone gets a push. After 80 ms, the provider accepts this push.
+    /// A call that makes the daemon send a push to the phone. After 80 ms, the provider accepts this push.
     fileprivate static var pushedCall: Self {
         Self("a pushed call", []) { phone in
             _ = phone.register(at: 0)
@@ -22,7 +22,7 @@ extension PhoneStory.Step {
 
 @Suite("Calls in the timeline")
 struct TimelineStoryTests {
-    /// Makes a call for which the phone gets a push. The answer of the provider arrives after 80 ms.
+    /// Makes a call to bob, and lets bob's phone get a push for it. The answer of the provider arrives after 80 ms.
     private func pushed(
         _ bench: EngineBench, callID: String = "call1", outcome: PushOutcome? = .accepted(nil)
     ) throws -> PushID {
@@ -205,7 +205,7 @@ struct TimelineStoryTests {
         _ = bench.pass(.seconds(100))
         bench.finish(try #require(bench.invite().pushIDs.first))
         bench.engine.providerSwitched(.fcm, to: .off, now: bench.now)
-        // Because the provider was switched off, the call has a timeline record, and the contact has one, too.
+        // The end of the provider leaves two timeline records, one of the call and one of the contact.
         let records = bench.take().records
         #expect(records.map(\.end) == [.providerOff, .providerOff])
         #expect(Set(records.map(\.kind)) == [.call, .contact])
@@ -266,7 +266,8 @@ struct TimelineStoryTests {
                     "CSeq: 1 MESSAGE",
                 ]))
         }
-        // The phone also registers, but gets no second INVITE, because the sign of life has already released the call.
+        // The phone also registers, but gets no second INVITE, because the daemon sent the held INVITE after the sign
+        // of life.
         _ = bench.pass(.milliseconds(50))
         #expect(bench.register(cseq: 2).invites.isEmpty)
         let record = try #require(try answer(200, released, bench).records.first)

@@ -303,7 +303,7 @@ import Timekeeping
         // Bob's good token is remembered and needs no check, so bob can register from every address.
         #expect(register(bench, good, on: home, callID: "r2").status == 200)
         #expect(register(bench, good, callID: "r3").status == 200)
-        // A new token of bob is checked if it comes from his home address.
+        // The engine checks a new token of bob if the token comes from his home address, in spite of the forged tokens.
         let fresh = try TestTokens.token(TestTokens.claims("bob", ["jti": "7"]), by: TestTokens.rsa())
         #expect(register(bench, fresh, on: home, callID: "r4").status == 200)
     }
@@ -391,7 +391,7 @@ import Timekeeping
         bench.engine.keysRead(
             .success([old, TestTokens.published(try TestTokens.p256(), id: "new")]), of: 0, now: bench.now)
         #expect(show("r5") == (200, 0))
-        // The keys are also read again after ten minutes, without any token.
+        // After ten minutes, the engine reads the keys again, even if no token has arrived.
         #expect(reads(bench.pass(.seconds(599))) == 0)
         #expect(reads(bench.pass(.seconds(2))) == 1)
     }
@@ -404,7 +404,9 @@ import Timekeeping
         for _ in 0..<3 { bench.engine.keysRead(.failure(fault), of: 0, now: bench.now) }
         #expect(register(bench, token).status == 200)
         #expect(bench.engine.figures[.tokenIssuersAway] == 1)
-        #expect(sink.lines.count { $0.contains("the last keys count") && $0.contains("the server answers 500") } == 1)
+        #expect(
+            sink.lines.count { $0.contains("so the daemon keeps the keys") && $0.contains("the server answers 500") }
+                == 1)
         // The engine tries to read the keys again, first after two seconds.
         bench.take()
         #expect(reads(bench.pass(.seconds(60))) == 1)
@@ -414,7 +416,7 @@ import Timekeeping
         empty.engine.keysRead(.failure(fault), of: 0, now: empty.now)
         let refused = register(empty, token)
         #expect(refused.status == 503 && !refused.fields.isEmpty)
-        #expect(sink.lines.contains { $0.contains("so phones with tokens get 503") })
+        #expect(sink.lines.contains { $0.contains("so phones that register with a bearer token get 503") })
     }
 
     // MARK: Calls

@@ -35,7 +35,8 @@ import Timekeeping
         return TestDigest.answer(challenge, to: request, as: user, password: password)
     }
 
-    /// Answers the engine's questions to the source, which are among the actions, and returns the engine's new actions.
+    /// Answers the engine's questions to the source (they are among the given actions), and returns the engine's new
+    /// actions.
     private func answer(_ bench: EngineBench, _ actions: [ProxyAction], _ answer: UserAnswer) -> [ProxyAction] {
         var all: [ProxyAction] = []
         for case .askUser(let question) in actions {
@@ -299,7 +300,7 @@ import Timekeeping
             statuses += story(out).filter { !$0.hasPrefix("ask") }.map { String($0.prefix(3)) }
         }
         #expect(statuses == Array(repeating: "503", count: 50))
-        // A phone at another address is not refused with 503.
+        // A phone at another address does not get 503.
         let out = try bench.receive(proved(bench, bench.registerText(), as: "bob"))
         #expect(!story(out).contains("503 register > phone"))
     }

@@ -3,7 +3,8 @@ import ProxyCore
 import ProxyPolicy
 import Testing
 
-/// Tests which connections the shell may treat as authenticated, because a REGISTER on them was accepted (T17).
+/// Tests on which connections the engine reports an accepted REGISTER, so that the shell treats these connections as
+/// authenticated (T17).
 @Suite("Proved flows")
 struct ProvedFlowTests {
     private let stream = Flow(transport: .tcp, listener: 1, connection: 7, remote: EngineBench.phone)

@@ -190,7 +190,8 @@ struct ReusedNonceTests {
         #expect(scene.register(count: 3, token: "tok2") == "401 stale")
         scene.nonce = second
         #expect(scene.register(count: 2, token: "tok2") == "200")
-        // A REGISTER without contacts changes no binding, so no binding could store its nonce count, and it is refused.
+        // The daemon refuses a REGISTER without contacts, because the REGISTER changes no binding that could store its
+        // nonce count.
         #expect(scene.register(count: 3, contact: "") == "401 stale")
     }
 
@@ -213,7 +214,8 @@ struct ReusedNonceTests {
 
     @Test func `a nonce that its phone uses without refreshing its contact is forgotten, on the disk too`() throws {
         let scene = try NonceScene(pause: .zero)
-        // A question with the contact's nonce changes no contact, so no count could be stored.
+        // The daemon refuses a REGISTER without Contact (a query), because the query changes no contact that could
+        // store its nonce count.
         #expect(scene.register(on: scene.first, count: 2, callID: "one", contact: "") == "401 stale")
         let seen = try #require(scene.last)
         #expect(scene.rows.values.allSatisfy { $0.nonce == .none })

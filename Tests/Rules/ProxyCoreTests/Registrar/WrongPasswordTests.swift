@@ -74,7 +74,7 @@ struct WrongPasswordTests {
             _ = register(bench, "bob", password: "x", from: Self.host(UInt32(number)), callID: "g\(number)")
         }
         #expect(register(bench, "bob", from: Self.host(99), callID: "abroad") == "503")
-        // Wrong passwords for eve from the phone's address must not lock bob out there.
+        // Wrong passwords for eve from bob's home address must not lock bob out at this address.
         for number in 0..<20 { _ = register(bench, "eve", password: "x", from: home, callID: "e\(number)") }
         #expect(register(bench, "eve", from: home, callID: "e") == "503")
         #expect(register(bench, "bob", from: Endpoint(home.address, 1234), callID: "again") == "200")
@@ -98,7 +98,8 @@ struct WrongPasswordTests {
         let challenge = try #require(sentResponse(bench.receive(request, from: attacker)))
         for number in 0..<100 {
             let guess = TestDigest.answer(challenge, to: request, as: "bob", password: "guess \(number)")
-            // The guess has the phone's address as a forged source, to which the daemon sent no nonce.
+            // The guess has the phone's address as its forged source address, but the nonce was sent to the attacker's
+            // address.
             let out = bench.receive(guess.replacing("branch=z9hG4bK", with: "branch=z9hG4bKg\(number)"))
             #expect(out.texts.first?.contains("stale=true") == true)
         }

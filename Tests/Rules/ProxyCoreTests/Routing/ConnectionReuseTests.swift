@@ -42,8 +42,7 @@ struct ConnectionReuseTests {
     }
 
     @Test func `alias over TLS has no effect if the peer has not proved the upstream's name`() {
-        // The daemon ignores the alias, because a TLS peer must prove by a certificate that the address is its own. An
-        // address alone does not show which program is at the other end of the connection.
+        // The daemon ignores the alias, because a TLS peer must prove by a certificate that the address is its own.
         #expect(reused("10.0.0.2:5061;alias", transport: .tls) == [])
     }
 

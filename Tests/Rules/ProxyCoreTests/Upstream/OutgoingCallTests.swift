@@ -96,7 +96,7 @@ struct OutgoingCallTests {
         let records = Self.records(bench.sent)
         #expect(records.map(\.end) == [.answered])
         #expect(records.first?.requestedAt == began)
-        // A daemon that is stopped leaves the record of the call to its next run.
+        // If the daemon stops, its next run completes the timeline record of the call.
         let stopped = RestartBench { $0.upstream = NextHop("sip:10.0.0.2:5060") }
         stopped.register("103")
         stopped.told(stopped.bench.receive(stopped.bench.inviteText()))

@@ -66,8 +66,8 @@ struct PBXCallTests {
 
     @Test func `only the phone that has registered on this flow is passed on, and only as its user`() {
         let pbx = bench()
-        // These calls come from another address, from another port, as another user, and after the registration has
-        // expired.
+        // The PBX must get no call that comes from another address or port, that names another user, or that comes
+        // after the registration has expired.
         #expect(call(pbx, at: Self.stranger, callID: "s1").texts.last?.hasPrefix("SIP/2.0 407") == true)
         let port = Endpoint(EngineBench.phone.address, EngineBench.phone.port + 1)
         #expect(call(pbx, at: port, callID: "s2").texts.last?.hasPrefix("SIP/2.0 407") == true)
@@ -82,10 +82,10 @@ struct PBXCallTests {
         let sink = LineSink()
         let pbx = bench(log: Log(level: .warning, sink: sink) { UnixTime(milliseconds: 0) })
         let first = try #require(toPBX(call(pbx)))
-        #expect(sink.take().filter { $0.contains("asks for no password") }.isEmpty)
+        #expect(sink.take().filter { $0.contains("accepts requests from this daemon without a password") }.isEmpty)
         _ = pbx.bench.receive(SIPText.response(180, to: first, tag: "p"), from: EngineBench.pbx)
         #expect(pbx.engine.upstreamUsers.pbxs.first?.credence == .takesOurWord)
-        #expect(sink.take().filter { $0.contains("asks for no password") }.count == 1)
+        #expect(sink.take().filter { $0.contains("accepts requests from this daemon without a password") }.count == 1)
         let asked = call(pbx, callID: "o2")
         #expect(toPBX(asked) == nil)
         #expect(asked.texts.last?.hasPrefix("SIP/2.0 407") == true)

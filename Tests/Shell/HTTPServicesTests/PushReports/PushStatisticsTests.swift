@@ -84,14 +84,14 @@ struct PushStatisticsTests {
         return String(decoding: response.body, as: UTF8.self)
     }
 
-    /// One query of the statistics, and its expected answer.
+    /// A query of the push statistics, and the expected answer.
     struct Row: Sendable, CustomStringConvertible {
         let description: String
         let asked: PushStatistics
         let told: String
 
-        /// If `lines` are given, the expected answer is CSV. The first line of the CSV ends with the names of the
-        /// counters.
+        /// If `lines` are given, the expected answer is CSV. The test adds the names of the counters to the first line
+        /// of the CSV.
         fileprivate init(
             _ name: String, by: StatisticsQuestion.Grouping, from: UnixTime? = nil, to: UnixTime? = nil,
             app: String = "", after: UInt64 = 0, limit: Int = 1000, lines: [String] = [], json: String = ""

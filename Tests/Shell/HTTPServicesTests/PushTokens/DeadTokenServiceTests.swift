@@ -57,8 +57,8 @@ struct DeadTokenServiceTests {
         }
     }
 
-    /// The parts of a daemon that the test must keep. The type is `@unchecked Sendable`, because only the loop's thread
-    /// uses it.
+    /// The parts of a daemon that must stay alive during the test. The type is `@unchecked Sendable`, because only the
+    /// loop's thread uses it.
     private struct Kept: @unchecked Sendable {
         let api: APIService
         let service: DeadTokenService

@@ -6,7 +6,7 @@ import Testing
 
 @testable import HTTPServices
 
-/// Tests that a report means the same in all forms and at all places of a request.
+/// Tests that the daemon reads the same report from a query, a form, a JSON body or a path.
 @Suite("Reading reports of tokens")
 struct TokenReportTests {
     private static let selector = "12869E0E6E553673C54F29105A0647204C416A2A:7C3A0D14"

@@ -73,7 +73,8 @@ struct CommandLineTests {
             (["device", "remove", "x"], "expected 2 arguments"),
             (["explain", "x", "--limit"], "unknown option"),
         ] {
-            // Without a value, the last option takes the path of the configuration as its value.
+            // The last option has no value, so the program takes the next argument, the path of the configuration, as
+            // its value.
             let isLast = arguments.last == "--limit"
             let ended = try await run(arguments)
             #expect(ended.status == 64, "\(arguments): \(ended)")

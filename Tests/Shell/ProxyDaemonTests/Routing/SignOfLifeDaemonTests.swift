@@ -88,8 +88,8 @@ extension RunningDaemonSuites {
             }
         }
 
-        /// Expects that the phone's sign of life releases the INVITE once, and that the same sign from a neighbour does
-        /// not.
+        /// Expects that the daemon sends the held INVITE once after the phone's sign of life, and never after the same
+        /// packet from a neighbour.
         private func showsLife(_ transport: Transport, _ sign: [UInt8]) async throws {
             try await withScene(transport) { scene in
                 try await scene.call()
@@ -98,8 +98,8 @@ extension RunningDaemonSuites {
                 await scene.send(Self.options("neighbour"), from: "neighbour")
                 _ = try await scene.places.text(until: "\r\nCall-ID: oneighbour\r\n", at: "neighbour", never: ["phone"])
                 await scene.send(sign)
-                // The test sends its OPTIONS only after the INVITE has arrived, because any request of the phone would
-                // release the INVITE.
+                // The test sends its OPTIONS only after the INVITE has arrived, because the daemon would send the held
+                // INVITE after any request of the phone.
                 let first = try await scene.places.text(until: "\r\nCall-ID: call\r\n", at: "phone")
                 await scene.send(sign)
                 await scene.send(Self.options("phone"))

@@ -7,7 +7,8 @@ import ProxyDaemon
 import Testing
 
 extension RunningDaemonSuites {
-    /// Tests, as an outside client, callback URLs that lead to internal addresses where a server listens (threat T12).
+    /// Tests that the daemon sends no webhook to callback URLs that lead to internal addresses where a server listens
+    /// (threat T12).
     @Suite("Callback URLs that lead inside", .timeLimit(.minutes(10)))
     struct InsideURLTests {
         /// In these URLs, `{port}` means the port of a server on 127.0.0.1, and `{own}` the port of the API.

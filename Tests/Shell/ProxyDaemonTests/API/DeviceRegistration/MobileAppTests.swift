@@ -101,8 +101,8 @@ struct MobileAppTests {
         let id = try #require(answer.firstMatch(of: /"RegistrationRequestId":"([^"]+)"/)).output.1
         let status =
             #"{"RegistrationRequestIds":["\#(id)"],"MobileAppId":"\#(Self.id)","ApiToken":"\#(token.text)"}"#
-        // The stranger's registration stays pending forever, and the other one fails, because there is no Google in
-        // this test.
+        // A registration that a stranger has sent stays pending forever. The app's own registration fails, because the
+        // daemon cannot reach Google in this test.
         for _ in 0..<200 {
             let outcome = try await daemon.answer(
                 "POST /api/v1.0/orgs/org-1/pushdeviceregistration/devices/status HTTP/1.1\r\nHost: a\r\n"

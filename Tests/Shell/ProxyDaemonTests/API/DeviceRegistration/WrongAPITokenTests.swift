@@ -14,7 +14,8 @@ import Testing
 @testable import HTTPServices
 
 extension RunningDaemonSuites {
-    /// Tests that a wrong token in a request body is answered like a right one, but counted (threat T8).
+    /// Tests that the daemon answers a wrong ApiToken in a request body like a right one, but counts it as a wrong
+    /// login (threat T8).
     @Suite("Wrong API tokens", .timeLimit(.minutes(10)))
     struct WrongAPITokenTests {
         private static let paths = ["", "/batch", "/status", "/status/", "/cleanup", "/cleanup/batch"]
@@ -70,11 +71,12 @@ extension RunningDaemonSuites {
             let other = try await RunningDaemon.answer(
                 Self.request("", Self.item()), of: IPAddress(v4: 0x7f00_0002), from: daemon.api)
             #expect(RunningDaemon.statuses(other) == [202])
-            // The client may still use the API's other services, because nobody can guess keys.
+            // The API still accepts API keys from the client's address, because nobody can guess keys.
             try await daemon.expectAlive()
             try await daemon.expect(200, get: "/v1/dead-tokens", key: RunningDaemon.readerKey)
             #expect(!daemon.log.lines.contains { $0.contains("guess") || $0.contains(RunningDaemon.apiToken) })
-            #expect(daemon.log.lines.contains { $0.contains("API request refused") && $0.contains("status=429") })
+            #expect(
+                daemon.log.lines.contains { $0.contains("an API request was refused") && $0.contains("status=429") })
             try await daemon.stop()
         }
 
