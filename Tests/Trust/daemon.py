@@ -140,7 +140,7 @@ class Settings:
         text = ""
         for key, value in values.items():
             here = f"{path}.{key}" if path else key
-            free = any(part in here for part in ("mobile-apps.", "tls.certificates.", "push.http.apps."))
+            free = any(part in here for part in ("mobile-apps.", "tls.certificates.", "push.http.apps.", "tenants."))
             if not free and here not in self.known:
                 continue
             if isinstance(value, dict):

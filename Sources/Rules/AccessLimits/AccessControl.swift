@@ -22,10 +22,13 @@ package struct AccessControl {
     package var admission: Admission
     /// The users from sources outside the store, and the requests that wait for an answer of these sources.
     package var users: UserDesk
+    /// Limits the pushes of tenants.
+    package var tenantPushes = TenantPushes()
 
     package init(_ settings: ProxySettings, _ functions: DigestFunctions) {
         digest = DigestAuthenticator(
             settings: settings.digest, functions: functions, elsewhere: settings.users.algorithms)
+        digest.realmsChanged(settings.realms, of: settings.domains)
         bearer = BearerAuthenticator(settings.bearer, functions: functions)
         sources = SourceLimits(settings.limits)
         admission = Admission(limit: settings.limits.queueing)
@@ -50,7 +53,7 @@ package struct AccessControl {
             now: now, wait: { wait($0, logins) },
             find: { name, wish in
                 users.cache.find(
-                    AddressOfRecord(user: name, host: home), realm: realm, for: asker,
+                    AddressOfRecord(user: name, host: home), realm: realm.text, for: asker,
                     incoming.hasWaited ? .last : wish, now: now)
             }, pushed: pushed, isKept: isKept)
     }

@@ -32,10 +32,13 @@ package struct HeldShares: ~Copyable, Sendable {
         package fileprivate(set) var caller: Caller?
         /// A hash of the called user; `nil` if the callee is none of our users.
         package fileprivate(set) var callee: UInt64?
+        /// The tenant whose limit applies; `nil` if there is none.
+        package fileprivate(set) var tenant: TenantNumber?
 
-        package init(caller: Caller? = nil, callee: UInt64? = nil) {
+        package init(caller: Caller? = nil, callee: UInt64? = nil, tenant: TenantNumber? = nil) {
             self.caller = caller
             self.callee = callee
+            self.tenant = tenant
         }
 
         package static let nobody = Parties(caller: nil, callee: nil)
@@ -50,6 +53,7 @@ package struct HeldShares: ~Copyable, Sendable {
         @PackedOptional fileprivate var callee: Int32?
         @PackedOptional fileprivate var untrusted: Int32?
         @PackedOptional fileprivate var pair: Int32?
+        @PackedOptional fileprivate var tenant: Int32?
     }
 
     /// The number of all INVITEs without a final response, and the bytes of all waiting requests.
@@ -62,6 +66,7 @@ package struct HeldShares: ~Copyable, Sendable {
 
     /// The count of all requests to this callee.
     package subscript(callee callee: UInt64) -> Share { shares[callee] ?? Share() }
+    package subscript(tenant tenant: TenantNumber) -> Share { shares[tenant.shareNumber] ?? Share() }
     package subscript(caller caller: Caller) -> Share { shares[caller.rawValue] ?? Share() }
     package subscript(untrustedAt callee: UInt64) -> Share { shares[Parties.untrusted(at: callee)] ?? Share() }
     package subscript(caller: Caller, at callee: UInt64) -> Share { shares[caller.number(at: callee)] ?? Share() }
@@ -69,6 +74,7 @@ package struct HeldShares: ~Copyable, Sendable {
     package mutating func take(_ share: Share, for parties: Parties) -> Claim {
         all += share
         var claim = Claim()
+        if let tenant = parties.tenant { claim.tenant = take(share, for: tenant.shareNumber) }
         // A trusted peer sends the calls of many callers, so its requests do not count for one caller.
         if let caller = parties.caller, !caller.isTrusted {
             untrusted += share
@@ -95,6 +101,7 @@ package struct HeldShares: ~Copyable, Sendable {
         giveBack(share, at: claim.callee)
         giveBack(share, at: claim.untrusted)
         giveBack(share, at: claim.pair)
+        giveBack(share, at: claim.tenant)
     }
 
     private mutating func giveBack(_ share: Share, at number: Int32?) {
@@ -112,6 +119,8 @@ package struct HeldShares: ~Copyable, Sendable {
         case proxyFull
         /// Too many requests of this caller wait in the proxy.
         case callerFull
+        /// Too many calls of this tenant wait in the proxy.
+        case tenantFull
         /// Too many requests for this callee wait in the proxy, from all callers or from this caller.
         case calleeFull
     }
@@ -123,11 +132,14 @@ package struct HeldShares: ~Copyable, Sendable {
         fileprivate let bytes, calls: FairShare
         /// The limits for one callee.
         fileprivate let bytesAtCallee, callsAtCallee: FairShare
+        /// The maximum number of calls of each tenant; zero for no limit.
+        fileprivate let callsOfTenant: [Int]
 
         package init(_ settings: ProxySettings) {
             let limits = settings.limits
             bytes = settings.share(of: limits.heldBytes, ofOne: limits.accountBytes)
             calls = settings.share(of: limits.calls, ofOne: limits.accountCalls)
+            callsOfTenant = settings.tenants.all.map(\.settings.calls)
             bytesAtCallee = settings.share(of: limits.accountBytes)
             callsAtCallee = settings.share(of: limits.accountCalls)
         }
@@ -155,6 +167,10 @@ package struct HeldShares: ~Copyable, Sendable {
             case .allFull: return .proxyFull
             case nil: break
             }
+        }
+        if let tenant = parties.tenant, isInvite, limits.callsOfTenant.indices.contains(tenant.rawValue) {
+            let limit = limits.callsOfTenant[tenant.rawValue]
+            if limit > 0, self[tenant: tenant].calls >= limit { return .tenantFull }
         }
         guard let callee = parties.callee else { return nil }
         let (called, strangers, pair) = (self[callee: callee], self[untrustedAt: callee], self[caller, at: callee])
@@ -211,6 +227,16 @@ extension AddressOfRecord {
         hash.mix(3)
         hash.mix(user)
         hash.mix(host)
+        return hash.value
+    }
+}
+
+extension TenantNumber {
+    /// A 64-bit hash of the tenant, used as the key in ``HeldShares``.
+    fileprivate var shareNumber: UInt64 {
+        var hash = FNV1a()
+        hash.mix(4)
+        hash.mix(UInt64(rawValue))
         return hash.value
     }
 }

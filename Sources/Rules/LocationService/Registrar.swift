@@ -1,5 +1,6 @@
 package import Addressing
 package import Bytes
+package import ProxyPolicy
 package import PushDelivery
 package import Registration
 package import Routing
@@ -15,7 +16,14 @@ package import Timekeeping
 package struct Registrar: ~Copyable {
     package var bindings: BindingTable
     package var users: UserDirectory
-    private let processor: RegisterProcessor
+    /// The rules for the REGISTERs of all phones except those of tenants.
+    private var commonProcessor: RegisterProcessor
+    /// The rules for the REGISTERs of tenants that have push apps of their own, by domain in lower case.
+    private var ownProcessors: [ByteString: RegisterProcessor] = [:]
+    /// The maximum number of contacts of each tenant that has a limit, by domain in lower case.
+    private var contactLimits: [ByteString: Int] = [:]
+    /// The number of contacts of each tenant that are being written to the store.
+    private var comingContacts: [ByteString: Int] = [:]
     /// The work on each AOR whose plan is being written to the store.
     private var works: [AddressOfRecord: RegistrarQueue] = [:]
     private var commits: [CommitTicket: AddressOfRecord] = [:]
@@ -42,9 +50,45 @@ package struct Registrar: ~Copyable {
         settings: RegistrarSettings, users: UserDirectory, enabled: Set<PushProvider>, startedAt date: UnixTime
     ) {
         self.users = users
-        processor = RegisterProcessor(settings: settings)
+        commonProcessor = RegisterProcessor(settings: settings)
         enabledProviders = enabled
         bindings = BindingTable(enabled: ProviderSet(enabled), startedAt: date)
+    }
+
+    /// Sets the push apps and limits of the tenants (T41.4, T41.5). Contacts that are stored already remain.
+    package mutating func tenantsChanged(_ tenants: Tenants, apps: PushDirectory) {
+        ownProcessors = [:]
+        contactLimits = [:]
+        commonProcessor = RegisterProcessor(settings: settings(of: nil, tenants, apps))
+        for (index, tenant) in tenants.all.enumerated() {
+            let number = TenantNumber(index)
+            ownProcessors[tenant.domain] = RegisterProcessor(settings: settings(of: number, tenants, apps))
+            if tenant.settings.contacts > 0 { contactLimits[tenant.domain] = tenant.settings.contacts }
+        }
+        bindings.countBindings(of: Set(contactLimits.keys))
+    }
+
+    /// The settings for the REGISTERs of one tenant's phones, or of all other phones.
+    private func settings(of number: TenantNumber?, _ tenants: Tenants, _ apps: PushDirectory) -> RegistrarSettings {
+        var settings = commonProcessor.settings
+        settings.push.isOfDomain = nil
+        guard tenants.haveApps else { return settings }
+        settings.push.isOfDomain = { token in
+            guard let app = apps.app(for: token), let name = apps[app]?.name else { return true }
+            return tenants.mayUse(app: name, number)
+        }
+        return settings
+    }
+
+    /// The rules for the REGISTERs of a user's phones.
+    private subscript(processorFor aor: AddressOfRecord) -> RegisterProcessor {
+        _read {
+            if ownProcessors.isEmpty {
+                yield commonProcessor
+            } else {
+                yield ownProcessors[aor.host] ?? commonProcessor
+            }
+        }
     }
 
     /// Sets the number of the next answer to a REGISTER.
@@ -86,7 +130,7 @@ package struct Registrar: ~Copyable {
     package mutating func begin(_ work: RegistrarWork, for aor: AddressOfRecord, now: Moment) -> RegistrarStep {
         guard !works.isEmpty, let queue = works[aor] else { return plan(work, for: aor, now: now) }
         // The queue has room for each device of the user, because all may wake together, and for some other work.
-        guard queue.waiting.count < processor.settings.maxContacts + Self.reserve else { return .busy }
+        guard queue.waiting.count < commonProcessor.settings.maxContacts + Self.reserve else { return .busy }
         works[aor]?.waiting.append(work)
         return .queued
     }
@@ -100,23 +144,39 @@ package struct Registrar: ~Copyable {
         case .refreshed(let refresh): return .refreshed(refresh)
         case .accepted(let plan) where plan.persist.isEmpty: return .planned(plan)
         case .accepted(let plan):
+            guard !exceedsLimit(plan) else { return .rejected(.forbidden, [], nil) }
             lastCommit &+= 1
             let ticket = CommitTicket(lastCommit)
             let aor = aor.compacted()
             bindings.begin(plan)
+            count(plan, by: 1)
             works[aor] = RegistrarQueue(current: work, plan: plan)
             commits[ticket] = aor
             return .committing(plan, ticket)
         }
     }
 
+    /// Whether a plan adds a contact to a tenant that has as many contacts as its limit allows.
+    private func exceedsLimit(_ plan: RegisterPlan) -> Bool {
+        guard !contactLimits.isEmpty, let limit = contactLimits[plan.aor.host], plan.newContacts > 0,
+            let count = bindings.count(of: plan.aor.host)
+        else { return false }
+        return count + comingContacts[plan.aor.host, default: 0] + plan.newContacts > limit
+    }
+
+    private mutating func count(_ plan: RegisterPlan, by sign: Int) {
+        guard !contactLimits.isEmpty, plan.newContacts > 0 else { return }
+        comingContacts[plan.aor.host, default: 0] += sign * plan.newContacts
+    }
+
     private func decision(on work: RegistrarWork, for aor: AddressOfRecord, now: Moment) -> RegisterDecision {
         switch work {
         case .register(let incoming):
-            processor.plan(
+            self[processorFor: aor].plan(
                 incoming.request, for: aor, on: incoming.flow, using: incoming.nonce, in: bindings, now: now)
-        case .report(let device, _): processor.plan(device, for: aor, in: bindings, now: now)
-        case .removal(let selection, _): .accepted(processor.plan(removing: selection, of: aor, in: bindings, now: now))
+        case .report(let device, _): self[processorFor: aor].plan(device, for: aor, in: bindings, now: now)
+        case .removal(let selection, _):
+            .accepted(self[processorFor: aor].plan(removing: selection, of: aor, in: bindings, now: now))
         }
     }
 
@@ -129,6 +189,7 @@ package struct Registrar: ~Copyable {
         guard let aor = commits.removeValue(forKey: ticket), let queue = works.removeValue(forKey: aor) else {
             return nil
         }
+        count(queue.plan, by: -1)
         if !succeeded { bindings.cancel(queue.plan) }
         return (aor, queue)
     }
@@ -154,7 +215,8 @@ package struct Registrar: ~Copyable {
     ) {
         answers &+= 1
         bindings.appendOKFields(
-            for: aor, processor.announcement(of: refresh), after: refresh, date: dateField.field(at: now.date),
+            for: aor, self[processorFor: aor].announcement(of: refresh), after: refresh,
+            date: dateField.field(at: now.date),
             number: answers, now: now, to: &out, seal: seal)
     }
 
@@ -186,7 +248,7 @@ package struct Registrar: ~Copyable {
 
     /// Restores a binding from the store at start-up; if the result is false, the row must be deleted from the store.
     package mutating func restore(_ row: StoredBinding, now: Moment) -> Bool {
-        switch bindings.restore(row, settings: processor.settings, now: now) {
+        switch bindings.restore(row, settings: self[processorFor: row.aor].settings, now: now) {
         case .dropped: return false
         case .kept: return true
         case .unfit(let problem):

@@ -60,7 +60,7 @@ package final class ProxyEngine {
         restoring stored: StoredState = StoredState(), startedAt date: UnixTime
     ) {
         self.settings = settings
-        self.identity = identity.asking(inRealm: settings.digest.realm)
+        self.identity = identity
         self.functions = functions
         self.log = log
         registrar = Registrar(
@@ -77,6 +77,9 @@ package final class ProxyEngine {
         sip = TransactionLayer(
             branchKey: branchKey, ringLimit: settings.call.ringLimit, tagKey: functions.random())
         calls = Calls(packing: functions.packing, limits: HeldShares.Limits(settings))
+        if !settings.tenants.all.isEmpty {
+            registrar.tenantsChanged(settings.tenants, apps: settings.dispatch.directory)
+        }
         dialogs = Dialogs(run: UInt32(truncatingIfNeeded: functions.random()))
         registrar.numbersAnswers(from: dialogs.run)
         for provider in stored.pausedProviders {

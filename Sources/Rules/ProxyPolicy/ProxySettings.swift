@@ -83,7 +83,10 @@ extension SettingType<AddressBlock> {
 /// The settings that the rules of the proxy need.
 package struct ProxySettings: Sendable {
     package var domains: [ByteString] = []
+    /// All peers that are trusted for any domain.
     package var trusted: [TrustedPeer] = []
+    /// The domains with settings of their own.
+    package var tenants = Tenants()
     /// The header fields that the daemon removes from messages of untrusted peers.
     package var stripped = HeaderFilter(names: ["X-*"])
     /// The destination of calls from phones; `nil` lets phones call each other directly.
@@ -125,6 +128,9 @@ package struct ProxySettings: Sendable {
     package var unreadAge: Duration = .seconds(604_800)
 
     package init() {}
+
+    /// The realms of all domains.
+    package var realms: Realms { tenants.realms(common: digest.realm) }
 }
 
 extension [TrustedPeer] {

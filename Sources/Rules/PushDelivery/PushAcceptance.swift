@@ -9,6 +9,9 @@ package struct PushAcceptance: Equatable, Sendable {
     private let services: [any TokenAcceptance]
     /// The public VAPID key (RFC 8292) in base64url. Devices need the key to make their web push subscriptions.
     package var vapidKey: String?
+    /// Whether the app of a token may be used by phones of the domain for which these rules are (T41.4); `nil` if phones
+    /// of the domain may use all apps.
+    package var isOfDomain: (@Sendable (PushToken) -> Bool)?
 
     /// Creates the rules from the default settings.
     package init() { self.init(PushSettings()) }
@@ -29,7 +32,11 @@ package struct PushAcceptance: Equatable, Sendable {
     subscript(provider: PushProvider) -> any TokenAcceptance { services[Int(provider.number) - 1] }
 
     /// The reason why no app in the settings can push to the token; `nil` if an app can.
-    package func problem(with token: PushToken) -> TokenProblem? { self[token.provider].problem(with: token) }
+    package func problem(with token: PushToken) -> TokenProblem? {
+        if let problem = self[token.provider].problem(with: token) { return problem }
+        guard let isOfDomain, !isOfDomain(token) else { return nil }
+        return .otherDomain
+    }
 
     package static func == (left: PushAcceptance, right: PushAcceptance) -> Bool {
         left.settings == right.settings && left.vapidKey == right.vapidKey

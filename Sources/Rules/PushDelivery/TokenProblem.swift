@@ -7,6 +7,8 @@ package enum TokenProblem: Hashable, Sendable, CaseIterable {
     case unknownProvider
     /// The daemon knows the provider, but the provider is switched off or not configured.
     case providerOff
+    /// The app of the token belongs to another domain (`tenants.*.push-apps`).
+    case otherDomain
     case appleParamMissing, appleTopic, appleTeam, appleToken
     case googleParamMissing, googleProject, googleToken
     case webPushResource
@@ -18,6 +20,7 @@ package enum TokenProblem: Hashable, Sendable, CaseIterable {
         switch self {
         case .unknownProvider: "pn-provider names an unknown push provider"
         case .providerOff: "this push provider is switched off here"
+        case .otherDomain: "the app of this push token belongs to another domain"
         case .appleParamMissing:
             "pn-param names no topic, and this server has more than one or none: expected TEAM.TOPIC"
         case .appleTopic: "pn-param names a topic that is not served here"
@@ -40,6 +43,7 @@ package enum TokenProblem: Hashable, Sendable, CaseIterable {
         switch self {
         case .unknownProvider: "nothing: this daemon cannot push to it"
         case .providerOff: "sippushd provider enable"
+        case .otherDomain: "see push-apps of the domains under tenants"
         case .appleParamMissing: "list exactly one topic, or let the app send pn-param"
         case .appleTopic: "add the topic to push.apns.topics or to one of push.apns.apps"
         case .appleTeam: "see push.apns.team-id"

@@ -31,6 +31,8 @@ package struct BindingTable: ~Copyable, Sendable {
     private var deadlines: [DeadlineID] = []
     /// The number of bindings for each provider, by the provider's number. Index 0 counts contacts without push token.
     private var countByProvider = [Int](repeating: 0, count: 256)
+    /// The number of bindings of each domain that has a limit, by domain in lower case.
+    private var countByDomain: [ByteString: Int] = [:]
     /// The providers that are switched on. Contacts of other providers are not push contacts (reading A4).
     package internal(set) var enabled: ProviderSet
     /// The new ids of devices whose bindings with the old ids were removed, see ``takeHeir(of:)``.
@@ -51,6 +53,19 @@ package struct BindingTable: ~Copyable, Sendable {
     }
 
     package var count: Int { byID.count }
+
+    /// The number of bindings of a domain; `nil` if the domain's bindings are not counted.
+    package func count(of domain: ByteString) -> Int? { countByDomain.isEmpty ? nil : countByDomain[domain] }
+
+    /// Counts the bindings of these domains from now on, and no others. If a domain is new, this method visits all
+    /// bindings.
+    package mutating func countBindings(of domains: Set<ByteString>) {
+        let isNew = domains.contains { countByDomain[$0] == nil }
+        countByDomain = Dictionary(uniqueKeysWithValues: domains.map { ($0, countByDomain[$0] ?? 0) })
+        guard isNew, count > 0 else { return }
+        for domain in domains { countByDomain[domain] = 0 }
+        for slot in slots where !self[slot].isVacant { countByDomain[aor(at: slot).host]? += 1 }
+    }
 
     /// The number of push contacts.
     package var pushCount: Int {
@@ -186,6 +201,7 @@ extension BindingTable {
         }
         if id >= nextID { nextID = DeviceID(rawValue: id.rawValue &+ 1) }
         scheduleExpiry(of: slot)
+        if !countByDomain.isEmpty { countByDomain[aor.host]? += 1 }
     }
 
     /// Replaces the record in a slot by a new record of the same device and AOR.
@@ -220,6 +236,7 @@ extension BindingTable {
     mutating func remove(slot: UInt32) {
         noteHeir(of: slot)
         let aor = aor(at: slot)
+        if !countByDomain.isEmpty { countByDomain[aor.host]? -= 1 }
         let next = self[slot].next
         if let first = firstSlot(of: aor) {
             if first != slot {

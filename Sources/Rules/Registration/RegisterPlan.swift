@@ -43,6 +43,11 @@ package final class RegisterPlan {
     }
 
     init(aor: AddressOfRecord) { self.aor = aor }
+
+    /// The number of contacts that the plan adds beyond the contacts that it removes.
+    package var newContacts: Int {
+        facts.count { if case .added = $0 { true } else { false } } - removed.count
+    }
 }
 
 /// A change that a REGISTER or a report has made, for the log.

@@ -25,8 +25,6 @@ package struct LocalIdentity: Sendable {
     package let listeners: [Listener]
     /// The daemon's domains in lower case; a user at the daemon's IP address belongs to the first domain.
     package let domains: [ByteString]
-    /// The digest realms in which phones authenticate, in lower case.
-    package private(set) var realms: [ByteString]
     private let hosts: Set<ByteString>
     /// The hosts (in lower case) and ports that the listeners write into Via.
     ///
@@ -34,13 +32,6 @@ package struct LocalIdentity: Sendable {
     private let sentBys: [(host: ByteString, port: UInt16)]
     /// All addresses at which the daemon listens, so that a message to one of them would come back to the daemon.
     private let ownPlaces: [(transport: Transport, port: UInt16, address: IPAddress)]
-
-    /// A copy whose users authenticate in the given realm, or in the realm of their own domain if `realm` is `nil`.
-    package func asking(inRealm realm: String?) -> LocalIdentity {
-        var identity = self
-        if let realm { identity.realms = [ByteString(realm).lowercased()] }
-        return identity
-    }
 
     /// Creates the identity from the SIP listeners, the domains and the addresses of this machine.
     ///
@@ -54,7 +45,6 @@ package struct LocalIdentity: Sendable {
             listeners.flatMap { Self.places(of: $0, machine: machine) }
             + others.flatMap { Self.places(of: .tcp, $0, machine: machine) }
         self.domains = domains.map { $0.lowercased() }
-        realms = self.domains
         var sentBys: [(host: ByteString, port: UInt16)] = []
         var hosts = Set<ByteString>()
         for listener in listeners {

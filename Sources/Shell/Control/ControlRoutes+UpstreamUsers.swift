@@ -174,8 +174,9 @@ package struct UpstreamDomainReport: Codable, Sendable, DescribedBody {
     }
 
     static func all(of users: UpstreamUsers, now: Moment) -> [UpstreamDomainReport] {
-        users.numbers.map { number in
-            let (pbx, upstream) = (users.pbxs[number], UpstreamNumber(UInt16(clamping: number)))
+        users.numbers.compactMap { number in
+            let pbx = users.pbxs[number]
+            guard let upstream = pbx.registrations else { return nil }
             let states = users.agent.states(of: upstream)
             func count(_ counted: RegistrationState...) -> Int { counted.reduce(0) { $0 + states[$1, default: 0] } }
             let heard = pbx.health.servers.filter { $0.state != .unknown }

@@ -5,7 +5,7 @@ import Persistence
 import ProxyCore
 package import ProxyRuntime
 import Reactor
-import Registration
+package import Registration
 import Telemetry
 import Timekeeping
 
@@ -159,13 +159,15 @@ extension UserCredentials {
 /// The domains of users, and the realms for which their passwords are hashed.
 package struct UserRealms: Sendable {
     package let domains: [String]
-    /// The realm of all users; `nil` if each domain is its own realm.
-    package let realm: String?
+    private let realms: Realms
 
-    package init(domains: [String], realm: String?) {
+    package init(domains: [String], realms: Realms) {
         self.domains = domains
-        self.realm = realm
+        self.realms = realms
     }
+
+    /// The realm of a domain's users.
+    package func realm(of domain: String) -> Realm { realms.realm(for: ByteString(domain)) }
 }
 
 extension UserCredentials {
@@ -180,7 +182,7 @@ extension UserCredentials {
                 "\(domain) is not one of this daemon's domains (\(realms.domains.joined(separator: ", ")))")
         }
         let user = String(name[..<at])
-        self = try PasswordHasher().credentials(of: user, realm: realms.realm ?? domain, password: password)
+        self = try PasswordHasher().credentials(of: user, realm: realms.realm(of: domain), password: password)
     }
 }
 
@@ -190,10 +192,10 @@ package struct PasswordHasher {
 
     package init() throws(StartError) { functions = try EngineFunctions.make(seal: TextSealer()).digest }
 
-    package func credentials(of name: String, realm: String, password: String) -> UserCredentials {
-        UserCredentials(
-            DigestUser(
-                name: ByteString(name), realm: ByteString(realm), password: ByteString(password),
-                algorithms: DigestAlgorithm.allCases, functions: functions))
+    package func credentials(of name: String, realm: Realm, password: String) -> UserCredentials {
+        let hashed = DigestUser(
+            name: ByteString(name), realm: realm.text, password: ByteString(password),
+            algorithms: DigestAlgorithm.allCases, functions: functions)
+        return UserCredentials(DigestUser(name: hashed.name, realm: realm.account, ha1: hashed.ha1))
     }
 }

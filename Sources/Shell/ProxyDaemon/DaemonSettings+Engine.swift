@@ -24,7 +24,8 @@ extension DaemonSettings {
     func engineSettings(with push: PushSettings, vapidKey: String?) -> ProxySettings {
         var engine = ProxySettings()
         engine.domains = domains.map { ByteString($0) }
-        engine.trusted = trusted
+        engine.tenants = tenantList
+        engine.trusted = engine.tenants.allPeers
         engine.stripped = HeaderFilter(names: stripHeaders)
         engine.upstream = upstream
         engine.upstreamHosts = upstreamHosts.map { .listed($0.map { ByteString($0.lowercased()) }) } ?? .ofUpstream
@@ -55,11 +56,17 @@ extension DaemonSettings {
         return engine
     }
 
-    /// The realm in which the users of a domain are asked for their passwords.
-    func realm(of domain: String) -> String { digest.realm ?? domain.lowercased() }
+    /// The tenants, with the peers that are trusted for each.
+    var tenantList: Tenants { Tenants(tenants, trusted: trusted) }
 
-    /// The domains of the users whom operators add, and the realm of their passwords.
-    package var userRealms: UserRealms { UserRealms(domains: domains, realm: digest.realm) }
+    /// The realms of all domains.
+    private var realms: Realms { tenantList.realms(common: digest.realm) }
+
+    /// The realm in which the users of a domain are asked for their passwords.
+    func realm(of domain: String) -> String { realms.realm(for: ByteString(domain)).text.string }
+
+    /// The domains of the users whom operators add, and the realms of their passwords.
+    package var userRealms: UserRealms { UserRealms(domains: domains, realms: realms) }
 
     /// Returns the limits of TCP connections for a process that can open this number of descriptors. The limits reserve
     /// descriptors for the HTTP interfaces, the store and the providers, so that phones cannot use all of them.

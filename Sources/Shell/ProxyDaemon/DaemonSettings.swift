@@ -61,6 +61,7 @@ package struct DaemonSettings: SettingsGroup {
     package var upstream: NextHop?
     package var upstreamHosts: [String]?
     package var upstreamCheck = UpstreamCheckSettings()
+    package var tenants: [String: TenantSettings] = [:]
     package var registerUpstream: [String: UpstreamRegistrationSettings] = [:]
     package var call = CallSettings()
     package var registrar = RegistrarSettings()
@@ -125,6 +126,10 @@ package struct DaemonSettings: SettingsGroup {
         ).taken(.atOnce),
         .group("upstream-check", \.upstreamCheck, "How the daemon checks whether the upstream answers.").taken(.atOnce),
         .named(
+            "tenants", \.tenants, exampleName: "example.net", example: .example,
+            "Domains that are separate from all other domains. A tenant's users, trusted peers, PBX, push apps and limits do not count for other domains, and calls from one tenant do not reach users of another. The name of each group is one of domains. See docs/Tenants.md."
+        ).taken(.atOnce),
+        .named(
             "register-upstream", \.registerUpstream, exampleName: "example.net", example: .example,
             "Domains whose users the daemon keeps registered at a PBX, also while their phones sleep. The settings of the PBX need no change. The daemon needs each user's password; set digest.realm to the realm of the PBX. The name of each group is an entry of the setting domains."
         ).taken(.atOnce),
@@ -180,12 +185,13 @@ package struct DaemonSettings: SettingsGroup {
             found.append(
                 SettingComplaint("expected algorithms that digest.algorithms has as well: \(names)", key: "users"))
         }
+        found += tenantComplaints
         for (domain, group) in registerUpstream.sorted(by: { $0.key < $1.key }) {
             if !domains.contains(where: { $0.lowercased() == domain.lowercased() }) {
                 found.append(
                     SettingComplaint("expected one of domains, found \"\(domain)\"", key: "register-upstream"))
             }
-            if let (_, place) = group.upstream?.numeric, !trusted.contains(where: { $0.matches(place) }) {
+            if let (_, place) = group.upstream?.numeric, !peers(of: domain).contains(where: { $0.matches(place) }) {
                 found.append(
                     SettingComplaint(
                         "expected \(place.address) under trusted, so that calls of this PBX reach the users",

@@ -73,7 +73,7 @@ package enum SetupCheck {
     /// Returns notes about trusted names that no peer can prove. A peer proves its name only by a certificate, because
     /// trusted names are never looked up in DNS.
     private static func unshownCertificates(_ settings: DaemonSettings) -> [String] {
-        let names = settings.trusted.compactMap(\.provedName)
+        let names = settings.tenantList.allPeers.compactMap(\.provedName)
         guard settings.listen.contains(where: \.transport.isSecure) else {
             return names.map {
                 "trusted: \($0) is the name in a certificate, which a peer presents only over TLS: add a tls address under listen, or write the peer's address"
@@ -104,7 +104,7 @@ package enum SetupCheck {
     /// Returns a note if addresses are trusted and WebSockets are served, because an address does not make a WebSocket
     /// peer trusted.
     private static func distrustedWebSockets(_ settings: DaemonSettings) -> [String] {
-        let addresses = settings.trusted.filter { if case .name = $0 { false } else { true } }
+        let addresses = settings.tenantList.allPeers.filter { if case .name = $0 { false } else { true } }
         var webSockets = settings.listen.filter(\.transport.isWebSocket).map {
             "\($0.transport.parameterName):\($0.endpoint)"
         }

@@ -14,6 +14,7 @@ extension DeviceExplanation {
         case .command: "the request\(caller) came; only trusted peers send a NOTIFY of that event, \(got)"
         case .otherName: "the request\(caller) came; its From differs from the request that began the dialog, \(got)"
         case .needsDialog: "the request\(caller) came; its To has no tag, \(got)"
+        case .otherTenant: "the call\(caller) came; its sender belongs to another domain than \(record.aor), \(got)"
         case .unknownUser: "the call\(caller) came; no user is called \(record.aor), \(got)"
         case .notTrusted:
             "the call\(caller) came; the address is not listed under trusted, \(got) and showed no password"
@@ -24,6 +25,7 @@ extension DeviceExplanation {
         case .notSecure: "the call\(caller) came; the call is for a sips: address, and no hop uses TLS, \(got)"
         case .calleeLimit: "the call\(caller) came; too many calls for \(record.aor) were active, \(got)"
         case .callerLimit: "the call\(caller) came; too many requests of this caller were active, \(got)"
+        case .tenantLimit: "the call\(caller) came; too many calls of this domain were waiting, \(got)"
         case .tooManyCalls: "the call\(caller) came; too many calls were waiting, \(got)"
         case .noRoom: "the call\(caller) came; the memory for waiting requests was full, \(got)"
         case .overload: "the call\(caller) came; the daemon was overloaded, \(got)"
@@ -63,6 +65,8 @@ extension DeviceExplanation {
         case .needsTrust, .command: "If \(address) is your PBX, list it under trusted and send SIGHUP."
         case .otherName: "The phone must send the same address and display name in all requests of a dialog."
         case .needsDialog: "The sender lost the dialog, or sent outside a dialog a request that needs a dialog."
+        case .otherTenant:
+            "A domain under tenants is separate from all other domains. If \(address) is the PBX of the domain, list it under trusted of this tenant."
         case .unknownUser:
             "No user has that name. Add the user with sippushd user add, then register a phone as this user."
         case .notTrusted:
@@ -73,6 +77,7 @@ extension DeviceExplanation {
         case .notSecure: "Call a sip: address, or have caller, phone and PBX connect by TLS."
         case .calleeLimit, .callerLimit:
             "The limits of one account are limits.calls-per-account and limits.held-bytes."
+        case .tenantLimit: "tenants.*.calls is the limit of calls that ring or wait at the same time in one domain."
         case .tooManyCalls: "limits.calls is the limit of calls that ring or wait at the same time."
         case .noRoom: "limits.held-bytes is the memory for requests that wait."
         case .overload:

@@ -1,3 +1,4 @@
+import Bytes
 import Control
 import ProxyRuntime
 import Registration
@@ -80,7 +81,7 @@ struct UserTable {
         }
         let fields = Dictionary(zip(columns, texts), uniquingKeysWith: { first, _ in first })
         let (name, domain) = try place(fields)
-        let credentials = try credentials(fields, name, domain, realms.realm ?? domain)
+        let credentials = try credentials(fields, name, domain, realms.realm(of: domain))
         guard credentials.isWellFormed else {
             throw Refusal(
                 "the name is longer than \(UserCredentials.nameLimit) bytes, or contains / \\ or a control character")
@@ -124,7 +125,7 @@ struct UserTable {
     }
 
     private func credentials(
-        _ fields: [Column: String], _ name: String, _ domain: String, _ realm: String
+        _ fields: [Column: String], _ name: String, _ domain: String, _ realm: Realm
     ) throws(Refusal) -> UserCredentials {
         let password = fields[.password] ?? ""
         let md5 = (fields[.ha1] ?? "").lowercased()
@@ -134,7 +135,8 @@ struct UserTable {
             }
             let credentials = hasher.credentials(of: name, realm: realm, password: password)
             guard md5.isEmpty || md5 == credentials.ha1MD5 else {
-                throw Refusal("the ha1 does not match the password for the realm \(realm); leave out one of the two")
+                throw Refusal(
+                    "the ha1 does not match the password for the realm \(realm.text); leave out one of the two")
             }
             return credentials
         }
@@ -142,8 +144,10 @@ struct UserTable {
             throw Refusal(columns.contains(.ha1) ? "no password and no ha1" : "the password is empty")
         }
         let theirs = fields[.realm].flatMap { $0.isEmpty ? nil : $0 } ?? domain
-        guard theirs == realm else {
-            throw Refusal("the ha1 is for the realm \(theirs), and this daemon's is \(realm): phones could not log in")
+        guard theirs == realm.text.string else {
+            throw Refusal(
+                "the ha1 is for the realm \(theirs), and the realm of \(domain) is \(realm.text): phones could not log in"
+            )
         }
         let sha256 = try hash(fields, .ha1SHA256, .sha256)
         guard sha256 != nil || takesMD5 else {
@@ -151,7 +155,7 @@ struct UserTable {
         }
         guard UserCredentials.isHash(md5, .md5) else { throw Refusal("the ha1 is not 32 hexadecimal digits") }
         return UserCredentials(
-            name: "\(name)@\(realm)", ha1MD5: md5, ha1SHA256: sha256,
+            name: "\(name)@\(realm.account)", ha1MD5: md5, ha1SHA256: sha256,
             ha1SHA512_256: try hash(fields, .ha1SHA512, .sha512_256))
     }
 

@@ -1,3 +1,4 @@
+import Bytes
 import Control
 import Glibc
 import ProxyDaemon
@@ -124,7 +125,10 @@ let userExportCommand = Command(
     let path = try invocation.onlyArgument("FILE")
     let withHashes = invocation.has("--with-hashes")
     let file = try NewFile(path: path)
-    var head = ["user", "realm"]
+    // The accounts of tenants have the domain as name, and their hashes have the realm.
+    let settings = try invocation.settings()
+    let tenants = Set(settings.tenants.keys.map { $0.lowercased() })
+    var head = tenants.isEmpty ? ["user", "realm"] : ["user", "domain", "realm"]
     if withHashes { head += ["ha1", "ha1_sha256", "ha1_sha512_256"] }
     try file.write(CSV.line(of: head))
     var count = 0
@@ -139,7 +143,7 @@ let userExportCommand = Command(
         } orStore: { store throws(StartError) in
             try store.credentials(after: after, limit: limit)
         }
-        for user in page { try file.write(exportLine(user, withHashes)) }
+        for user in page { try file.write(exportLine(user, withHashes, tenants, settings.userRealms)) }
         count += page.count
         guard page.count == limit, let name = page.last?.name else { break }
         last = name
@@ -148,9 +152,18 @@ let userExportCommand = Command(
     say("\(count) users in \(path)")
 }
 
-private func exportLine(_ user: UserCredentials, _ withHashes: Bool) -> String {
+private func exportLine(
+    _ user: UserCredentials, _ withHashes: Bool, _ tenants: Set<String>, _ realms: UserRealms
+) -> String {
     let at = user.name.lastIndex(of: "@") ?? user.name.endIndex
-    var fields = [String(user.name[..<at]), String(user.name[at...].dropFirst())].map(SpreadsheetFormula.neutralised)
+    let (name, account) = (String(user.name[..<at]), String(user.name[at...].dropFirst()))
+    var fields = [name, account]
+    if tenants.contains(account) {
+        fields = [name, account, realms.realm(of: account).text.string]
+    } else if !tenants.isEmpty {
+        fields = [name, "", account]
+    }
+    fields = fields.map(SpreadsheetFormula.neutralised)
     if withHashes { fields += [user.ha1MD5, user.ha1SHA256 ?? "", user.ha1SHA512_256 ?? ""] }
     return CSV.line(of: fields)
 }

@@ -33,6 +33,7 @@ package enum Counter: Int, CaseIterable, Sendable {
     case callForeignDomain, callOtherIdentity, callForgedRoute, callUnknownUser, callNotTrusted, callWrongPassword
     case callNoContact, callNotSecure, callCalleeLimit, callCallerLimit, callTooManyCalls, callNoRoom, callOverload
     case callUpstreamAway, callDraining, callWrongLogins, callUsersAway, callLoop, callUnfit
+    case callOtherTenant, callTenantLimit
     case phoneAsked, phoneAnswered
     case pushWithoutApp, refreshPush
     case missedCallStored, missedCallReported, missedCallNotCarried
@@ -138,6 +139,8 @@ package enum Counter: Int, CaseIterable, Sendable {
         case .callNotSecure: Self.refused("not-secure")
         case .callCalleeLimit: Self.refused("callee-limit")
         case .callCallerLimit: Self.refused("caller-limit")
+        case .callOtherTenant: Self.refused("other-tenant")
+        case .callTenantLimit: Self.refused("tenant-limit")
         case .callTooManyCalls: Self.refused("too-many-calls")
         case .callNoRoom: Self.refused("no-room")
         case .callOverload: Self.refused("overload")

@@ -102,7 +102,8 @@ struct Gate {
         let rows = userAgent.map { ["User-Agent: \($0)"] } ?? []
         guard let request = try? registerRequest(contacts: [], headers: rows) else { return [] }
         return authenticator.challenge(
-            realm: ByteString("pn.test"), stale: stale, as: .registrar, of: request, for: holder, users: users, now: now
+            realm: Realm(ByteString("pn.test")), stale: stale, as: .registrar, of: request, for: holder, users: users,
+            now: now
         )
     }
 
@@ -120,7 +121,8 @@ struct Gate {
     mutating func check(_ request: SIPRequest, on flow: Flow = .phone()) -> Outcome {
         let owner = AddressOfRecord(request.to.uri)?.user
         let verdict = authenticator.check(
-            request, as: .registrar, realm: ByteString("pn.test"), owner: owner, on: flow, from: Self.holder(of: flow),
+            request, as: .registrar, realm: Realm(ByteString("pn.test")), owner: owner, on: flow,
+            from: Self.holder(of: flow),
             users: users, now: now
         ) { [wait] _ in wait }
         switch verdict {

@@ -31,7 +31,7 @@ struct DigestTests {
         var gate = Gate()
         let request = try registerRequest(contacts: [], headers: ["User-Agent: Phone 1"])
         let fields = gate.authenticator.challenge(
-            realm: ByteString("a\"b"), stale: false, as: .proxy, of: request, for: .trusted, users: gate.users,
+            realm: Realm(ByteString("a\"b")), stale: false, as: .proxy, of: request, for: .trusted, users: gate.users,
             now: gate.now)
         #expect(fields.map { "\($0.name)" } == ["Proxy-Authenticate", "Proxy-Authenticate"])
         #expect(fields.first?.value.string.hasPrefix("Digest realm=\"a\\\"b\", ") == true)
@@ -356,7 +356,7 @@ struct DigestTests {
             let before = counter.total
             #expect(
                 gate.authenticator.isPassword(
-                    ByteString(password), of: ByteString(name), realm: ByteString("pn.test"), users: gate.users)
+                    ByteString(password), of: ByteString(name), realm: Realm(ByteString("pn.test")), users: gate.users)
                     == isRight)
             work.append(zip(counter.total, before).map { $0 - $1 })
         }
@@ -381,7 +381,7 @@ struct DigestTests {
         for (password, expected) in [("s3cret", isRight), ("wrong!", false), ("", false)] {
             #expect(
                 gate.authenticator.isPassword(
-                    ByteString(password), of: ByteString("ann"), realm: ByteString("pn.test"), users: users)
+                    ByteString(password), of: ByteString("ann"), realm: Realm(ByteString("pn.test")), users: users)
                     == expected)
         }
     }

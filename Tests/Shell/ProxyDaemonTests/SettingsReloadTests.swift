@@ -31,6 +31,7 @@ struct SettingsReloadTests {
         "digest.realm": "other", "digest.algorithms": "[SHA-256]", "digest.old-clients": "[x]",
         "digest.nonce-lifetime": "70s", "digest.nonce-memory": "2048", "digest.allow-missing-qop": "true",
         "digest.reuse-nonces": "false",
+        "tenants": "{a.example: {realm: r, calls: 7}}",
         "users.order": "[x]", "users.sources": "{a: {url: \"http://a.example/\"}}", "users.known-for": "7s",
         "users.refused-for": "7s", "users.keep-for": "7s", "users.remember": "700",
         "bearer.issuers":

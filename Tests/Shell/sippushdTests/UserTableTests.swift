@@ -1,11 +1,13 @@
+import Bytes
 import Control
+import Registration
 import Testing
 
 @testable import sippushd
 
 @Suite("Rows of users")
 struct UserTableTests {
-    private static let realms = UserRealms(domains: ["example.net", "Example.org"], realm: nil)
+    private static let realms = UserRealms(domains: ["example.net", "Example.org"], realms: Realms(common: nil))
     /// The HA1 hash of user `bob`, realm `example.net` and password `secret`.
     private static let md5 = "7d7e85b76c9d8c9c2c3d5f5f6a1fb0a3"
 
@@ -57,7 +59,7 @@ struct UserTableTests {
     @Test func `a hash is taken as it is`() throws {
         let found = try user("username,domain,ha1", "bob,example.org,\(Self.md5.uppercased())")
         #expect(found.name == "bob@example.org" && found.ha1MD5 == Self.md5 && found.ha1SHA256 == nil)
-        let shared = UserRealms(domains: ["example.net"], realm: "pbx")
+        let shared = UserRealms(domains: ["example.net"], realms: Realms(common: "pbx"))
         let other = try user("user,domain,realm,ha1", "bob,example.net,pbx,\(Self.md5)", shared)
         #expect(other.name == "bob@pbx")
     }
@@ -114,8 +116,26 @@ struct UserTableTests {
         #expect(found?.contains(sentence) == true, "\(found ?? "taken")")
     }
 
+    @Test func `users of a tenant are hashed for its realm and named after its domain`() throws {
+        let realms = UserRealms(
+            domains: ["example.net", "a.example"],
+            realms: Realms(common: nil, tenants: [ByteString("a.example"): "pbx"]))
+        var table = try UserTable(head: Array("user,domain,password".utf8), realms: realms, takesMD5: true)
+        let own = try table.user(Array("100,A.example,secret".utf8), line: 2)
+        #expect(own.name == "100@a.example")
+        #expect(
+            own.ha1MD5
+                == (try PasswordHasher().credentials(of: "100", realm: Realm(ByteString("pbx")), password: "secret")
+                    .ha1MD5))
+        let other = try table.user(Array("100,example.net,secret".utf8), line: 3)
+        #expect(other.name == "100@example.net" && other.ha1MD5 != own.ha1MD5)
+        // A hash for the realm of the PBX is accepted as it is.
+        #expect(refusal("user,domain,realm,ha1", "7,a.example,pbx,\(Self.md5)", realms: realms) == nil)
+        #expect(refusal("user,domain,realm,ha1", "8,a.example,a.example,\(Self.md5)", realms: realms) != nil)
+    }
+
     @Test func `a hash for another realm is refused`() {
-        let shared = UserRealms(domains: ["example.net"], realm: "pbx")
+        let shared = UserRealms(domains: ["example.net"], realms: Realms(common: "pbx"))
         for (head, row, realms, theirs, ours) in [
             ("user,realm,ha1", "bob,asterisk,", Self.realms, "asterisk", "example.net"),
             ("user,domain,realm,ha1", "bob,example.net,asterisk,", Self.realms, "asterisk", "example.net"),
@@ -123,7 +143,9 @@ struct UserTableTests {
         ] {
             let found = refusal(head, row + Self.md5, realms: realms)
             #expect(
-                found == "the ha1 is for the realm \(theirs), and this daemon's is \(ours): phones could not log in")
+                found
+                    == "the ha1 is for the realm \(theirs), and the realm of example.net is \(ours): phones could not log in"
+            )
         }
         #expect(
             refusal("user,ha1", "bob,\(Self.md5)", takesMD5: false)?.contains("digest.algorithms leaves out") == true)

@@ -14,11 +14,14 @@ import Timekeeping
 extension ProxyEngine {
     /// Answers a CANCEL with 200, and cancels the branches of its INVITE (RFC 3261 section 16.10).
     func cancelReceived(_ incoming: IncomingRequest, of invite: ServerTransactionID?, now: Moment) {
+        let matched = invite
         let invite = invite.flatMap { isOfCaller(incoming, of: $0, now: now) ? $0 : nil }
         // An untrusted sender's CANCEL without a matching INVITE gets no transaction, because a CANCEL cannot be
         // challenged (RFC 3261 section 22.1).
         guard
-            let incoming = invite != nil || incoming.isTrusted
+            // A CANCEL of another sender than the INVITE's gets no transaction either, because the transaction would absorb
+            // the caller's own CANCEL.
+            let incoming = invite != nil || incoming.isTrusted && matched == nil
                 ? startTransaction(incoming, cancelling: invite, now: now) : incoming
         else { return }
         guard let invite, let call = calls.call(of: invite) else {
@@ -41,7 +44,7 @@ extension ProxyEngine {
     private func isOfCaller(_ cancel: IncomingRequest, of invite: ServerTransactionID, now: Moment) -> Bool {
         guard let call = calls.call(of: invite) else { return true }
         if cancel.flow.remote.address == call.source.remote.address { return true }
-        if cancel.isTrusted, call.isTrusted { return true }
+        if cancel.isTrusted, call.isTrusted, isTrusted(cancel.flow, for: home(of: call)) { return true }
         guard let sender = call.sender else { return false }
         return registrar.bindings.forkTargets(for: sender, now: now.instant).contains {
             $0.flow.remote == cancel.flow.remote
@@ -64,14 +67,15 @@ extension ProxyEngine {
             forward(incoming, from: caller, next, on: hop, pass, now: now)
             return
         case .initial(let next) where incoming.request.to.tag == nil:
-            guard let home = home(of: next.requestURI),
+            guard let home = home(of: next.requestURI, from: incoming),
+                !incoming.isTrusted || isTrusted(incoming.flow, for: home),
                 let aor = userCalled(byTokenIn: next.requestURI, incoming)
                     ?? AddressOfRecord(next.requestURI, home: home)
             else { break }
             let caller = Caller(of: incoming.request, on: incoming.flow, isTrusted: incoming.isTrusted)
             guard admitsBesides(incoming, from: caller, now: now) else { return }
             let parties = HeldShares.Parties(caller: caller)
-            if !incoming.isTrusted, let upstream = settings.upstream {
+            if !incoming.isTrusted, let upstream = upstream(of: senderDomain(incoming))?.hop {
                 guard registrar.device(calling: incoming, identity) != nil else { break }
                 guard let (incoming, call) = startProxying(incoming, to: [nil], parties: parties, now: now) else {
                     return

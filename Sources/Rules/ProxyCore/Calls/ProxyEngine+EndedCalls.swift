@@ -1,3 +1,4 @@
+import AccessLimits
 import Addressing
 import Bytes
 import Calling
@@ -165,7 +166,7 @@ extension ProxyEngine {
             if CallerIdentity.wantsIDPrivacy(request.frame) { edits.removed = [.pAssertedIdentity] }
             edits.topViaAddition = incoming.viaAddition
             edits.strip(
-                incoming, settings.stripped, realms: identity.realms,
+                incoming, settings.stripped, realms: access.digest.realmTexts,
                 takesTokens: !settings.bearer.issuers.isEmpty)
             log.info(
                 "a phone registered after its call had ended, so the daemon sends INVITE and CANCEL, which end the call on the phone",

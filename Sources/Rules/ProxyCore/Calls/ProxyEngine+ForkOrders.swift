@@ -100,7 +100,7 @@ extension ProxyEngine {
     ) -> NoWakePlan {
         let noWake = settings.call.noWake
         var circumstances = NoWakePlan.Circumstances(
-            isTrusted: isTrusted, hasUpstream: settings.upstream != nil && !network.upstream.health.refuses,
+            isTrusted: isTrusted, hasUpstream: upstream(of: aor.host).map { !$0.isAway } ?? false,
             wasDiverted: false)
         if isTrusted, noWake.settings(for: aor).action != .answer, let request = request() {
             let diversions = Diversions(request.frame)

@@ -30,7 +30,8 @@ extension ProxyEngine {
         let key = UserCallKey(aor: aor, callID: request.callID, fromTag: request.from.tag ?? .empty)
         let aor = key.aor
         guard !comesBack(incoming, to: aor) else { return refuse(incoming, .loopDetected, because: .loop, now: now) }
-        let parties = HeldShares.Parties(caller: sender, callee: aor.shareNumber)
+        let parties = HeldShares.Parties(
+            caller: sender, callee: aor.shareNumber, tenant: tenant(of: aor.host))
         let refusal = calls.refusal(of: key, size: request.frame.bytes.count, for: parties, settings.limits) {
             wakes.noLongerWaits($0)
         }
@@ -44,7 +45,7 @@ extension ProxyEngine {
         let userCall = UserCall(
             ref: CallRef(rawValue: functions.random()), key: key, receivedAt: now.date,
             pushDeadline: now.date + holdTime, holdUntil: now.instant + holdTime,
-            caller: sender, mayPush: woken.isEmpty || admitsPushes(of: sender, from: incoming, now: now))
+            caller: sender, mayPush: woken.isEmpty || admitsPushes(of: sender, to: aor, from: incoming, now: now))
         let call = calls.begin(
             incoming, server, branches: targets.map { ForkBranch(device: $0.id) }, purpose: .userCall(userCall),
             parties: parties)
@@ -143,14 +144,16 @@ extension ProxyEngine {
     /// Whether the limits leave room for another request: in total, for its caller, and for its callee (T11.3). If the
     /// result is false, this method has answered the request.
     ///
-    /// A request beyond its caller's limit gets 503. A request beyond its callee's limit gets 486 or 480, because a 503
-    /// would make a PBX send no more calls to this proxy.
-    func admits(_ incoming: IncomingRequest, from caller: Caller, to callee: AddressOfRecord?, now: Moment)
-        -> Bool
-    {
+    /// A request beyond its caller's limit gets 503. A request beyond its callee's limit gets 486 or 480, because after
+    /// a 503 a PBX would send no more calls to this proxy.
+    func admits(
+        _ incoming: IncomingRequest, from caller: Caller, to callee: AddressOfRecord?, of domain: ByteString? = nil,
+        now: Moment
+    ) -> Bool {
         let isInvite = incoming.request.method == .invite
         let size = incoming.request.frame.bytes.count
-        let parties = HeldShares.Parties(caller: caller, callee: callee?.shareNumber)
+        let parties = HeldShares.Parties(
+            caller: caller, callee: callee?.shareNumber, tenant: tenant(of: domain ?? callee?.host))
         let refusal = calls.refusal(of: size, isInvite: isInvite, for: parties, settings.limits) {
             wakes.noLongerWaits($0)
         }
@@ -167,6 +170,7 @@ extension ProxyEngine {
             case .tooManyCalls: (.serviceUnavailable, .tooManyCalls)
             case .noRoom(.proxyFull): (.serviceUnavailable, .noRoom)
             case .noRoom(.callerFull): (.serviceUnavailable, .callerLimit)
+            case .noRoom(.tenantFull): (.serviceUnavailable, .tenantLimit)
             case .noRoom(.calleeFull) where incoming.request.method == .invite: (.busyHere, .calleeLimit)
             case .noRoom(.calleeFull): (.temporarilyUnavailable, .calleeLimit)
             }
@@ -190,9 +194,27 @@ extension ProxyEngine {
         return false
     }
 
-    /// Whether the limit on pushes for each caller lets this caller wake phones now (T11.2). A trusted peer has no
-    /// limit, because a PBX limits its own callers.
-    func admitsPushes(of caller: Caller, from incoming: IncomingRequest, now: Moment) -> Bool {
+    /// Whether this caller may wake the user's phones now: the limits of the caller (T11.2) and of the user's domain
+    /// (T41.5) allow it.
+    func admitsPushes(
+        of caller: Caller, to aor: AddressOfRecord, from incoming: IncomingRequest, now: Moment
+    ) -> Bool {
+        guard admitsPushes(of: caller, from: incoming, now: now) else { return false }
+        guard !admitsPush(to: aor, now: now) else { return true }
+        if let suppressed = ledger.tellsOfRefused(caller, now: now.instant) {
+            log.warning(
+                "a domain has reached its limit of pushes, so the daemon wakes no phone for this call",
+                [
+                    .aor: .described(aor), .setting: .text("tenants.\(aor.host).pushes"),
+                    .suppressed: .number(suppressed),
+                ])
+        }
+        return false
+    }
+
+    /// Whether this caller may wake phones now (T11.2). A trusted peer may always wake phones, because a PBX limits its
+    /// own callers.
+    private func admitsPushes(of caller: Caller, from incoming: IncomingRequest, now: Moment) -> Bool {
         guard settings.call.pushesPerCaller > 0, !caller.isTrusted else { return true }
         guard !ledger.admits(caller, now: now.instant) else { return true }
         if let suppressed = ledger.tellsOfRefused(caller, now: now.instant) {

@@ -59,7 +59,7 @@ extension ProxyEngine {
             return
         } else if response.status == .flowFailed, flowFailed(client, leg, now: now) {
             return
-        } else if response.challengesOnly(in: identity.realms), !pbxChallenges(leg) {
+        } else if response.challengesOnly(in: access.digest.realmTexts), !pbxChallenges(leg) {
             noteUnanswerable(response, of: leg, now: now)
             update(leg.call, now: now) { $0.failed(leg.branch, with: .badGateway, response: nil) }
         } else {
@@ -72,7 +72,7 @@ extension ProxyEngine {
     private func noteUnanswerable(_ response: SIPResponse, of leg: BranchLeg, now: Moment) {
         output.counters.count(.challengeUnanswerable)
         guard let suppressed = access.refusals.challengedUnanswerably(now: now.instant) else { return }
-        let realm = identity.realms.first { realm in
+        let realm = access.digest.realmTexts.first { realm in
             response.frame.fields.contains { field in
                 (field.name == .wwwAuthenticate || field.name == .proxyAuthenticate)
                     && response.frame.credentials(field, areFor: [realm])

@@ -65,7 +65,9 @@ extension ProxyEngine {
     }
 
     private func parties(of stored: StoredCall, _ request: SIPRequest) -> HeldShares.Parties {
-        HeldShares.Parties(caller: caller(of: stored, request), callee: stored.userCall?.aor.shareNumber)
+        HeldShares.Parties(
+            caller: caller(of: stored, request), callee: stored.userCall?.aor.shareNumber,
+            tenant: tenant(of: stored.userCall?.aor.host ?? stored.sender?.host))
     }
 
     private func caller(of stored: StoredCall, _ request: SIPRequest) -> Caller {
@@ -183,7 +185,9 @@ extension ProxyEngine {
             if call.dialogRequest != nil || call.userCall != nil { armSilence(of: call, now: now) }
         case (.called, let sent?) where goesToUpstreamByTLS(sent.flow, of: call):
             // The upstream's name is looked up again, because the certificate of the server must contain this name.
-            if let upstream = settings.upstream { lookUp(upstream, toSend: .again(sent), for: index, of: call) }
+            if let upstream = upstream(of: home(of: call))?.hop {
+                lookUp(upstream, toSend: .again(sent), for: index, of: call)
+            }
         case _ where call.fork.isClosing: branchFailed(index, of: call, with: .requestTerminated, now: now)
         case (_, let sent?):
             // The transaction is resumed, because the phone may have the INVITE and may answer on its next connection.
@@ -213,12 +217,12 @@ extension ProxyEngine {
     /// connection (connection number 0).
     private func isWayOpen(_ flow: Flow, of call: ProxiedRequest) -> Bool {
         !flow.transport.isReliable || flow.transport == .tcp && flow.connection == 0
-            || goesToUpstreamByTLS(flow, of: call) && settings.upstream?.numeric != nil
+            || goesToUpstreamByTLS(flow, of: call) && upstream(of: home(of: call))?.hop.numeric != nil
     }
 
     private func goesToUpstreamByTLS(_ flow: Flow, of call: ProxiedRequest) -> Bool {
         call.userCall == nil && call.dialogRequest == nil && flow.transport == .tls && flow.connection == 0
-            && settings.upstream != nil
+            && upstream(of: home(of: call)) != nil
     }
 
     /// Sends a resumed INVITE again over TLS, with the server name of the new look-up, to the upstream's address of the
@@ -356,7 +360,7 @@ extension ProxyEngine {
             }
             forward(incoming, next, of: call, on: hop, pass, now: now)
         case (.initial(let next), _):
-            guard let upstream = settings.upstream else {
+            guard let upstream = upstream(of: home(of: call))?.hop else {
                 return branchFailed(0, of: call, with: .serviceUnavailable, now: now)
             }
             send(incoming, next, of: call, upstream: upstream, now: now)

@@ -47,16 +47,17 @@ extension ProxyEngine {
     func isAtHome(_ flow: Flow, _ pass: DialogPass, now: Moment) -> Bool {
         let side = pass.sender
         switch side.party {
-        case .peer: return isPeer(flow)
-        case .upstream: return isPeer(flow) || side.flow.remote.speaks(as: flow.remote, settings.trusted)
+        case .peer: return isPeer(flow, in: pass)
+        case .upstream:
+            return isPeer(flow, in: pass) || side.flow.remote.speaks(as: flow.remote, settings.trusted)
         case .phone(let id):
             if isSame(flow, side.flow) || isProved(flow, pass) { return true }
             guard let present = registrar.bindings.flow(of: id) else { return false }
             if isSame(flow, present) { return true }
-            // A request from a phone behind a trusted edge is accepted from any trusted address, because an edge
-            // vouches for its phones.
-            if isTrusted(present) { return isTrusted(flow) }
-            // A request is accepted on any flow that the phone's user has registered, because the user has shown the
+            // A request from a phone behind a trusted edge may come from any trusted address, because an edge vouches
+            // for its phones.
+            if isTrusted(present, in: pass) { return isTrusted(flow, in: pass) }
+            // A request may come on any flow that the phone's user has registered, because the user has shown the
             // password on that flow.
             guard let binding = registrar.bindings.binding(id) else { return false }
             return registrar.bindings.bindings(for: binding.aor, now: now.instant).contains { isSame(flow, $0.flow) }
@@ -111,9 +112,11 @@ extension ProxyEngine {
 
     // MARK: The trusted side
 
-    /// Whether the flow's remote endpoint is a trusted peer or the upstream.
-    func isPeer(_ flow: Flow) -> Bool {
-        isTrusted(flow) || network.upstream.isSource(flow.remote, of: settings.upstream, settings.trusted)
+    /// Whether the flow's remote endpoint is the upstream, or a trusted peer that may take part in this dialog.
+    func isPeer(_ flow: Flow, in pass: DialogPass) -> Bool {
+        if isTrusted(flow, in: pass) { return true }
+        return belongTogether(home(of: pass), nil)
+            && network.upstream.isSource(flow.remote, of: settings.upstream, settings.trusted)
     }
 
     // MARK: Whose password
@@ -171,7 +174,7 @@ extension ProxyEngine {
             if let place = place(next, insteadOf: side.flow, pass, now: now), !place.isClosed { return named(place) }
             // No flow to this side of the dialog is left after a restart, so a new connection to the upstream is
             // opened.
-            guard let (transport, endpoint) = settings.upstream?.numeric,
+            guard let (transport, endpoint) = upstream(of: home(of: pass))?.hop.numeric,
                 let listener = identity.listener(for: transport, to: endpoint.address, preferring: nil)
             else { return nil }
             return Flow(transport: transport, listener: listener.number, connection: 0, remote: endpoint)
@@ -190,12 +193,13 @@ extension ProxyEngine {
     /// Adds the upstream's host name to a TLS flow to the upstream, because a dialog token has only the address and the
     /// certificate check needs the name.
     func named(_ flow: Flow) -> Flow {
-        guard flow.transport == .tls, !flow.isConnection, network.upstream.places.contains(flow.remote) else {
-            return flow
-        }
+        guard flow.transport == .tls, !flow.isConnection else { return flow }
+        let server =
+            network.upstream.places.contains(flow.remote)
+            ? network.upstream.server
+            : upstreamUsers.pbxs.lazy.flatMap(\.hops).first { $0.endpoint == flow.remote }?.server ?? .none
         return Flow(
-            transport: flow.transport, listener: flow.listener, connection: 0, remote: flow.remote,
-            server: network.upstream.server)
+            transport: flow.transport, listener: flow.listener, connection: 0, remote: flow.remote, server: server)
     }
 
     /// The flow for a new connection to a phone without push token, after the phone's own connection has ended (T9.2).
@@ -224,7 +228,8 @@ extension ProxyEngine {
         // again.
         let isRefused = named == .tcp && network.lookups.withoutTCP.contains(endpoint, now: now.instant)
         let transport = isRefused && hop.transport == .tcp ? .udp : named
-        guard isTrusted(endpoint), transport != flow.transport || endpoint != flow.remote,
+        guard isTrusted(endpoint), mayReach(endpoint, from: home(of: pass)),
+            transport != flow.transport || endpoint != flow.remote,
             !identity.isUs(next.target), !identity.isOurs(transport, endpoint),
             pass.isFromPeer || endpoint == flow.remote || isKnownPort(endpoint),
             let listener = identity.listener(for: transport, to: endpoint.address, preferring: flow.listener)
@@ -258,6 +263,7 @@ extension ProxyEngine {
     func isKnownPort(_ endpoint: Endpoint) -> Bool {
         if endpoint.port == 5060 || endpoint.port == 5061 { return true }
         if let (_, upstream) = settings.upstream?.numeric, upstream == endpoint { return true }
+        if isPBX(endpoint) { return true }
         return network.upstream.places.contains(endpoint) || settings.trusted.contains(.endpoint(endpoint))
     }
 }

@@ -56,8 +56,8 @@ extension ProxyEngine {
     func forwardWanted(_ call: ProxiedRequest, now: Moment) {
         // A call whose caller has given up in the meantime is not forwarded.
         guard call.fork.acceptsBranches else { return }
-        guard case .forward(let uri, _) = noWakePlan(of: call), let upstream = settings.upstream,
-            let userCall = call.userCall, let incoming = revive(call)
+        guard case .forward(let uri, _) = noWakePlan(of: call), let userCall = call.userCall,
+            let upstream = upstream(of: userCall.aor.host)?.hop, let incoming = revive(call)
         else { return update(call, now: now) { $0.forwardImpossible() } }
         output.counters.count(.callForwarded)
         log.info(

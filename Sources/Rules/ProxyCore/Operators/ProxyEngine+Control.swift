@@ -97,7 +97,13 @@ extension ProxyEngine {
         let isUpstreamChanged = settings.upstream != changed.upstream || settings.upstreamCheck != changed.upstreamCheck
         let old = settings
         settings = changed
-        if old.upstreamRegistrations != changed.upstreamRegistrations {
+        let areTenantsChanged = old.tenants.all != changed.tenants.all
+        if areTenantsChanged {
+            access.digest.realmsChanged(changed.realms, of: changed.domains)
+            registrar.tenantsChanged(changed.tenants, apps: ledger.dispatcher.directory)
+            access.tenantPushes.forgetAll()
+        }
+        if areTenantsChanged || old.upstreamRegistrations != changed.upstreamRegistrations {
             upstreamRegistrationsChanged(since: old, now: now)
         }
         if isUpstreamChanged { watchUpstream(since: .distantPast) }

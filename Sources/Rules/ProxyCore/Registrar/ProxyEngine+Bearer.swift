@@ -44,7 +44,7 @@ extension ProxyEngine {
         switch verdict {
         case .proved(let name):
             output.counters.count(.tokenAccepted)
-            let user = DigestUser(name: name, realm: access.digest.realm(for: home), ha1: [:])
+            let user = DigestUser(name: name, realm: access.digest.realm(for: home).account, ha1: [:])
             return owner == nil || owner == name ? .authenticated(user, nil) : .forbidden(user)
         case .bad(let fault, let guessed):
             if let guessed {

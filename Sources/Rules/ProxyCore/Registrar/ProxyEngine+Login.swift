@@ -117,7 +117,7 @@ extension ProxyEngine {
         let digests = access.digest.challenge(
             realm: realm, stale: reason.isStale, as: role, of: incoming.request, for: holder(incoming),
             users: registrar.users, now: now.instant)
-        let fields = tokenChallenge(incoming, reason, as: role, home: home, realm: realm) + digests
+        let fields = tokenChallenge(incoming, reason, as: role, home: home, realm: realm.text) + digests
         refuse(incoming, role == .registrar ? .unauthorized : .proxyAuthenticationRequired, fields: fields, now: now)
     }
 

@@ -21,10 +21,15 @@ extension ProxyEngine {
     func registerReceived(_ incoming: IncomingRequest, now: Moment) {
         let request = incoming.request
         guard mayRegister(incoming, now: now) else { return }
-        guard let home = identity.home(of: request.to.uri),
+        guard let home = home(of: request.to.uri, from: incoming), identity.isDomain(home),
             let aor = AddressOfRecord(request.to.uri, home: home)
         else {
             refuseRegister(incoming, of: nil, .notFound, because: "To names no user of this daemon", now: now)
+            return
+        }
+        guard !incoming.isTrusted || isTrusted(incoming.flow, for: home) else {
+            refuseRegister(
+                incoming, of: aor, .forbidden, because: "the peer is trusted for other domains only", now: now)
             return
         }
         guard request.path.isEmpty || incoming.isTrusted else {

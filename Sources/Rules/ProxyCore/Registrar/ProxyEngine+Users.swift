@@ -101,7 +101,7 @@ extension ProxyEngine {
         let user = known ?? AddressOfRecord(user: name, host: (domain ?? .empty).lowercased())
         if let wait = loginWait(from: source, for: user, now: now) { return .refused(wait) }
         let realm = access.digest.realm(for: user.host)
-        let stored = users.user(named: user.user, realm: realm)
+        let stored = users.user(named: user.user, realm: realm.account)
         if let stored, access.digest.isPassword(password, of: stored, called: user.user, realm: realm) {
             loginSucceeded(from: source, for: user)
             return .right(user)
@@ -112,7 +112,7 @@ extension ProxyEngine {
         let found =
             known == nil
             ? .unknown
-            : access.users.cache.find(user, realm: realm, for: asker, hasWaited ? .last : .any, now: now.instant)
+            : access.users.cache.find(user, realm: realm.text, for: asker, hasWaited ? .last : .any, now: now.instant)
         var account: DigestUser?
         if stored == nil, case .known(let user, _) = found { account = user }
         let isRight =
@@ -124,7 +124,7 @@ extension ProxyEngine {
             return .right(user)
         case .away where stored == nil: return .unavailable
         case .known(_, mayRefuse: false) where stored == nil && !hasWaited:
-            let newer = access.users.cache.find(user, realm: realm, for: asker, .newer, now: now.instant)
+            let newer = access.users.cache.find(user, realm: realm.text, for: asker, .newer, now: now.instant)
             if newer == .asking { return asking(user, now: now) }
         case .known, .unknown, .away: break
         }

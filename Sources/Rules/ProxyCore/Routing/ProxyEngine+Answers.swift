@@ -308,7 +308,8 @@ extension Refusal {
         switch self {
         case .needsTrust, .command, .otherName, .needsDialog: true
         case .foreignDomain, .otherIdentity, .forgedRoute, .unknownUser, .notTrusted, .wrongPassword, .noContact,
-            .notSecure, .calleeLimit, .callerLimit, .tooManyCalls, .noRoom, .overload, .upstreamAway, .draining,
+            .notSecure, .otherTenant, .tenantLimit, .calleeLimit, .callerLimit, .tooManyCalls, .noRoom, .overload,
+            .upstreamAway, .draining,
             .wrongLogins, .usersAway, .register, .loop, .unfit:
             false
         }
@@ -324,6 +325,7 @@ extension Refusal {
         case .command: "only trusted peers may send a NOTIFY of this event"
         case .otherName: "From differs from the request that began the dialog"
         case .needsDialog: "the method needs a dialog, but To has no tag"
+        case .otherTenant: "the sender belongs to another domain, which is separate under tenants"
         case .unknownUser: "no such user"
         case .notTrusted: "not listed under trusted, and sent no password"
         case .wrongPassword: "wrong user or password"
@@ -331,6 +333,7 @@ extension Refusal {
         case .notSecure: "a sips: address needs TLS on each hop"
         case .calleeLimit: "too many calls for this user"
         case .callerLimit: "too many calls of this caller"
+        case .tenantLimit: "more active calls of this domain than tenants.*.calls allows"
         case .tooManyCalls: "more active calls than limits.calls allows"
         case .noRoom: "no room for more waiting requests"
         case .overload: "the daemon is overloaded"
@@ -356,6 +359,7 @@ extension Counter {
         case .command: self = .refusedCommand
         case .otherName: self = .refusedName
         case .needsDialog: self = .refusedWithoutDialog
+        case .otherTenant: self = .callOtherTenant
         case .unknownUser: self = .callUnknownUser
         case .notTrusted: self = .callNotTrusted
         case .wrongPassword: self = .callWrongPassword
@@ -363,6 +367,7 @@ extension Counter {
         case .notSecure: self = .callNotSecure
         case .calleeLimit: self = .callCalleeLimit
         case .callerLimit: self = .callCallerLimit
+        case .tenantLimit: self = .callTenantLimit
         case .tooManyCalls: self = .callTooManyCalls
         case .noRoom: self = .callNoRoom
         case .overload: self = .callOverload

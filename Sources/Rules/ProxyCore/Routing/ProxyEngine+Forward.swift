@@ -94,6 +94,10 @@ extension ProxyEngine {
     ) {
         var others = withoutOurs(hops)
         let isLoop = others.isEmpty && !hops.isEmpty
+        if hasTenants {
+            let domain = home(of: call)
+            others.removeAll { !mayReach($0.endpoint, from: domain) }
+        }
         while let hop = others.first {
             others.removeFirst()
             guard
@@ -163,7 +167,10 @@ extension ProxyEngine {
         let detour = alternatives.isEmpty ? nil : BranchLeg.Detour(alternatives, given, device: device)
         sip.legs.start(client, BranchLeg(call, branch: branch, detour: detour))
         withTransactions { $0.start(client, request: outgoing, on: flow, now: now.instant, into: &$1) }
-        if call.outgoing != nil { network.upstream.health.called(client, at: flow.remote, now: now.instant) }
+        if call.outgoing != nil {
+            network.upstream.health.called(client, at: flow.remote, now: now.instant)
+            if !upstreamUsers.pbxs.isEmpty { upstreamUsers.called(client, at: flow.remote, now: now.instant) }
+        }
     }
 
     /// The maximum size in bytes of a datagram that passes on any path; larger requests use TCP (RFC 3261 section

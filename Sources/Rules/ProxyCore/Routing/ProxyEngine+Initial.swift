@@ -23,7 +23,7 @@ extension ProxyEngine {
         let called = userCalled(byTokenIn: next.requestURI, incoming)
         let home =
             called?.host ?? named?.aor.host
-            ?? home(of: next.requestURI)
+            ?? home(of: next.requestURI, from: incoming)
         guard home != nil || next.requestURI.scheme == .tel else {
             refuse(incoming, .forbidden, because: .foreignDomain, now: now)
             return
@@ -53,6 +53,9 @@ extension ProxyEngine {
                 refuse(incoming, .temporarilyUnavailable, because: .notSecure, fields: [sipsNotAllowed], now: now)
                 return
             }
+            guard isTrusted(incoming.flow, for: home) else {
+                return refuse(incoming, .forbidden, because: .otherTenant, now: now)
+            }
             let caller = Caller(of: request, on: incoming.flow, isTrusted: true)
             deliverToUser(withoutTokens(incoming), next, home: home, called: called, caller: caller, now: now)
             return
@@ -65,6 +68,9 @@ extension ProxyEngine {
             sendUpstream(
                 incoming, next, to: upstream, isAway: network.upstream.health.refuses, caller: caller, now: now)
         } else {
+            guard belongTogether(home ?? identity.domains.first, incoming.sender?.host ?? senderDomain(incoming)) else {
+                return refuse(incoming, .forbidden, because: .otherTenant, now: now)
+            }
             deliverToUser(incoming, next, home: home, caller: caller, now: now)
         }
     }
@@ -149,8 +155,8 @@ extension ProxyEngine {
     /// The user in From, if this user has registered on the flow of the request and the PBX itself asks phones for
     /// passwords; otherwise `nil`.
     private func registeredUser(_ incoming: IncomingRequest, at number: Int, now: Moment) -> AddressOfRecord? {
-        guard settings.authenticates, upstreamUsers.pbxs[number].credence != .takesOurWord,
-            let user = identity.callingUser(of: incoming),
+        guard settings.authenticates, upstreamUsers.pbxs[number].registers,
+            upstreamUsers.pbxs[number].credence != .takesOurWord, let user = identity.callingUser(of: incoming),
             let device = registrar.bindings.device(of: user, where: { $0 == incoming.flow }),
             registrar.bindings.forkTarget(device, now: now.instant)?.isFresh == true
         else { return nil }
@@ -170,10 +176,11 @@ extension ProxyEngine {
             return refuse(
                 incoming, .serviceUnavailable, because: .upstreamAway, fields: fields, now: now)
         }
-        guard admits(incoming, from: caller, to: nil, now: now) else { return }
+        let domain = incoming.sender?.host ?? senderDomain(incoming)
+        guard admits(incoming, from: caller, to: nil, of: domain, now: now) else { return }
+        let parties = HeldShares.Parties(caller: caller, tenant: tenant(of: domain))
         guard
-            let (incoming, call) = startProxying(
-                incoming, to: [nil], parties: HeldShares.Parties(caller: caller), now: now)
+            let (incoming, call) = startProxying(incoming, to: [nil], parties: parties, now: now)
         else {
             return
         }
@@ -263,7 +270,7 @@ extension ProxyEngine {
     /// do not authenticate, a user whose contact expired lately also counts.
     package func isKnown(_ aor: AddressOfRecord) -> Bool {
         registrar.bindings.isKnown(aor) || !settings.authenticates && registrar.bindings.wasKnown(aor)
-            || registrar.users.user(named: aor.user, realm: access.digest.realm(for: aor.host)) != nil
+            || registrar.users.user(named: aor.user, realm: access.digest.realm(for: aor.host).account) != nil
             || access.users.cache.mayExist(aor)
     }
 
@@ -279,11 +286,12 @@ extension ProxyEngine {
             refuse(incoming, .temporarilyUnavailable, now: now)
             return
         }
-        guard admits(incoming, from: caller, to: aor, now: now) else { return }
+        guard admits(incoming, from: caller, to: aor, of: aor.host, now: now) else { return }
         guard
             let (incoming, call) = startProxying(
                 incoming, to: reachable.map(\.id),
-                parties: HeldShares.Parties(caller: caller, callee: aor.shareNumber), now: now)
+                parties: HeldShares.Parties(
+                    caller: caller, callee: aor.shareNumber, tenant: tenant(of: aor.host)), now: now)
         else { return }
         sendTrying(incoming, now: now)
         for (index, target) in reachable.enumerated() {

@@ -67,9 +67,8 @@ extension ProxyEngine {
     /// The kind of sender of a response that came from another address than its request was sent to: a trusted peer or
     /// upstream, a device of the callee, or unknown.
     func sender(on flow: Flow, of client: ClientTransactionID) -> ClientPlaces.Sender {
-        guard isTrusted(flow) || network.upstream.isSource(flow.remote, of: settings.upstream, settings.trusted) else {
-            return isOfCallee(flow, client) ? .callee : .unknown
-        }
+        let isPeer = isTrusted(flow) || network.upstream.isSource(flow.remote, of: settings.upstream, settings.trusted)
+        guard isPeer, isOfSameDomain(flow, client) else { return isOfCallee(flow, client) ? .callee : .unknown }
         let name = network.upstream.server == .none ? nil : settings.upstream?.host.string.lowercased()
         return .peer(
             ClientPlaces.Peer(
@@ -78,8 +77,14 @@ extension ProxyEngine {
                 isCertified: name.map { network.flows.names(on: flow)?.contains($0) == true } ?? false))
     }
 
-    /// Whether the flow belongs to a registered device of the callee, which is allowed to answer earlier requests on
-    /// its new flow.
+    /// Whether a trusted peer may answer this transaction: the peer is trusted for the domain of the call (T41.2).
+    private func isOfSameDomain(_ flow: Flow, _ client: ClientTransactionID) -> Bool {
+        guard hasTenants, isTrusted(flow), let leg = sip.legs.branch(client) else { return true }
+        return isTrusted(flow, for: home(of: leg.call))
+    }
+
+    /// Whether the flow belongs to a registered device of the callee; such a device may answer earlier requests on its
+    /// new flow.
     private func isOfCallee(_ flow: Flow, _ client: ClientTransactionID) -> Bool {
         let aor: AddressOfRecord? =
             switch sip.legs[client] {

@@ -20,13 +20,15 @@ extension ProxyEngine {
     func upstreamDue(now: Moment) {
         guard let deadline = network.upstream.nextDeadline, deadline <= now.instant else { return }
         if network.upstream.ownName.isDue(now: now.instant) { lookUpOwnName() }
-        let orders = network.upstream.health.due(now: now.instant) { client in
-            guard let leg = sip.legs.branch(client), !leg.isFormer(client), leg.call.fork.acceptsBranches else {
-                return false
-            }
-            return !leg.call.fork.branches[leg.branch].wasHeard
+        carryOut(network.upstream.health.due(now: now.instant) { isSilent($0) }, now: now)
+    }
+
+    /// Whether a request still waits for its first response.
+    func isSilent(_ client: ClientTransactionID) -> Bool {
+        guard let leg = sip.legs.branch(client), !leg.isFormer(client), leg.call.fork.acceptsBranches else {
+            return false
         }
-        carryOut(orders, now: now)
+        return !leg.call.fork.branches[leg.branch].wasHeard
     }
 
     private func carryOut(_ orders: [UpstreamHealth.Order], now: Moment) {
@@ -79,11 +81,11 @@ extension ProxyEngine {
     func noteUpstreamHeard(_ leg: BranchLeg, now: Moment) {
         guard leg.call.outgoing != nil, let flow = leg.call.fork.branches[leg.branch].flow else { return }
         carryOut(network.upstream.health.heard(at: flow.remote, now: now.instant), now: now)
+        if !upstreamUsers.pbxs.isEmpty { pbxHeard(at: flow.remote, now: now) }
     }
 
-    /// Gives up a request to an upstream server that is down: another server of the upstream gets the request, or the
-    /// SIP caller gets 503.
-    private func giveUp(_ client: ClientTransactionID, now: Moment) {
+    /// Gives up a request to an upstream server that is down: another server gets the request, or the caller gets 503.
+    func giveUp(_ client: ClientTransactionID, now: Moment) {
         guard let leg = sip.legs.branch(client) else { return }
         withTransactions { $0.giveUp(client, now: now.instant, into: &$1) }
         guard !retry(client, leg, .otherServers, now: now) else { return }

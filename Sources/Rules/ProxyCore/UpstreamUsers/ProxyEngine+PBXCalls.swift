@@ -27,7 +27,7 @@ extension ProxyEngine {
     private func pbx(of leg: BranchLeg) -> Int? {
         guard let place = leg.call.fork.branches[leg.branch].flow?.remote else { return nil }
         return upstreamUsers.numbers.first { number in
-            upstreamUsers.pbxs[number].hops.contains { $0.endpoint == place }
+            upstreamUsers.pbxs[number].registers && upstreamUsers.pbxs[number].hops.contains { $0.endpoint == place }
         }
     }
 

@@ -4,7 +4,7 @@ package import Routing
 import Timekeeping
 import UpstreamRegistration
 
-/// Applies changes of the setting `register-upstream` of domains while the daemon runs.
+/// Applies changes of the PBXs of domains while the daemon runs.
 extension ProxyEngine {
     /// The servers of all PBXs at which users are registered, except servers of the setting `upstream`.
     package var pbxServers: [UpstreamHealth.Server] {
@@ -28,22 +28,20 @@ extension ProxyEngine {
         for gone in before where !after.contains(where: { $0 == gone }) {
             guard let number = upstreamUsers.number(of: gone.domain) else { continue }
             upstreamUsers.pbxs[number].isRetired = true
-            changeUpstreamUsers(now: now) {
-                $0.domainRemoved(UpstreamNumber(UInt16(clamping: number)), now: $1, into: &$2)
-            }
+            guard let registrations = upstreamUsers.pbxs[number].registrations else { continue }
+            changeUpstreamUsers(now: now) { $0.domainRemoved(registrations, now: $1, into: &$2) }
         }
         for new in after {
-            let domain = UpstreamUsers.domain(new.domain, settings)
             guard let number = upstreamUsers.number(of: new.domain) else {
-                _ = upstreamUsers.agent.domainAdded(domain)
-                upstreamUsers.pbxs.append(UpstreamUsers.pbx(new.domain, new.upstream, settings))
+                upstreamUsers.add(new, settings)
                 hasNew = true
                 continue
             }
-            guard domain != UpstreamUsers.domain(new.domain, old) else { continue }
-            changeUpstreamUsers(now: now) { agent, now, _ in
-                agent.domainChanged(UpstreamNumber(UInt16(clamping: number)), to: domain, now: now)
-            }
+            let domain = UpstreamUsers.domain(new.domain, settings)
+            guard let registrations = upstreamUsers.pbxs[number].registrations,
+                domain != UpstreamUsers.domain(new.domain, old)
+            else { continue }
+            changeUpstreamUsers(now: now) { agent, now, _ in agent.domainChanged(registrations, to: domain, now: now) }
         }
         guard hasNew else { return }
         findUpstreamUsers(now: now)

@@ -24,7 +24,7 @@ extension ProxyEngine {
     func userCalled(byTokenIn uri: SIPURI, _ incoming: IncomingRequest) -> AddressOfRecord? {
         guard !upstreamUsers.pbxs.isEmpty, incoming.isTrusted, let text = uri.user, identity.home(of: uri) != nil,
             let user = upstreamUsers.agent.user(called: text.percentDecoded()),
-            isPBX(Int(user.upstream.rawValue), incoming.flow)
+            let number = upstreamUsers.number(of: user.upstream), isPBX(number, incoming.flow)
         else { return nil }
         return upstreamUsers.aor(of: user)
     }
@@ -59,6 +59,15 @@ extension ProxyEngine {
 
     // MARK: Requests of phones
 
+    /// The next hop of calls from a domain's phones, and whether its servers are known to be down: the domain's own PBX,
+    /// or else the setting `upstream`; `nil` if there is none.
+    func upstream(of domain: ByteString?) -> (hop: NextHop, isAway: Bool)? {
+        if !upstreamUsers.pbxs.isEmpty, let number = domain.flatMap({ upstreamUsers.number(of: $0) }) {
+            return (upstreamUsers.pbxs[number].upstream, upstreamUsers.pbxs[number].health.refuses)
+        }
+        return settings.upstream.map { ($0, network.upstream.health.refuses) }
+    }
+
     /// The number of the PBX to which the requests of this phone go; `nil` if the phone's domain has no such PBX.
     func pbx(ofCaller incoming: IncomingRequest) -> Int? {
         guard !upstreamUsers.pbxs.isEmpty, !incoming.isTrusted, let home = identity.home(of: incoming.request.from.uri)
@@ -70,10 +79,10 @@ extension ProxyEngine {
     /// credentials for the realm of its PBX are sent only to this PBX.
     func realmsToStrip(from incoming: IncomingRequest, to place: Endpoint?) -> [ByteString] {
         guard incoming.sender == nil, let place, let number = pbxAsking(incoming, at: place) else {
-            return identity.realms
+            return access.digest.realmTexts
         }
-        let realm = access.digest.realm(for: upstreamUsers.pbxs[number].domain)
-        return identity.realms.filter { $0 != realm }
+        let realm = access.digest.realm(for: upstreamUsers.pbxs[number].domain).text
+        return access.digest.realmTexts.filter { $0 != realm }
     }
 
     private func pbxAsking(_ incoming: IncomingRequest, at place: Endpoint) -> Int? {
@@ -82,7 +91,7 @@ extension ProxyEngine {
         let from = incoming.request.from.uri
         let domain = calleeOfToken(in: from)?.host ?? identity.home(of: from)
         guard let number = domain.flatMap({ upstreamUsers.number(of: $0) }),
-            upstreamUsers.pbxs[number].credence != .takesOurWord,
+            upstreamUsers.pbxs[number].registers, upstreamUsers.pbxs[number].credence != .takesOurWord,
             upstreamUsers.pbxs[number].hops.contains(where: { $0.endpoint == place })
         else { return nil }
         return number

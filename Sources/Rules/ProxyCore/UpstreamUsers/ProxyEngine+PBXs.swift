@@ -16,7 +16,7 @@ extension ProxyEngine {
             switch order {
             case .lookUp: lookUpPBX(number, now: now)
             case .probe(let hop): probe(hop, of: number, now: now)
-            case .giveUp: break
+            case .giveUp(let client): giveUp(client, now: now)
             case .tell(let place, let state, let after): tell(place, state, of: number, after: after, now: now)
             case .tellName(let isKnown):
                 let name = upstreamUsers.pbxs[number].upstream.host
@@ -45,8 +45,8 @@ extension ProxyEngine {
         if !hops.isEmpty { upstreamUsers.pbxs[number].hops = hops }
         carryOut(upstreamUsers.pbxs[number].health.found(hops, now: now.instant), of: number, now: now)
         let servers = hops.map { UpstreamServer(transport: $0.transport, endpoint: $0.endpoint) }
-        changeUpstreamUsers(now: now) {
-            $0.serversFound(servers, of: UpstreamNumber(UInt16(clamping: number)), now: $1, into: &$2)
+        if let registrations = upstreamUsers.pbxs[number].registrations {
+            changeUpstreamUsers(now: now) { $0.serversFound(servers, of: registrations, now: $1, into: &$2) }
         }
         upstreamUsersDue(now: now)
     }
@@ -157,7 +157,7 @@ extension ProxyEngine {
                 "the PBX refused many users in a row, so the daemon tries only one user after each pause: check digest.realm, the passwords, and whether the PBX bans this daemon",
                 [.target: name(of: upstream), .duration: .duration(pause)])
         case .unchallenged(let upstream):
-            takesOurWord(Int(upstream.rawValue))
+            if let number = upstreamUsers.number(of: upstream) { takesOurWord(number) }
             log.warning(
                 "the PBX registers users without a password, so anybody who can send from this daemon's address can register as any user",
                 [.target: name(of: upstream)])

@@ -48,7 +48,8 @@ extension ProxyEngine {
     func upstreamUsersDue(now: Moment) {
         guard !upstreamUsers.pbxs.isEmpty, let next = upstreamUsers.nextDeadline, next <= now.instant else { return }
         for number in upstreamUsers.numbers {
-            carryOut(upstreamUsers.pbxs[number].health.due(now: now.instant) { _ in false }, of: number, now: now)
+            let orders = upstreamUsers.pbxs[number].health.due(now: now.instant) { isSilent($0) }
+            carryOut(orders, of: number, now: now)
         }
         changeUpstreamUsers(now: now) { $0.due(now: $1, into: &$2) }
     }
@@ -87,7 +88,7 @@ extension ProxyEngine {
         guard let sign = registrar.bindings.lastSign(ofWakeable: aor) else {
             return changeUpstreamUsers(now: now) { $0.userEnded(user, .noDevice, now: $1, into: &$2) }
         }
-        let password = registrar.users.user(named: aor.user, realm: access.digest.realm(for: aor.host))
+        let password = registrar.users.user(named: aor.user, realm: access.digest.realm(for: aor.host).account)
         changeUpstreamUsers(now: now) { agent, now, orders in
             agent.userIsWakeable(
                 WakeableUser(
@@ -100,7 +101,8 @@ extension ProxyEngine {
 
     /// Tells the agent that a user got a new password, in all domains with this realm.
     func notePassword(of name: ByteString, realm: ByteString, now: Moment) {
-        for number in upstreamUsers.numbers where access.digest.realm(for: upstreamUsers.pbxs[number].domain) == realm {
+        for number in upstreamUsers.numbers
+        where access.digest.realm(for: upstreamUsers.pbxs[number].domain).account == realm {
             let pbx = upstreamUsers.pbxs[number]
             let aor = AddressOfRecord(user: name, host: pbx.domain)
             if registrar.bindings.lastSign(ofWakeable: aor) != nil { noteUpstreamUser(aor, now: now) }
@@ -110,7 +112,7 @@ extension ProxyEngine {
     /// Ends the registration of a removed user at the PBX. The password is kept until the PBX has confirmed the end.
     func upstreamUserRemoved(_ removed: DigestUser, now: Moment) {
         for number in upstreamUsers.numbers
-        where access.digest.realm(for: upstreamUsers.pbxs[number].domain) == removed.realm {
+        where access.digest.realm(for: upstreamUsers.pbxs[number].domain).account == removed.realm {
             let pbx = upstreamUsers.pbxs[number]
             guard let user = upstreamUsers.user(AddressOfRecord(user: removed.name, host: pbx.domain)) else { continue }
             if upstreamUsers.removed.count < UpstreamUsers.removedLimit { upstreamUsers.removed[user] = removed }
@@ -122,7 +124,7 @@ extension ProxyEngine {
 
     private func password(of user: UpstreamUser) -> DigestUser? {
         guard let aor = upstreamUsers.aor(of: user) else { return nil }
-        return registrar.users.user(named: aor.user, realm: access.digest.realm(for: aor.host))
+        return registrar.users.user(named: aor.user, realm: access.digest.realm(for: aor.host).account)
             ?? upstreamUsers.removed[user]
     }
 
@@ -132,8 +134,8 @@ extension ProxyEngine {
     ///
     /// - Returns: why the REGISTER could not be sent; `nil` if it was sent.
     private func register(_ order: RegisterOrder, now: Moment) -> RegisterFailure? {
-        let number = Int(order.user.upstream.rawValue)
-        guard let hop = upstreamUsers.pbxs[number].hops.first(where: { $0.endpoint == order.server.endpoint }),
+        guard let number = upstreamUsers.number(of: order.user.upstream),
+            let hop = upstreamUsers.pbxs[number].hops.first(where: { $0.endpoint == order.server.endpoint }),
             let listener = identity.listener(for: hop.transport, to: hop.endpoint.address, preferring: nil)
         else { return .noAnswer }
         let domain = upstreamUsers.pbxs[number].domain

@@ -8,18 +8,22 @@ import Telemetry
 import Timekeeping
 package import UpstreamRegistration
 
-/// All state about users whom the daemon keeps registered at PBXs: the agent that decides, the PBXs with their servers,
-/// and the REGISTERs that have no answer yet.
+/// All state about the PBXs of single domains: the PBXs with their servers, the agent that keeps users registered at
+/// some of these PBXs, and the REGISTERs that have no answer yet.
 package struct UpstreamUsers {
     /// The PBX of one domain, whose number is its index in ``UpstreamUsers/pbxs``.
     package struct PBX {
         package let domain: ByteString
         package let upstream: NextHop
+        /// The domain's number in the agent; `nil` if the daemon registers no users at this PBX, because the PBX is only
+        /// the upstream of a tenant.
+        package internal(set) var registrations: UpstreamNumber?
         package internal(set) var health: UpstreamHealth
         /// The servers that the last DNS look-up of the PBX found.
         var hops: [ResolvedHop] = []
         /// Whether the settings no longer name this PBX for the domain.
         var isRetired = false
+        var registers: Bool { registrations != nil }
         /// Whether the PBX asks phones for passwords.
         package internal(set) var credence = Credence.unknown
     }
@@ -45,34 +49,58 @@ package struct UpstreamUsers {
     static let removedLimit = 1000
 
     init(_ settings: ProxySettings, _ functions: ProxyFunctions, ceiling: UInt32) {
-        let all = Self.wanted(settings)
-        pbxs = all.map { Self.pbx($0.domain, $0.upstream, settings) }
         agent = UpstreamAgent(
-            all.map { Self.domain($0.domain, settings) }, ceiling: ceiling,
-            functions: AgentFunctions(code: functions.upstreamCode, random: functions.random))
+            [], ceiling: ceiling, functions: AgentFunctions(code: functions.upstreamCode, random: functions.random))
+        pbxs = []
+        for wanted in Self.wanted(settings) { add(wanted, settings) }
     }
 
-    /// The domains for which the settings name a PBX, sorted by name.
-    static func wanted(_ settings: ProxySettings) -> [(domain: ByteString, upstream: NextHop)] {
-        settings.upstreamRegistrations.sorted { $0.key.string < $1.key.string }
-            .compactMap { domain, group in group.upstream.map { (domain, $0) } }
+    /// A PBX that the settings name for a domain.
+    struct Wanted: Equatable {
+        let domain: ByteString
+        let upstream: NextHop
+        /// Whether the daemon registers the domain's users at the PBX.
+        let registers: Bool
     }
 
-    static func pbx(_ domain: ByteString, _ upstream: NextHop, _ settings: ProxySettings) -> PBX {
-        // The PBX gets OPTIONS even if `upstream-check` is off, because a restart of the PBX would not be noticed
-        // without them.
-        let check = settings.upstreamCheck.interval > .zero ? settings.upstreamCheck : UpstreamCheckSettings()
+    /// The PBXs that the settings name, sorted by domain: one for each domain in `register-upstream`, and for each other
+    /// tenant with an upstream of its own.
+    static func wanted(_ settings: ProxySettings) -> [Wanted] {
+        let registering = settings.upstreamRegistrations.compactMap { domain, group in
+            group.upstream.map { Wanted(domain: domain, upstream: $0, registers: true) }
+        }
+        let others = settings.tenants.all.compactMap { tenant in
+            tenant.settings.upstream.map { Wanted(domain: tenant.domain, upstream: $0, registers: false) }
+        }
+        let all = registering + others.filter { other in !registering.contains { $0.domain == other.domain } }
+        return all.sorted { $0.domain.string < $1.domain.string }
+    }
+
+    /// Adds the PBX of a domain, after all other PBXs.
+    mutating func add(_ wanted: Wanted, _ settings: ProxySettings) {
+        var pbx = Self.pbx(wanted, settings)
+        if wanted.registers { pbx.registrations = agent.domainAdded(Self.domain(wanted.domain, settings)) }
+        pbxs.append(pbx)
+    }
+
+    private static func pbx(_ wanted: Wanted, _ settings: ProxySettings) -> PBX {
+        // A PBX with registered users gets OPTIONS even if `upstream-check` is off, because a restart of the PBX would
+        // not be noticed without them.
+        let isChecked = settings.upstreamCheck.interval > .zero
+        let check = isChecked || !wanted.registers ? settings.upstreamCheck : UpstreamCheckSettings()
         var pbx = PBX(
-            domain: domain, upstream: upstream, health: UpstreamHealth(check, isUsed: true, now: .distantPast))
+            domain: wanted.domain, upstream: wanted.upstream,
+            health: UpstreamHealth(check, isUsed: true, now: .distantPast))
         // A numeric address is known before the first look-up ends, so that calls from the PBX are recognised at once.
-        pbx.hops = upstream.numeric.map { [ResolvedHop(transport: $0.0, endpoint: $0.1)] } ?? []
+        pbx.hops = wanted.upstream.numeric.map { [ResolvedHop(transport: $0.0, endpoint: $0.1)] } ?? []
         return pbx
     }
 
     static func domain(_ domain: ByteString, _ settings: ProxySettings) -> UpstreamDomain {
         let group = settings.upstreamRegistrations[domain] ?? UpstreamRegistrationSettings()
         return UpstreamDomain(
-            domain: domain, name: domain, realm: settings.digest.realm.map { ByteString($0) } ?? domain,
+            domain: domain, name: domain,
+            realm: settings.realms.realm(for: domain).text,
             expires: UInt32(clamping: group.expires.components.seconds), rate: group.rate, keepFor: group.keepFor,
             hasPath: group.path)
     }
@@ -81,6 +109,11 @@ package struct UpstreamUsers {
 
     /// The indices in ``pbxs`` of the PBXs that the settings still name.
     package var numbers: [Int] { pbxs.indices.filter { !pbxs[$0].isRetired } }
+
+    /// The index in ``pbxs`` of the PBX at which the agent registers the users of a domain.
+    package func number(of registrations: UpstreamNumber) -> Int? {
+        pbxs.firstIndex { $0.registrations == registrations }
+    }
 
     /// The index in ``pbxs`` of the PBX of a domain, whose name must be in lower case; `nil` if the domain has no PBX.
     func number(of domain: ByteString) -> Int? { pbxs.firstIndex { $0.domain == domain && !$0.isRetired } }
@@ -100,6 +133,13 @@ package struct UpstreamUsers {
 
     package func aor(of user: UpstreamUser) -> AddressOfRecord? {
         agent.domain(user.upstream).map { AddressOfRecord(user: user.name, host: $0.domain) }
+    }
+
+    /// Notes that a phone's request was sent to a server of a PBX.
+    mutating func called(_ client: ClientTransactionID, at place: Endpoint, now: Instant) {
+        for number in pbxs.indices where !pbxs[number].isRetired {
+            pbxs[number].health.called(client, at: place, now: now)
+        }
     }
 
     mutating func called(_ aor: AddressOfRecord, now: Moment) {

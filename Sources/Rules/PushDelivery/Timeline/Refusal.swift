@@ -13,6 +13,8 @@ package enum Refusal: String, Hashable, Sendable, CaseIterable {
     case command
     /// The From field of a phone's request differs from the From field of the request that began the dialog.
     case otherName = "other-name"
+    /// The request is for a user of another domain than its sender, and one of the two domains is a tenant (T41).
+    case otherTenant = "other-tenant"
     // 404
     case unknownUser = "unknown-user"
     // 407
@@ -34,6 +36,8 @@ package enum Refusal: String, Hashable, Sendable, CaseIterable {
     // 503
     /// The caller already has as many active requests as the limit for one caller allows.
     case callerLimit = "caller-limit"
+    /// The tenant of the call already has as many calls as its own limit allows.
+    case tenantLimit = "tenant-limit"
     /// The daemon already serves as many calls as its limit allows.
     case tooManyCalls = "too-many-calls"
     /// The daemon already stores as many bytes or transactions as its limit allows.

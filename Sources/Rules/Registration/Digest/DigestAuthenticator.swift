@@ -67,6 +67,9 @@ package struct DigestAuthenticator: Sendable {
     }
 
     package let settings: DigestSettings
+    private var realms: Realms
+    /// The texts of all realms in which phones authenticate, in lower case.
+    package private(set) var realmTexts: [ByteString] = []
     private let functions: DigestFunctions
     private(set) var ledger: NonceLedger
     private var nextSerial: UInt64 = 1
@@ -75,18 +78,26 @@ package struct DigestAuthenticator: Sendable {
     /// The algorithms for which the sources outside the store have hashes of all users.
     private let elsewhere: Set<DigestAlgorithm>?
 
-    package init(settings: DigestSettings, functions: DigestFunctions, elsewhere: Set<DigestAlgorithm>? = nil) {
+    package init(
+        settings: DigestSettings, realms: Realms? = nil, functions: DigestFunctions,
+        elsewhere: Set<DigestAlgorithm>? = nil
+    ) {
         self.settings = settings
+        self.realms = realms ?? Realms(common: settings.realm)
         self.functions = functions
         self.elsewhere = elsewhere
         ledger = NonceLedger(limit: settings.nonceMemory, lifetime: settings.nonceLifetime)
         dummy = Hex.encode(functions.code(Array("no such user".utf8)))
     }
 
-    /// The realm for the users of a domain: the realm in the settings or, without one, the domain.
-    package func realm(for domain: ByteString) -> ByteString {
-        settings.realm.map { ByteString($0) } ?? domain.lowercased()
+    /// Sets the realms of these domains, which are all domains of the daemon.
+    package mutating func realmsChanged(_ realms: Realms, of domains: [ByteString]) {
+        self.realms = realms
+        realmTexts = realms.texts(of: domains)
     }
+
+    /// The realm for the users of a domain.
+    package func realm(for domain: ByteString) -> Realm { realms.realm(for: domain) }
 
     // MARK: Challenge
 
@@ -104,7 +115,7 @@ package struct DigestAuthenticator: Sendable {
     ///   - now: the present time, at which the lifetime of the nonce begins.
     /// - Returns: the header fields, the one with the preferred algorithm first, all with the same nonce.
     package mutating func challenge(
-        realm: ByteString, stale: Bool, as role: Role, of request: SIPRequest, for holder: NonceHolder,
+        realm: Realm, stale: Bool, as role: Role, of request: SIPRequest, for holder: NonceHolder,
         users: UserDirectory, now: Instant
     ) -> [AddedField] {
         let nonce = nonce(for: holder, stale ? .isForReuse : [], now: now).text
@@ -112,7 +123,7 @@ package struct DigestAuthenticator: Sendable {
             var out: [UInt8] = []
             out.reserveCapacity(128)
             out.append("Digest realm=\"")
-            out.append(quoting: realm)
+            out.append(quoting: realm.text)
             out.append("\", nonce=\"")
             out.append(nonce)
             out.append("\", algorithm=")
@@ -175,14 +186,14 @@ package struct DigestAuthenticator: Sendable {
     ///   - isKept: whether a binding keeps the nonce of this name, and the nonce count was not used before.
     /// - Returns: the verdict; a challenge if no credentials can be used.
     package mutating func check(
-        _ request: SIPRequest, as role: Role, realm: ByteString, owner: ByteString?, on flow: Flow,
+        _ request: SIPRequest, as role: Role, realm: Realm, owner: ByteString?, on flow: Flow,
         from holder: NonceHolder, users: UserDirectory, now: Instant, wait: (ByteString) -> Duration?,
         find: (ByteString, UserCache.Wish) -> UserCache.Finding = { _, _ in .unknown },
         pushed: () -> AddressOfRecord? = { nil }, isKept: (_ nonce: UInt64, _ count: UInt32) -> Bool = { _, _ in false }
     ) -> Verdict {
         let all = role == .registrar ? request.authorization : request.proxyAuthorization
         var isStale = false
-        for credentials in all where credentials.realm == realm {
+        for credentials in all where credentials.realm == realm.text {
             guard let answer = answer(credentials, to: request) else { continue }
             let count = answer.count ?? .max
             guard let text = Nonce.NonceText(credentials.nonce),
@@ -243,10 +254,10 @@ package struct DigestAuthenticator: Sendable {
 
     /// Checks whether the password of the named user made the response.
     private func proof(
-        by credentials: DigestCredentials, _ answer: Answer, _ method: Method, realm: ByteString,
+        by credentials: DigestCredentials, _ answer: Answer, _ method: Method, realm: Realm,
         _ users: UserDirectory, _ find: (ByteString, UserCache.Wish) -> UserCache.Finding
     ) -> Proof {
-        if let user = users.user(named: credentials.username, realm: realm) {
+        if let user = users.user(named: credentials.username, realm: realm.account) {
             if isRight(credentials, answer, method, of: user) { return .right(user) }
             // The sources of users are asked for this user too, because a shorter delay would reveal which users are in
             // the store (T7).
@@ -300,17 +311,17 @@ package struct DigestAuthenticator: Sendable {
     /// Whether a clear-text password is right, for services that get passwords over HTTP. The check of a password takes
     /// equally long for unknown users.
     package func isPassword(
-        _ password: ByteString, of name: ByteString, realm: ByteString, users: UserDirectory
+        _ password: ByteString, of name: ByteString, realm: Realm, users: UserDirectory
     ) -> Bool {
-        isPassword(password, of: users.user(named: name, realm: realm), called: name, realm: realm)
+        isPassword(password, of: users.user(named: name, realm: realm.account), called: name, realm: realm)
     }
 
     /// Whether a clear-text password is the password of a user; `known` is `nil` for an unknown user.
     package func isPassword(
-        _ password: ByteString, of known: DigestUser?, called name: ByteString, realm: ByteString
+        _ password: ByteString, of known: DigestUser?, called name: ByteString, realm: Realm
     ) -> Bool {
         let given = DigestUser(
-            name: name, realm: realm, password: password, algorithms: settings.algorithms, functions: functions)
+            name: name, realm: realm.text, password: password, algorithms: settings.algorithms, functions: functions)
         var isRight = false
         for algorithm in settings.algorithms {
             let expected = known?.ha1[algorithm] ?? ByteString(dummy.prefix(algorithm.digitCount))

@@ -53,7 +53,8 @@ package struct Doctor {
         found += CertificateFindings.findings(certificates)
         if settings.auth == .digest, let users {
             found += RealmFindings.findings(
-                users: users.names, isWhole: users.isWhole, domains: settings.domains, realm: settings.digest.realm)
+                users: users.names, isWhole: users.isWhole, domains: settings.domains,
+                realms: settings.userRealms)
         }
         found += network(daemon)
         if let pbxs { found += PBXFindings.findings(pbxs) }
@@ -209,9 +210,13 @@ private final class NetworkExamination: @unchecked Sendable {
         }
         found += NameFindings.findings(names.sorted { $0.name < $1.name }, own: HostAddress.all)
         found += PeerFindings.findings(
-            peers.sorted { ($0.setting, "\($0.endpoint)") < ($1.setting, "\($1.endpoint)") }, trusted: settings.trusted,
+            peers.sorted { ($0.setting, "\($0.endpoint)") < ($1.setting, "\($1.endpoint)") },
+            trusted: settings.tenantList.allPeers,
             hasUpstream: settings.upstream != nil, authenticates: settings.auth == .digest)
-        let realms = settings.digest.realm.map { [$0] } ?? settings.domains.map { $0.lowercased() }
+        var realms: [String] = []
+        for realm in settings.domains.map({ settings.realm(of: $0) }) where !realms.contains(realm) {
+            realms.append(realm)
+        }
         found += UserFindings.findings(userFacts, realms: realms, asked: upstreamRealm)
         found += KeyFindings.findings(keyFacts, hasTLS: settings.listen.contains(where: \.transport.isSecure))
         return found
@@ -239,6 +244,9 @@ private final class NetworkExamination: @unchecked Sendable {
         if let upstream = settings.upstream { lookUp(upstream, "upstream") }
         for (_, group) in settings.registerUpstream.sorted(by: { $0.key < $1.key }) {
             if let pbx = group.upstream, pbx != settings.upstream { lookUp(pbx, "register-upstream") }
+        }
+        for (_, group) in settings.tenants.sorted(by: { $0.key < $1.key }) {
+            if let pbx = group.upstream, pbx != settings.upstream { lookUp(pbx, "tenants.*.upstream") }
         }
     }
 
@@ -285,7 +293,7 @@ private final class NetworkExamination: @unchecked Sendable {
         let transport = settings.listen.contains { $0.transport == .udp } ? Transport.udp : .tcp
         let upstream = settings.upstream?.numeric?.1.address
         var count = 0
-        for peer in settings.trusted where count < Self.peerLimit {
+        for peer in settings.tenantList.allPeers where count < Self.peerLimit {
             let endpoint: Endpoint
             switch peer {
             case .endpoint(let found): endpoint = found

@@ -1,3 +1,7 @@
+import Bytes
+package import Control
+import Registration
+
 /// Findings about the realm: whether the store's password hashes were made for the realm of the daemon's challenges.
 package enum RealmFindings {
     private static let area = "realm"
@@ -6,14 +10,17 @@ package enum RealmFindings {
     ///   - users: the users of the store, each as `user@realm`.
     ///   - isWhole: whether `users` has all users of the store.
     ///   - domains: the setting `domains`.
-    ///   - realm: the setting `digest.realm`; `nil` if each domain is its own realm.
+    ///   - realms: the realms of these domains.
     /// - Returns: the findings.
-    package static func findings(users: [String], isWhole: Bool, domains: [String], realm: String?) -> [Finding] {
-        let realms = realm.map { [$0] } ?? domains.map { $0.lowercased() }
-        let foreign = users.filter { user in
-            !realms.contains(user.lastIndex(of: "@").map { String(user[user.index(after: $0)...]) } ?? "")
+    package static func findings(users: [String], isWhole: Bool, domains: [String], realms: UserRealms) -> [Finding] {
+        var accounts: [String] = []
+        for account in domains.map({ realms.realm(of: $0).account.string }) where !accounts.contains(account) {
+            accounts.append(account)
         }
-        let names = realms.joined(separator: ", ")
+        let foreign = users.filter { user in
+            !accounts.contains(user.lastIndex(of: "@").map { String(user[user.index(after: $0)...]) } ?? "")
+        }
+        let names = accounts.joined(separator: ", ")
         guard let first = foreign.first else {
             guard !users.isEmpty else {
                 return [
@@ -27,7 +34,8 @@ package enum RealmFindings {
             Finding(
                 area, .wrong,
                 "the passwords of \(foreign.count) users are for another realm than \(names), such as that of \(first)",
-                cure: "Correct domains or digest.realm, or set the passwords of these users again: sippushd user passwd"
+                cure:
+                    "Correct domains, digest.realm or tenants, or set the passwords of these users again: sippushd user passwd"
             )
         ]
     }

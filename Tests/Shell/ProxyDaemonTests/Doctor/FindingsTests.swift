@@ -188,7 +188,9 @@ struct FindingsTests {
 
     @Test func `passwords for another realm are wrong`() {
         func found(_ users: [String], realm: String? = nil) -> [Finding] {
-            RealmFindings.findings(users: users, isWhole: true, domains: ["Example.net"], realm: realm)
+            RealmFindings.findings(
+                users: users, isWhole: true, domains: ["Example.net"],
+                realms: UserRealms(domains: ["Example.net"], realms: Realms(common: realm)))
         }
         #expect(levels(found(["bob@example.net"])) == [.ok])
         #expect(levels(found([])) == [.note])

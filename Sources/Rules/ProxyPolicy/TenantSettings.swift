@@ -1,0 +1,57 @@
+package import Settings
+
+/// The settings of `tenants` for one domain. A setting that is not set has the value of the daemon's general setting.
+package struct TenantSettings: SettingsGroup, Hashable {
+    package var realm: String?
+    package var upstream: NextHop?
+    package var trusted: [TrustedPeer]?
+    package var pushApps: [String]?
+    /// The maximum number of calls of the tenant that wait at the same time; zero for no limit.
+    package var calls = 0
+    /// The maximum number of contacts of the tenant; zero for no limit.
+    package var contacts = 0
+    /// The maximum number of pushes for calls of the tenant in a minute; zero for no limit.
+    package var pushes = 0
+
+    package init() {}
+
+    package static let schema: [Setting<TenantSettings>] = [
+        .string(
+            "realm", \.realm, example: "asterisk",
+            "The realm of this domain's users, such as the realm of its PBX. Two tenants may have the same realm: their users remain separate. After a change of realm, set all passwords of the domain again. Default: digest.realm, or else the domain."
+        ),
+        .value(
+            "upstream", \.upstream, NextHop.settingType, example: "sip:pbx.example.net:5060",
+            "The destination of calls from this domain's phones. The PBX must also be a trusted peer of this domain, so that its calls reach the users. Default: the general setting upstream."
+        ),
+        .value(
+            "trusted", \.trusted, .list(of: TrustedPeer.settingType), example: "[192.0.2.10]",
+            "The trusted peers of this domain, which call only users of this domain. Peers of other domains and peers in the general setting trusted are strangers here. Default: the general setting trusted."
+        ),
+        .value(
+            "push-apps", \.pushApps, .list(of: .string), example: "[example-ios, example-android]",
+            "The names of the apps under push whose tokens this domain's phones may register. Phones of other domains cannot use an app in this list. Default: all apps that no tenant lists."
+        ),
+        .integer(
+            "calls", in: 0...10_000_000, \.calls,
+            "The maximum number of calls that ring or wait at the same time for this domain's users or from its phones. Further calls get 503. 0: no limit besides limits.calls."
+        ),
+        .integer(
+            "contacts", in: 0...1_000_000_000, \.contacts,
+            "The maximum number of stored contacts of this domain. A REGISTER for a further contact gets 403. 0: no limit."
+        ),
+        .integer(
+            "pushes", in: 0...10_000_000, \.pushes,
+            "The maximum number of pushes for calls to this domain's phones in a minute. A call beyond this limit is held without a push. 0: no limit."
+        ),
+    ]
+
+    /// The example of this group in the sample settings file.
+    package static let example: TenantSettings = {
+        var settings = TenantSettings()
+        settings.realm = "asterisk"
+        settings.upstream = NextHop("sip:pbx.example.net:5060")
+        settings.trusted = TrustedPeer("192.0.2.10").map { [$0] }
+        return settings
+    }()
+}

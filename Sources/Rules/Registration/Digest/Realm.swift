@@ -1,0 +1,60 @@
+package import Bytes
+
+/// The realm in which a domain's users prove their passwords.
+package struct Realm: Hashable, Sendable {
+    /// The text in challenges, with which each HA1 of the domain's users was made (RFC 7616 section 3.4.2).
+    package let text: ByteString
+    /// The name under which ``UserDirectory`` and the store have the domain's users: the domain of a tenant, and the
+    /// text of the realm for all other domains.
+    package let account: ByteString
+
+    /// Creates a realm whose users are stored under its text.
+    package init(_ text: ByteString) {
+        self.text = text
+        account = text
+    }
+
+    /// Creates the realm of a tenant. Users of two tenants never share a password, even if both realms have one text.
+    package init(_ text: ByteString, ofTenant domain: ByteString) {
+        self.text = text
+        account = domain
+    }
+}
+
+/// The realms of all domains.
+package struct Realms: Hashable, Sendable {
+    /// The realm of all domains that are no tenants; `nil` if each of these domains is its own realm.
+    private let common: Realm?
+    /// The realms of the tenants, by domain in lower case.
+    private let tenants: [ByteString: Realm]
+
+    /// Creates the realms.
+    ///
+    /// - Parameters:
+    ///   - common: the setting `digest.realm`.
+    ///   - tenants: the domain of each tenant in lower case, with its own realm; `nil` for a tenant that has the common
+    ///     realm.
+    package init(common: String?, tenants: [ByteString: String?] = [:]) {
+        self.common = common.map { Realm(ByteString($0)) }
+        self.tenants = Dictionary(
+            uniqueKeysWithValues: tenants.map { domain, own in
+                (domain, Realm((own ?? common).map { ByteString($0) } ?? domain, ofTenant: domain))
+            })
+    }
+
+    /// The realm of a domain's users. Without a setting, a domain is its own realm.
+    package func realm(for domain: ByteString) -> Realm {
+        if !tenants.isEmpty, let own = tenants[domain.lowercased()] { return own }
+        return common ?? Realm(domain.lowercased())
+    }
+
+    /// The texts of the realms of these domains in lower case, without repetitions.
+    package func texts(of domains: [ByteString]) -> [ByteString] {
+        var texts: [ByteString] = []
+        for domain in domains {
+            let text = realm(for: domain).text.lowercased()
+            if !texts.contains(text) { texts.append(text) }
+        }
+        return texts
+    }
+}
