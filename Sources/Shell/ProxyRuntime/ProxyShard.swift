@@ -348,7 +348,7 @@ package actor ProxyShard: LoopActor {
             lastLogin += 1
             let ticket = LoginTicket(lastLogin)
             logins[ticket] = waiter
-            engine.loginWaits(ticket, for: user)
+            engine.loginWaits(ticket, for: user, from: source)
             runActions()
         }
         defer { runActions() }

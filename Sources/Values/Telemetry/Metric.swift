@@ -32,7 +32,7 @@ package enum Counter: Int, CaseIterable, Sendable {
     case call, callForwarded, callResumed, heldDelivered, heldCancelled, heldTimedOut, heldDeviceGone
     case callForeignDomain, callOtherIdentity, callForgedRoute, callUnknownUser, callNotTrusted, callWrongPassword
     case callNoContact, callNotSecure, callCalleeLimit, callCallerLimit, callTooManyCalls, callNoRoom, callOverload
-    case callUpstreamAway, callDraining, callWrongLogins, callUsersAway, callLoop, callUnfit
+    case callUpstreamAway, callDraining, callWrongLogins, callUsersAway, callKeysAway, callLoop, callUnfit
     case phoneAsked, phoneAnswered
     case pushWithoutApp, refreshPush
     case missedCallStored, missedCallReported, missedCallNotCarried
@@ -145,6 +145,7 @@ package enum Counter: Int, CaseIterable, Sendable {
         case .callDraining: Self.refused("draining")
         case .callWrongLogins: Self.refused("wrong-logins")
         case .callUsersAway: Self.refused("users-away")
+        case .callKeysAway: Self.refused("keys-away")
         case .callLoop: Self.refused("loop")
         case .callUnfit: Self.refused("unfit")
         case .heldDelivered: Self.held("delivered")
