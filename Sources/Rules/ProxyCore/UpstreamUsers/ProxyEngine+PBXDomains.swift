@@ -25,7 +25,8 @@ extension ProxyEngine {
     func upstreamRegistrationsChanged(since old: ProxySettings, now: Moment) {
         let (before, after) = (UpstreamUsers.wanted(old), UpstreamUsers.wanted(settings))
         var hasNew = false
-        for gone in before where !after.contains(where: { $0 == gone }) {
+        for gone in before
+        where !after.contains(where: { $0.domain == gone.domain && $0.upstream.isSameServer(as: gone.upstream) }) {
             guard let number = upstreamUsers.number(of: gone.domain) else { continue }
             upstreamUsers.pbxs[number].isRetired = true
             changeUpstreamUsers(now: now) {
@@ -39,6 +40,11 @@ extension ProxyEngine {
                 upstreamUsers.pbxs.append(UpstreamUsers.pbx(new.domain, new.upstream, settings))
                 hasNew = true
                 continue
+            }
+            if upstreamUsers.pbxs[number].upstream != new.upstream {
+                // The same PBX in another spelling may have other records in DNS, and its registrations go on.
+                upstreamUsers.pbxs[number].upstream = new.upstream
+                lookUpPBX(number, now: now)
             }
             guard domain != UpstreamUsers.domain(new.domain, old) else { continue }
             changeUpstreamUsers(now: now) { agent, now, _ in

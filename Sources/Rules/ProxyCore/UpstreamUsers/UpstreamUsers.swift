@@ -14,7 +14,7 @@ package struct UpstreamUsers {
     /// The PBX of one domain, whose number is its index in ``UpstreamUsers/pbxs``.
     package struct PBX {
         package let domain: ByteString
-        package let upstream: NextHop
+        package internal(set) var upstream: NextHop
         package internal(set) var health: UpstreamHealth
         /// The servers that the last DNS look-up of the PBX found.
         var hops: [ResolvedHop] = []
@@ -33,10 +33,20 @@ package struct UpstreamUsers {
         case takesOurWord = "takes-our-word"
     }
 
+    /// The next step for a user about whom a source of users is asked.
+    enum AskedPassword {
+        /// The REGISTER is sent with the user's password.
+        case send(RegisterOrder)
+        /// The user is registered again if the password is another one than the PBX has refused.
+        case compare
+    }
+
     package internal(set) var agent: UpstreamAgent
     package internal(set) var pbxs: [PBX]
     /// The REGISTERs that have no answer yet, each with its transaction and the endpoint to which it was sent.
     var pending: [RegisterNumber: (client: ClientTransactionID, place: Endpoint)] = [:]
+    /// Users about whom a source of users is asked, with the next step after the answer.
+    var asked: [AddressOfRecord: AskedPassword] = [:]
     /// The passwords of removed users, kept until their bindings at the PBX have ended.
     var removed: [UpstreamUser: DigestUser] = [:]
     /// The limit on the number of log lines about single users.
