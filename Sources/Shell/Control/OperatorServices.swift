@@ -55,14 +55,14 @@ package struct OperatorServices {
     package func register(in router: inout ServiceRouter) {
         SystemRoutes(loop: loop, store: store, door: door).register(in: &router)
         routes.register(in: &router)
-        KeyRoutes(keys: keys, store: store, loop: loop).register(in: &router)
+        KeyRoutes(keys: keys, domains: realms.domains, store: store, loop: loop).register(in: &router)
         MobileAppRoutes(apps: apps, store: store, loop: loop).register(in: &router)
         MetricsRoute(door: door, figures: figures, certificates: certificates).register(in: &router)
         PushTestRoute(door: door).register(in: &router)
         DrainRoute(drain: drain).register(in: &router)
         Explainer(door: door, store: store, settings: timeline).register(in: &router)
         router.add(
-            "POST", "/v1/feedback/pull", scope: .admin, described: .feedback
+            "POST", "/v1/feedback/pull", scope: .admin, domains: .wholeDaemon, described: .feedback
         ) { [feedback] call throws(ServiceProblem) in
             call.changes("dead tokens of Apple's feedback service")
             guard let feedback else { throw ServiceProblem(409, "push.apns.feedback.endpoint is not set") }
