@@ -47,6 +47,8 @@ package enum SetupCheck {
             check.secret(source.secretFile, "secret-file")
         }
         for (_, issuer) in settings.bearer.inOrder { check.authority(issuer.caFile) }
+        check.authority(settings.hep.caFile)
+        check.secret(settings.hep.passwordFile, "password-file")
         return check
     }
 

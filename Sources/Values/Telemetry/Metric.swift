@@ -46,6 +46,7 @@ package enum Counter: Int, CaseIterable, Sendable {
     case storeCommit, storeChange, storeFailure, journalFailure
     case timelineDropped
     case logLineDropped
+    case hepSent, hepDropped, hepCut
 
     package var name: MetricName {
         switch self {
@@ -204,6 +205,13 @@ package enum Counter: Int, CaseIterable, Sendable {
                 "sippushd_timeline_records_dropped_total",
                 "Records for explain that were dropped because memory or the store's queue had no room.")
         case .logLineDropped: MetricName("sippushd_log_dropped_total", "Log lines lost to a slow reader.")
+        case .hepSent: MetricName("sippushd_hep_sent_total", "Packets sent to the HEP collector.")
+        case .hepDropped:
+            MetricName(
+                "sippushd_hep_dropped_total",
+                "HEP packets that were dropped because the collector was away or slow.")
+        case .hepCut:
+            MetricName("sippushd_hep_cut_total", "HEP packets whose message lost its end because it was too long.")
         }
     }
 

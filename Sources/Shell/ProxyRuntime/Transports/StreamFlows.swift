@@ -123,6 +123,12 @@ package final class StreamFlows: @unchecked Sendable {
         return connect(flow, sending: bytes)
     }
 
+    /// The local address of the connection that ``send(_:on:)`` uses for the flow; `nil` if there is none.
+    func local(of flow: Flow) -> Endpoint? {
+        let number = flow.connection != 0 ? flow.connection : outgoing[sources.wish(flow)]
+        return number.flatMap { connections[$0] }?.stream.local
+    }
+
     // MARK: New connections
 
     /// Admits or closes a connection that a listener accepted.
