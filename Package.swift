@@ -464,8 +464,8 @@ let package = Package(
         tests(
             "sippushdTests", on: .shell,
             [
-                "TestSupport", "sippushd", "ProxyDaemon", "Control", "PushDelivery", "Settings", "Bytes", "Addressing",
-                "Timekeeping",
+                "TestSupport", "sippushd", "ProxyDaemon", "Control", "ProxyRuntime", "PushDelivery", "Settings", "Bytes",
+                "Addressing", "Timekeeping",
             ]),
         tests(
             "UpstreamRegistrationTests", on: .rules,

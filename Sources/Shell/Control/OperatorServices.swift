@@ -17,6 +17,7 @@ package struct OperatorServices {
     private let log: Log
     private let keys: APIKeyRing
     private let apps: MobileApps
+    private let taps: MessageTaps
     private let realms: UserRealms
     private let timeline: TimelineSettings
     private let figures: @Sendable () -> CounterSet
@@ -35,7 +36,7 @@ package struct OperatorServices {
     /// calls.
     package init(
         door: ShardDoor, store: any ProxyStore, feedback: FeedbackService?, loop: EventLoop,
-        log: Log, keys: APIKeyRing, apps: MobileApps, realms: UserRealms, timeline: TimelineSettings,
+        log: Log, keys: APIKeyRing, apps: MobileApps, taps: MessageTaps, realms: UserRealms, timeline: TimelineSettings,
         figures: @escaping @Sendable () -> CounterSet,
         certificates: @escaping @Sendable () -> [(file: String, date: UnixTime)] = { [] },
         credentials: @escaping @Sendable () -> [String: CredentialStanding] = { [:] },
@@ -43,6 +44,7 @@ package struct OperatorServices {
     ) {
         (self.door, self.store, self.feedback) = (door, store, feedback)
         (self.loop, self.log, self.keys, self.apps) = (loop, log, keys, apps)
+        self.taps = taps
         (self.realms, self.timeline, self.figures, self.drain) = (realms, timeline, figures, drain)
         self.certificates = certificates
         self.credentials = credentials
@@ -70,12 +72,13 @@ package struct OperatorServices {
         }
     }
 
-    /// Returns the routes of the control socket. Besides all routes of the admin API, these are the routes for backups
-    /// and for the transfer of many users with their hashes, which remote clients are not allowed to use.
+    /// Returns the routes of the control socket. Besides all routes of the admin API, these are the routes for backups,
+    /// for traces, and for the transfer of many users with their hashes. Remote clients are not allowed to use them.
     package func controlRouter() -> ServiceRouter {
         var router = ServiceRouter()
         register(in: &router)
         BackupService(store: store, loop: loop, log: log).register(in: &router)
+        TraceRoutes(taps: taps, loop: loop).register(in: &router)
         UserTransfer(routes: routes)
             .register(in: &router)
         return router

@@ -140,6 +140,13 @@ package final class Daemon: @unchecked Sendable {
         door = ShardDoor(to: shard)
         taps = MessageTaps(listeners: bound.listeners)
         taps.mirror = try HEPMirror(settings.hep, on: loop, log: log)
+        taps.whenChanged = { [weak shard, weak taps, loop] in
+            // The change is posted, because the shard may be copying a message now.
+            loop.post { [weak shard, weak taps] in
+                guard let taps else { return }
+                shard?.assumeIsolated { $0.copies(to: taps.isEmpty ? nil : taps) }
+            }
+        }
         try await connect()
     }
 
@@ -188,7 +195,7 @@ package final class Daemon: @unchecked Sendable {
         }
         let operators = OperatorServices(
             door: door, store: store, feedback: feedback, loop: loop, log: log, keys: keys,
-            apps: services.apps, realms: settings.userRealms, timeline: settings.push.timeline,
+            apps: services.apps, taps: taps, realms: settings.userRealms, timeline: settings.push.timeline,
             figures: { [weak self] in self?.figures ?? CounterSet() },
             certificates: { [weak self] in self?.certificates?.ends ?? [] },
             credentials: { [weak self] in self?.credentials?.standings ?? [:] },
@@ -299,8 +306,7 @@ package final class Daemon: @unchecked Sendable {
             return log.error(
                 "the HEP settings were not applied, so the old ones stay in use", [.reason: .text(error.description)])
         }
-        let taps = taps
-        shard.assumeIsolated { $0.copies(to: taps.isEmpty ? nil : taps) }
+        taps.whenChanged()
     }
 
     /// Reads the settings again after SIGHUP, and applies the settings that can change while the daemon runs. If a

@@ -68,6 +68,33 @@ class Collector:
         self.socket.close()
 
 
+class Watch:
+    """The command `sippushd trace` of an operator who watches a user."""
+
+    def __init__(self, daemon, name):
+        self.path = os.path.join(daemon.folder, "watch")
+        self.file = open(self.path, "w")
+        self.process = subprocess.Popen(
+            [daemon.suite.program, "trace", f"{name}@example.net", "--for", "60s", "--full", "--config", daemon.config],
+            stdin=subprocess.DEVNULL, stdout=self.file, stderr=self.file)
+        check(self.shows("waiting for messages"), f"control: the trace does not begin: {self.text()}")
+
+    def text(self):
+        with open(self.path) as file:
+            return file.read()
+
+    def shows(self, wanted, timeout=6.0):
+        limit = time.monotonic() + patience(timeout)
+        while time.monotonic() < limit and wanted not in self.text():
+            time.sleep(0.05)
+        return wanted in self.text()
+
+    def close(self):
+        self.process.terminate()
+        self.process.wait(patience(10))
+        self.file.close()
+
+
 @probe("T42.1", "no-secret-in-any-trace", alone=True)
 def no_secret(test):
     test.needs("hep.collector")
@@ -78,12 +105,14 @@ def no_secret(test):
     daemon = Daemon("traces", test.suite, {
         "hep": {"collector": f"udp:127.0.0.1:{port}", "node": "trust", "password-file": key}})
     daemon.start()
+    watch = None
     try:
         test.daemon = daemon
         token = "tokenAAAA" + SECRET * 8
         phone = test.phone()
         # The password contains the secret as well.
         name, password = daemon.user(password=f"pw{SECRET}")
+        watch = Watch(daemon, name)
         answer = phone.register(name, password, params=f";pn-provider=fcm;pn-prid={token};pn-param=p{SECRET * 3}")
         check(answer and answer.status == 200, f"control: REGISTER got {answer}")
         register = answer.call_id
@@ -123,7 +152,17 @@ def no_secret(test):
             check(packet.get(0x0e) == b"collector-key", "a packet has not the collector's key")
         for packet in collector.raw:
             check(SECRET.encode() not in packet, f"a copy has a secret: {packet[:3000]!r}")
+
+        # The operator's commands show the same, without secrets.
+        for wanted in (f"-->  REGISTER sip:example.net SIP/2.0  [{register}]", "<--  SIP/2.0 401", '"push":"sent"',
+                       "<--  SIP/2.0 487", "[" + text.call_id + "]", "    Call-ID: " + invite.call_id):
+            check(watch.shows(wanted), f"the trace does not show {wanted}: {watch.text()[-3000:]}")
+        check(SECRET not in watch.text(), "the trace has a secret: " + watch.text()[:3000])
+        top = daemon.command("top", "--once").stdout
+        check("requests/s" in top and SECRET not in top, f"top prints {top}")
     finally:
+        if watch:
+            watch.close()
         daemon.stop()
 
 
