@@ -22,7 +22,8 @@ final class HEPSender {
     private let log: Log
     private var resolver: DNSResolver?
     private var link = Link.closed
-    private var openedAt = Instant.distantPast
+    /// The time at which the present link was opened; while there is no link, a time that never comes.
+    private var openedAt = Instant.distantFuture
     private var pause = HEPSender.shortestPause
     private var timer: LoopTimer?
     private var isOver = false
@@ -105,11 +106,9 @@ final class HEPSender {
     }
 
     private func cameBack() {
-        guard case .closed = link else {
-            isAway = false
-            pause = Self.shortestPause
-            return log.notice("the HEP collector takes packets again", [.target: .described(collector)])
-        }
+        isAway = false
+        pause = Self.shortestPause
+        log.notice("the HEP collector takes packets again", [.target: .described(collector)])
     }
 
     // MARK: The link
@@ -221,6 +220,7 @@ final class HEPSender {
         let (old, opening) = (link, connecting)
         link = .closed
         connecting = nil
+        openedAt = .distantFuture
         loop.post { Self.close(old, opening) }
     }
 
