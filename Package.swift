@@ -113,6 +113,7 @@ let package = Package(
         module(
             "HTTPServer", on: .outside,
             ["HTTPSemantics", "Reactor", "Crypto", "Addressing", "Collections", "Timekeeping"]),
+        module("HEP", on: .outside, ["SIPGrammar", "Bytes", "Addressing"]),
         module("WebSocket", on: .outside, ["CWSlay", "Crypto", "Bytes"]),
         module("Storage", on: .outside, ["CSQLite"]),
         module("PostgreSQLClient", on: .outside, ["CPQ"]),
@@ -227,9 +228,9 @@ let package = Package(
             "ProxyRuntime", on: .shell,
             [
                 "HTTPSemantics", "Persistence", "PushSending", "ProxyCore", "PushPlanning", "Calling", "Routing",
-                "SIPDialogs", "ProxyPolicy", "PushDelivery", "Registration", "HTTPServer", "WebSocket", "Resolver",
-                "Reactor", "Crypto", "Compression", "SIPMessage", "SIPGrammar", "Bytes", "Addressing", "Collections",
-                "Timekeeping", "Telemetry", "Settings", "CVersion",
+                "SIPDialogs", "ProxyPolicy", "PushDelivery", "Registration", "HTTPServer", "HEP", "WebSocket", "Resolver",
+                "Reactor", "Crypto", "Compression", "SIPMessage", "SIPGrammar", "JSON", "Bytes", "Addressing",
+                "Collections", "Timekeeping", "Telemetry", "Settings", "CVersion",
             ]),
         module(
             "HTTPServices", on: .shell,
@@ -383,8 +384,8 @@ let package = Package(
             "ProxyRuntimeTests", on: .shell,
             [
                 "ProxyRuntime", "Persistence", "PushSending", "StoreTesting", "ProviderTesting", "LoopTesting",
-                "TestSupport", "ProxyCore", "Routing", "ProxyPolicy", "PushDelivery", "Registration", "Resolver",
-                "Reactor", "Crypto", "SIPMessage", "Settings", "SIPGrammar", "Bytes", "Addressing", "Timekeeping",
+                "TestSupport", "ProxyCore", "Routing", "ProxyPolicy", "PushDelivery", "Registration", "HEP",
+                "Resolver", "Reactor", "Crypto", "SIPMessage", "Settings", "SIPGrammar", "Bytes", "Addressing", "Timekeeping",
                 "Telemetry",
             ]),
         tests(
@@ -463,8 +464,8 @@ let package = Package(
         tests(
             "sippushdTests", on: .shell,
             [
-                "TestSupport", "sippushd", "ProxyDaemon", "Control", "PushDelivery", "Settings", "Bytes", "Addressing",
-                "Timekeeping",
+                "TestSupport", "sippushd", "ProxyDaemon", "Control", "ProxyRuntime", "PushDelivery", "Settings", "Bytes",
+                "Addressing", "Timekeeping",
             ]),
         tests(
             "UpstreamRegistrationTests", on: .rules,
@@ -472,6 +473,7 @@ let package = Package(
                 "TestSupport", "UpstreamRegistration", "Registration", "Crypto", "SIPMessage", "SIPGrammar", "Bytes",
                 "Addressing", "Timekeeping", "Telemetry",
             ]),
+        tests("HEPTests", on: .outside, ["TestSupport", "HEP", "Bytes", "Addressing"]),
         tests("WebSocketTests", on: .outside, ["WebSocket"]),
         tests("TelemetryTests", on: .values, ["TestSupport", "Telemetry", "Bytes", "Timekeeping"]),
         tests("TimekeepingTests", on: .values, ["TestSupport", "Timekeeping"]),

@@ -155,7 +155,7 @@ class Daemon:
 
     def __init__(self, name, suite, settings, pbx_host=None, edge=False):
         self.name, self.suite, self.values = name, suite, settings
-        self.folder = os.path.join(suite.folder, name)
+        self.folder = suite.folder_of(name)
         os.makedirs(self.folder, mode=0o700, exist_ok=True)
         self.config = os.path.join(self.folder, "sippushd.yaml")
         self.log_path = os.path.join(self.folder, "log")

@@ -33,6 +33,8 @@ def probe(rule, name, stage=None, alone=False, timing=False):
     times needs an idle machine (`etc/trust --timing`)."""
 
     def add(function):
+        if any(one[1] == name for one in PROBES + TIMINGS):
+            raise ValueError(f"two probes have the name {name}")
         (TIMINGS if timing else PROBES).append((rule, name, stage, function, alone))
         return function
 
@@ -96,11 +98,21 @@ class Suite:
         self.settings = Settings(program)
         self.provider = Provider()
         self.daemons, self.lock = {}, threading.Lock()
+        # The names of all daemons of this run, which are also the names of their folders.
+        self.names = set()
         self.addresses = itertools.count(1)
         self.ports = Ports(ports)
         self.watch = Watch()
         self.printing = threading.Lock()
         self.counts = {"ok": 0, "FAIL": 0, "open": 0, "skipped": 0}
+
+    def folder_of(self, name):
+        """A new folder for the daemon with this name. Two daemons in one folder would share store, log and settings."""
+        with self.lock:
+            if name in self.names:
+                raise ValueError(f"two daemons have the name {name}: each needs a name of its own")
+            self.names.add(name)
+        return os.path.join(self.folder, name)
 
     def free_port(self):
         """A port for a daemon, or for a party that comes later. It is reserved until this process ends."""

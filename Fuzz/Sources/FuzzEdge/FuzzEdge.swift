@@ -44,7 +44,7 @@ private func checkFrames(_ bytes: [UInt8], seed: UInt8) {
 }
 
 private func messages(in bytes: [UInt8], size: () -> Int) -> [[UInt8]] {
-    let session = WebSocketSession(messageLimit: 2000)
+    guard let session = WebSocketSession(messageLimit: 2000) else { preconditionFailure("no memory") }
     var found: [[UInt8]] = []
     var place = 0
     while place < bytes.count {

@@ -16,6 +16,12 @@ package enum SystemClock {
         return Moment(instant: now, date: UnixTime(milliseconds: seconds &* 1000 &+ nanoseconds / 1_000_000))
     }
 
+    /// The date in microseconds since 1970, for traces that show the order of messages.
+    package static var microseconds: Int64 {
+        let (seconds, nanoseconds) = read(CLOCK_REALTIME)
+        return seconds &* 1_000_000 &+ nanoseconds / 1000
+    }
+
     /// The monotonic time in microseconds, as service managers expect it (sd_notify(3), `MONOTONIC_USEC`).
     package static var monotonicMicroseconds: Int64 {
         let (seconds, nanoseconds) = read(CLOCK_MONOTONIC)

@@ -25,6 +25,8 @@ package final class UDPSocket: @unchecked Sendable {
     /// The address to which the socket is bound. If port 0 was requested, this address has the port that the kernel
     /// chose.
     package let local: Endpoint
+    /// The only peer of a socket that was created by ``init(sendingTo:on:queueLimit:)``.
+    package let peer: Endpoint
     private(set) package var counters = DatagramCounters()
 
     /// The number of datagrams that the kernel dropped because they were not received in time.
@@ -64,9 +66,31 @@ package final class UDPSocket: @unchecked Sendable {
         flushTimer = try LoopEvent(loop: loop, number: -1, flags: 0)
         let descriptor = try loop.handover.socket(System.datagram, boundTo: endpoint)
         local = System.localEndpoint(descriptor.number) ?? endpoint
+        peer = Endpoint(.anyV4, 0)
         batch = DatagramBatch(slot: datagramLimit)
         queue = DatagramQueue(capacity: queueLimit)
         System.growBuffers(descriptor.number, to: Self.kernelBuffer)
+        watch = try FileWatch(owning: descriptor, on: loop, until: nil) { [weak self] ready in self?.becameReady(ready)
+        }
+        flushTimer.setTarget(self)
+    }
+
+    /// Creates a socket that only sends, and only to one peer. The kernel then reports to the socket that the peer does
+    /// not listen, which counts as a failure to send. Datagrams of others never reach the socket, and datagrams of the
+    /// peer are dropped by the kernel when its usual buffer is full.
+    package init(
+        sendingTo peer: Endpoint, on loop: EventLoop, queueLimit: Int = UDPSocket.usualQueueLimit
+    ) throws(SystemError) {
+        loop.checkThread()
+        self.loop = loop
+        flushTimer = try LoopEvent(loop: loop, number: -1, flags: 0)
+        let any = Endpoint(peer.address.isV4 ? .anyV4 : IPAddress(high: 0, low: 0), 0)
+        let descriptor = try System.boundSocket(System.datagram, to: any)
+        if let failure = System.connect(descriptor.number, to: peer) { throw failure }
+        local = System.localEndpoint(descriptor.number) ?? any
+        self.peer = peer
+        batch = DatagramBatch(slot: 1)
+        queue = DatagramQueue(capacity: queueLimit)
         watch = try FileWatch(owning: descriptor, on: loop, until: nil) { [weak self] ready in self?.becameReady(ready)
         }
         flushTimer.setTarget(self)

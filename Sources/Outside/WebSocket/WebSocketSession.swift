@@ -24,11 +24,11 @@ package final class WebSocketSession: @unchecked Sendable {
     /// The number of bytes that are processed in one step. wslay reads the same number of bytes at a time.
     private static let chunk = 4096
 
-    /// Starts a session.
+    /// Starts a session; `nil` if wslay gets no memory.
     ///
     /// - Parameter messageLimit: the maximum length of a message in bytes. A message above the limit ends the session
     ///   with code 1009.
-    package init(messageLimit: Int) {
+    package init?(messageLimit: Int) {
         traffic = Traffic(messageLimit: max(messageLimit, 0))
         var callbacks = wslay_event_callbacks()
         unsafe callbacks.recv_callback = { context, room, count, _, traffic in
@@ -60,7 +60,7 @@ package final class WebSocketSession: @unchecked Sendable {
         let traffic = unsafe Unmanaged.passUnretained(traffic).toOpaque()
         // wslay fails here only if memory is lacking.
         guard unsafe wslay_event_context_server_init(&made, &callbacks, traffic) == 0, let made = unsafe made else {
-            fatalError("no memory for a WebSocket")
+            return nil
         }
         unsafe context = made
         // The object `traffic` assembles the messages and checks their length, whereas wslay handles pings and closes.

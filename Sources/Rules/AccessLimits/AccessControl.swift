@@ -1,4 +1,3 @@
-import Addressing
 package import Bytes
 package import ProxyPolicy
 package import Registration

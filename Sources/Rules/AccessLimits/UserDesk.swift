@@ -15,7 +15,8 @@ package import Timekeeping
 package struct UserDesk {
     package var cache: UserCache
     private var waiting: [AddressOfRecord: [IncomingRequest]] = [:]
-    private var logins: [AddressOfRecord: [LoginTicket]] = [:]
+    private var logins: [AddressOfRecord: [WaitingLogin]] = [:]
+    private var loginCounts: [IPAddress: Int] = [:]
     private var counts: [UserCache.Asker: Int] = [:]
     private var untrusted = 0
     package private(set) var count = 0
@@ -32,10 +33,16 @@ package struct UserDesk {
     private static let share = FairShare(of: 2000, ofOne: 100, ofUntrusted: 1500)
     private static let longest = 8 << 20
     private static let perUser = 32
-    private static let loginLimit = 100
+    /// The maximum numbers of waiting logins: in all, and from one address.
+    private static let loginShare = FairShare(of: 100, ofOne: 10, ofUntrusted: 100)
 
     package init(_ settings: ProxySettings, functions: DigestFunctions) {
         cache = UserCache(settings.users, algorithms: settings.digest.algorithms, functions: functions)
+    }
+
+    private struct WaitingLogin {
+        let ticket: LoginTicket
+        let source: IPAddress
     }
 
     package enum Admission: Hashable, Sendable {
@@ -61,11 +68,15 @@ package struct UserDesk {
         return .waits
     }
 
-    /// Holds a login until the sources have answered about its user; returns false if too many logins wait.
-    package mutating func hold(_ login: LoginTicket, for user: AddressOfRecord) -> Bool {
-        guard loginCount < Self.loginLimit else { return false }
-        logins[user, default: []].append(login)
+    /// Holds a login until the sources have answered about its user; returns false if too many logins wait, or too many
+    /// from this address.
+    package mutating func hold(_ login: LoginTicket, for user: AddressOfRecord, from source: IPAddress) -> Bool {
+        let source = source.source
+        let taken = FairShare.Taken(all: loginCount, untrusted: loginCount, own: loginCounts[source, default: 0])
+        guard Self.loginShare.refusal(beside: taken, isTrusted: false) == nil else { return false }
+        logins[user, default: []].append(WaitingLogin(ticket: login, source: source))
         loginCount += 1
+        loginCounts[source, default: 0] += 1
         return true
     }
 
@@ -75,7 +86,11 @@ package struct UserDesk {
         for incoming in requests { count(incoming, by: -1) }
         let logins = logins.removeValue(forKey: user) ?? []
         loginCount -= logins.count
-        return (requests.map(\.afterWaiting), logins)
+        for login in logins {
+            let left = loginCounts[login.source, default: 1] - 1
+            loginCounts[login.source] = left > 0 ? left : nil
+        }
+        return (requests.map(\.afterWaiting), logins.map(\.ticket))
     }
 
     /// Removes the waiting requests of a closed connection, because they can no longer be answered.

@@ -72,9 +72,12 @@ package struct HeldMessages: ~Copyable {
         case senderFull
     }
 
-    /// The reason why the limits leave no room for a message of this size; `nil` if they have room.
+    /// The reason why the limits leave no room for a message of this size; `nil` if they have room. The limits of the
+    /// user do not count an older NOTIFY of the event `replaced`, which the new message replaces.
     package func refusal(
-        of size: Int, from sender: ByteString, _ caller: Caller, to aor: AddressOfRecord, _ settings: ProxySettings
+        of size: Int, from sender: ByteString, _ caller: Caller, to aor: AddressOfRecord,
+        replacing replaced: ByteString?,
+        _ settings: ProxySettings
     ) -> Refusal? {
         let limits = settings.messages
         let inAll = settings.share(of: limits.totalBytes, ofOne: limits.totalBytes / 16).refusal(
@@ -84,7 +87,7 @@ package struct HeldMessages: ~Copyable {
         if inAll != nil { return .senderFull }
         var count = FairShare.Taken(all: 0, untrusted: 0, own: 0)
         var bytes = count
-        for message in queue(of: aor) {
+        for message in queue(of: aor) where replaced == nil || !message.isNotice || message.event != replaced {
             let size = message.request.count
             count.all += 1
             bytes.all += size

@@ -285,6 +285,7 @@ extension ProxyEngine {
                 settle(now: now)
             }
             for login in logins { act(.userSettled(login)) }
+            passwordSettled(of: user, now: now)
         }
         askSources(now: now)
     }

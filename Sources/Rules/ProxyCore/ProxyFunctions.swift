@@ -3,7 +3,6 @@ package import Bytes
 package import Calling
 package import Messaging
 package import PushDelivery
-import PushPlanning
 package import Registration
 package import SIPDialogs
 package import SIPGrammar

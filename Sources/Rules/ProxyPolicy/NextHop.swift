@@ -39,6 +39,15 @@ package struct NextHop: Hashable, Sendable {
         return (transport, Endpoint(address, port ?? (transport.isSecure ? 5061 : 5060)))
     }
 
+    /// Whether both hops lead to the same server, although one may be written in upper case, or with the default port
+    /// or transport.
+    package func isSameServer(as other: NextHop) -> Bool {
+        host.equalsIgnoringCase(other.host) && usualTransport == other.usualTransport && usualPort == other.usualPort
+    }
+
+    private var usualTransport: Transport { isSecure ? .tls : transport ?? .udp }
+    private var usualPort: UInt16 { port ?? (usualTransport.isSecure ? 5061 : 5060) }
+
     /// The hop to a peer that used the given transport before.
     ///
     /// If the URI names no transport, a peer that used TCP is reached by TCP. For a peer that used TLS or WebSocket,

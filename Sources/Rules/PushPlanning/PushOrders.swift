@@ -1,7 +1,5 @@
-import Addressing
 package import PushDelivery
 package import Registration
-import Timekeeping
 
 /// Receives the orders of ``PushLedger``, in the sequence in which they must be carried out.
 package protocol PushOrders {

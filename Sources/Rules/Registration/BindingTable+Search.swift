@@ -90,6 +90,9 @@ extension Span<UInt8> {
 }
 
 extension BindingTable {
+    /// The user of a device; `nil` if the device is unknown.
+    package func aor(of device: DeviceID) -> AddressOfRecord? { slot(of: device).map { aor(at: $0) } }
+
     /// The time at which a push device of the user last registered; `nil` if no push can wake any device of the user.
     package func lastSign(ofWakeable aor: AddressOfRecord) -> UnixTime? {
         var last: UnixTime?

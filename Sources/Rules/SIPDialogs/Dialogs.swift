@@ -1,5 +1,3 @@
-import SIPGrammar
-
 /// The state of dialogs that their dialog tokens do not contain.
 package struct Dialogs {
     /// A random number for this run of the program in dialog tokens, because connection numbers are not valid in other

@@ -1,4 +1,3 @@
-import Addressing
 import Collections
 package import Timekeeping
 

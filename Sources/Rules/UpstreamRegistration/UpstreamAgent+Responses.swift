@@ -14,6 +14,7 @@ extension UpstreamAgent {
         let upstream = Int(records[Int(slot)].upstream)
         let code = response.status.code
         if pending != .query { records[Int(slot)].status = code }
+        if records[Int(slot)].refusal == .passwordAway { records[Int(slot)].refusal = .none }
         if code >= 500 && code < 600 || code == 408 {
             counts.count(.serverFailed)
             serverFailed(slot, pending, wish: response.retryAfter, now: now, into: &orders)
@@ -24,6 +25,9 @@ extension UpstreamAgent {
             case (200..<300, .end): ended(slot, now: now, into: &orders)
             case (200..<300, _): listed(slot, response, now: now, into: &orders)
             case (401, _), (407, _): challenged(slot, pending, response, now: now, into: &orders)
+            // A PBX that has answered queries refuses the password, and not the query.
+            case (403, .query) where stands[upstream].watch.answersQueries:
+                refuse(slot, .status(code), now: now, into: &orders)
             case (_, .query): queryRefused(slot, now: now, into: &orders)
             case (403, _): refuse(slot, .status(code), now: now, into: &orders)
             case (404, _), (410, _): unknown(slot, now: now, into: &orders)
@@ -46,6 +50,14 @@ extension UpstreamAgent {
         case .noPassword:
             _ = stands[upstream].change(records[Int(slot)].server) { $0.leftOpen() }
             refuse(slot, .noPassword, now: now, into: &orders)
+        case .passwordAway:
+            _ = stands[upstream].change(records[Int(slot)].server) { $0.leftOpen() }
+            records[Int(slot)].refusal = .passwordAway
+            if pending == .query {
+                scheduleNext(slot)
+            } else {
+                failForNow(slot, pending, longest: Backoff.longest, now: now)
+            }
         case .busy:
             _ = stands[upstream].change(records[Int(slot)].server) { $0.leftOpen() }
             postpone(slot, pending, by: .seconds(5), now: now)

@@ -154,9 +154,31 @@ extension UpstreamAgent {
         pump(upstream.index, now: now, into: &orders)
     }
 
-    /// Stops the REGISTERs to a server that no longer answers OPTIONS, although it did before.
-    package mutating func serverWentDown(at endpoint: Endpoint) {
-        forEachBreaker(at: endpoint) { stand, place in _ = stand.change(place) { $0.wentDown() } }
+    /// Stops the REGISTERs to a server that no longer answers OPTIONS, although it did before. The users whom this
+    /// server has registered are registered at another server of the PBX, whose calls would not reach them otherwise.
+    package mutating func serverWentDown(at endpoint: Endpoint, now: Moment, into orders: inout [UpstreamOrder]) {
+        for upstream in stands.indices {
+            for place in stands[upstream].servers.indices
+            where stands[upstream].servers[place].server.endpoint == endpoint {
+                guard stands[upstream].change(UInt8(place), { $0.wentDown() }) == true else { continue }
+                moveUsers(of: UInt8(place), upstream, now: now, into: &orders)
+            }
+            pump(upstream, now: now, into: &orders)
+        }
+    }
+
+    private mutating func moveUsers(
+        of server: UInt8, _ upstream: Int, now: Moment, into orders: inout [UpstreamOrder]
+    ) {
+        guard stands[upstream].server(now: now.instant, after: 0) != nil else { return }
+        var count = 0
+        for place in records.indices where Int(records[place].upstream) == upstream && records[place].server == server {
+            guard records[place].state == .registered, !records[place].marks.contains(.isVacant) else { continue }
+            count += 1
+            begin(UInt32(place), now: now, into: &orders)
+        }
+        guard count > 0 else { return }
+        orders.append(.tell(.registersAgain(UpstreamNumber(UInt16(upstream)), users: count, .serverDown)))
     }
 
     /// Notes that a server answers OPTIONS. If the server was down, all users register again, because the server may
@@ -176,12 +198,4 @@ extension UpstreamAgent {
         }
     }
 
-    private mutating func forEachBreaker(at endpoint: Endpoint, _ body: (inout UpstreamStand, UInt8) -> Void) {
-        for upstream in stands.indices {
-            for place in stands[upstream].servers.indices
-            where stands[upstream].servers[place].server.endpoint == endpoint {
-                body(&stands[upstream], UInt8(place))
-            }
-        }
-    }
 }

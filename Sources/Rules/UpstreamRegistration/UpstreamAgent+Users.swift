@@ -16,14 +16,18 @@ extension UpstreamAgent {
         }
         let place = Int(slot)
         records[place].lastSign = max(records[place].lastSign, Self.seconds(user.lastSign))
-        let isNews = records[place].fingerprint != user.fingerprint || records[place].algorithms != user.algorithms
+        let isNews =
+            user.fingerprint.map { records[place].fingerprint != $0 || records[place].algorithms != user.algorithms }
+            ?? records[place].algorithms.isEmpty
         let wasWakeable = records[place].marks.contains(.isWakeable)
         let isRefused = records[place].state == .refused || records[place].state == .absent
         let isWorthATry = isRefused ? isWorthAnotherTry(slot, now: now) : !wasWakeable
         if !wasWakeable { records[place].marks.insert(.isWakeable) }
         guard isNews || isWorthATry else { return }
-        records[place].fingerprint = user.fingerprint
-        records[place].algorithms = user.algorithms
+        if isNews {
+            records[place].fingerprint = user.fingerprint ?? 0
+            records[place].algorithms = user.algorithms
+        }
         records[place].marks.insert(.isWakeable)
         if isNews {
             forgetChallenge(slot)
@@ -41,6 +45,15 @@ extension UpstreamAgent {
     private func isWorthAnotherTry(_ slot: UInt32, now: Moment) -> Bool {
         let record = records[Int(slot)]
         return record.state == .absent && Self.seconds(now.date) >= record.since &+ 3600
+    }
+
+    /// Notes the HA1 that a source of users gave for a REGISTER that is pending.
+    package mutating func passwordFound(_ user: UpstreamUser, _ algorithms: DigestAlgorithms, fingerprint: UInt32) {
+        guard let slot = slot(of: user) else { return }
+        let place = Int(slot)
+        if records[place].fingerprint != fingerprint { records[place].marks.remove(.isProven) }
+        records[place].fingerprint = fingerprint
+        records[place].algorithms = algorithms
     }
 
     /// Ends the binding of a user at once, because no device of the user can be woken any more, or the user was

@@ -85,13 +85,14 @@ package struct UpstreamAgent {
         return UpstreamStatus(
             user: user(at: slot), state: record.state, since: UnixTime(seconds: Int64(record.since)),
             status: record.status, refusal: record.state == .refused ? refusal(of: record) : nil,
+            waitsForPassword: record.state == .registering && record.refusal == .passwordAway,
             boundUntil: record.boundUntil,
             token: record.token)
     }
 
     private func refusal(of record: UserRecord) -> UpstreamRefusal? {
         switch record.refusal {
-        case .none: return nil
+        case .none, .passwordAway: return nil
         case .status: return .status(record.status)
         case .realm: return .realm(stands[Int(record.upstream)].askedRealm ?? .empty)
         case .algorithm: return .algorithm
@@ -176,7 +177,7 @@ package struct UpstreamAgent {
         else { return nil }
         let token = functions.token(of: user.name, at: setup.domain, upstream: setup.name)
         var record = UserRecord(
-            name: name, token: token, cseq: 0, fingerprint: user.fingerprint, since: Self.seconds(now.date),
+            name: name, token: token, cseq: 0, fingerprint: user.fingerprint ?? 0, since: Self.seconds(now.date),
             lastSign: Self.seconds(user.lastSign), lastCall: user.lastCall.map(Self.seconds) ?? 0,
             upstream: user.upstream.rawValue, algorithms: user.algorithms)
         record.marks = user.isFromEarlierRun ? [.isWakeable, .mayBeBound] : .isWakeable
@@ -272,6 +273,8 @@ package struct UpstreamStatus: Sendable {
     package let status: UInt16
     /// Why the user is ``RegistrationState/refused``.
     package let refusal: UpstreamRefusal?
+    /// Whether the REGISTER waits for a source of users, which does not say now which HA1 the user has.
+    let waitsForPassword: Bool
     /// When the user's binding at the PBX ends, as far as this run of the daemon knows.
     package let boundUntil: Instant
     /// The token by which the PBX calls the user; the token is never shown to operators.
@@ -284,6 +287,7 @@ package struct UpstreamStatus: Sendable {
         case .refused: refusal?.words ?? "it refused the user"
         case .absent: "it has no such user (\(status))"
         case .ending: "no phone of the user can be woken, so the daemon ends the registration"
+        case .registering where waitsForPassword: "no source of users says now which password the user has"
         case .registering where status == 0: "it has not answered"
         case .registering where status < 300: "it accepted the REGISTER, but does not list the contact"
         case .registering: "its last answer was \(status)"
@@ -296,6 +300,7 @@ package struct UpstreamStatus: Sendable {
         case .registered, .refreshing, .ending: nil
         case .refused: refusal?.advice
         case .absent: "add the user there, then run sippushd upstream retry"
+        case .registering where waitsForPassword: "sippushd doctor asks each source of users and says what is wrong"
         case .registering: "the daemon tries again by itself; the log and sippushd doctor tell whether the PBX answers"
         }
     }

@@ -51,10 +51,12 @@ package struct WakeableUser: Sendable {
     package let upstream: UpstreamNumber
     /// The user's name, with percent escapes decoded.
     package let name: ByteString
-    /// The algorithms for which the user has an HA1 in the realm of the domain; empty if there is none.
+    /// The algorithms for which the user has an HA1 in the realm of the domain, or may have one in a source of users;
+    /// empty if there is none.
     package let algorithms: DigestAlgorithms
-    /// A number that changes when the HA1 changes, and from which the HA1 cannot be computed.
-    package let fingerprint: UInt32
+    /// A number that changes when the HA1 changes, and from which the HA1 cannot be computed; `nil` if a source of users
+    /// has the HA1 and has not been asked yet.
+    package let fingerprint: UInt32?
     /// When a phone of the user last registered.
     package let lastSign: UnixTime
     /// When the user was last called; `nil` if that is unknown.
@@ -63,7 +65,7 @@ package struct WakeableUser: Sendable {
     package let isFromEarlierRun: Bool
 
     package init(
-        upstream: UpstreamNumber, name: ByteString, algorithms: DigestAlgorithms, fingerprint: UInt32,
+        upstream: UpstreamNumber, name: ByteString, algorithms: DigestAlgorithms, fingerprint: UInt32?,
         lastSign: UnixTime, lastCall: UnixTime? = nil, isFromEarlierRun: Bool = false
     ) {
         self.upstream = upstream

@@ -48,6 +48,8 @@ package enum RegisterFailure: Hashable, Sendable {
     case noAnswer
     /// The daemon has no HA1 of the user any more, so it cannot answer the challenge.
     case noPassword
+    /// A source of users outside the store does not say now which HA1 the user has.
+    case passwordAway
     /// The daemon has no free transaction for the REGISTER now.
     case busy
 }
@@ -79,7 +81,8 @@ package enum UpstreamRefusal: Hashable, Sendable {
         case .status: "set the PBX's password with sippushd user passwd; nothing is sent for the user until then"
         case .realm: "set digest.realm to this realm, and set the passwords again"
         case .algorithm: "let the PBX offer MD5 or SHA-256, or set the password again with sippushd user passwd"
-        case .noPassword: "add the user with sippushd user add and the PBX's password"
+        case .noPassword:
+            "add the user with sippushd user add and the PBX's password, or to a source of users; a bearer token is no password for the PBX"
         }
     }
 }
@@ -136,6 +139,8 @@ package enum LossSign: Hashable, Sendable {
     case answersAgain
     /// The PBX did not list the contact of a user who must be registered.
     case contactMissing
+    /// A server of the PBX went down, and its users are registered at another server.
+    case serverDown
     /// An operator ordered that all users register again.
     case order
 }

@@ -127,6 +127,8 @@ struct UpstreamWatchdog: Sendable {
     var lastBound: UInt32?
     /// The number of queries in a row whose answer did not list the daemon's contact.
     private var misses = 0
+    /// Whether the PBX has listed the daemon's contact in the answer to a query.
+    private(set) var answersQueries = false
     private var lastAgain: Instant?
     private var lastBehind: Instant?
     private var toldUnchallenged = false
@@ -179,7 +181,10 @@ struct UpstreamWatchdog: Sendable {
         return .answersNoQuery
     }
 
-    mutating func queryFound() { misses = 0 }
+    mutating func queryFound() {
+        misses = 0
+        answersQueries = true
+    }
 
     /// Whether a contact that is missing in the answer to a REGISTER causes all users to register again, which happens
     /// at most once in five minutes.

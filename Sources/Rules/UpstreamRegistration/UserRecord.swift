@@ -57,8 +57,8 @@ struct UserRecord: Sendable {
     var end = UpstreamEnd.noDevice
     var refusal = Refusal.none
 
-    /// The kind of the user's last ``UpstreamRefusal``.
-    enum Refusal: UInt8 { case none, status, realm, algorithm, noPassword }
+    /// The kind of the user's last ``UpstreamRefusal``, or that a source of users did not give the HA1.
+    enum Refusal: UInt8 { case none, status, realm, algorithm, noPassword, passwordAway }
 
     struct Marks: OptionSet, Sendable {
         let rawValue: UInt8

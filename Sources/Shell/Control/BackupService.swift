@@ -15,7 +15,7 @@ struct BackupService {
     let log: Log
 
     func register(in router: inout ServiceRouter) {
-        router.add("POST", "/v1/backup", scope: .admin) { call throws(ServiceProblem) in
+        router.add("POST", "/v1/backup", scope: .admin, domains: .wholeDaemon) { call throws(ServiceProblem) in
             guard let file = call.request.query("file"), file.hasPrefix("/") else {
                 throw ServiceProblem(400, "expected file, an absolute path")
             }

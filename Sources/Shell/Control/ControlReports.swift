@@ -223,12 +223,17 @@ package struct UserCredentials: Codable, Sendable {
 
 package struct APIKeyReport: Codable, Sendable, DescribedBody {
     package static let schemaName: String? = "Key"
+    package static let notes: [String: JSONSchema] = [
+        "domains": .words("The domains that the key may reach. Missing if the key is for the whole daemon.")
+    ]
 
     package var name: String
     /// The names of the scopes, separated by commas.
     package var scopes: String
     /// The time at which the key was created, in Unix seconds.
     package var createdAt: Int64
+    /// The domains that the key may reach; `nil` for the whole daemon.
+    package var domains: [String]?
 }
 
 /// An operator's request to add a key, with the key's hash and without the key.
@@ -236,25 +241,49 @@ package struct APIKeyRequest: Codable, Sendable, DescribedBody {
     package static let notes: [String: JSONSchema] = [
         "name": .name, "hash": .hexadecimal(64).described("SHA-256 of the key."),
         "scopes": .words("Names separated by commas."),
+        "domains": .list(of: .text(1...253), 1...100).described(
+            "The domains that the key may reach. Missing: the key is for the whole daemon."),
     ]
 
     package var name: String
     package var hash: String
     package var scopes: String
+    /// The domains that the key may reach; `nil` for the whole daemon. An empty list is malformed, because a list without
+    /// domains must not make a key for the whole daemon.
+    package var domains: [String]?
 
-    package init(name: String, secret: APIKeySecret, scopes: Set<APIScope>) {
+    package init(name: String, secret: APIKeySecret, scopes: Set<APIScope>, domains: [String]? = nil) {
         self.name = name
         hash = String(decoding: Hex.encode(secret.hash), as: UTF8.self)
         self.scopes = scopes.names
+        self.domains = domains
     }
 
     /// Returns the key to store; `nil` if a part of the request is malformed.
     func key(at date: UnixTime) -> APIKey? {
-        guard let hash = Hex.decode(Array(hash.utf8)), let scopes = APIScope.set(scopes) else { return nil }
-        return APIKey(name: name, hash: hash, scopes: scopes, createdAt: date)
+        guard let hash = Hex.decode(Array(hash.utf8)), let scopes = APIScope.set(scopes),
+            let reach = domains.map({ DomainScope(domains: $0) }) ?? .wholeDaemon
+        else { return nil }
+        return APIKey(name: name, hash: hash, scopes: scopes, createdAt: date, domains: reach)
+    }
+
+    /// The reason why a daemon with these domains accepts no such key; `nil` if the key is accepted.
+    package static func complaint(about key: APIKey, domains: [String]) -> String? {
+        let own = domains.map { $0.lowercased() }
+        if let unknown = key.domains.names?.first(where: { !own.contains($0) }) {
+            return "\(unknown) is not one of this daemon's domains (\(domains.joined(separator: ", ")))"
+        }
+        guard key.domains == .wholeDaemon || key.scopes != [.metrics] else {
+            return "the metrics are of the whole daemon, so a key with the scope metrics names no domains"
+        }
+        return nil
     }
 }
 
 extension APIKeyReport {
-    init(_ key: APIKey) { self.init(name: key.name, scopes: key.scopes.names, createdAt: key.createdAt.seconds) }
+    init(_ key: APIKey) {
+        self.init(
+            name: key.name, scopes: key.scopes.names, createdAt: key.createdAt.seconds,
+            domains: key.domains.names)
+    }
 }

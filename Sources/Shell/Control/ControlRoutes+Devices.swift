@@ -13,17 +13,21 @@ import Timekeeping
 /// missed calls (`registrar.max-contacts`, `bucket`), so the lists need no pages.
 extension ControlRoutes {
     func registerDevices(in router: inout ServiceRouter) {
-        router.add("GET", "/v1/users/{}/devices", scope: .admin, described: .devices) { call throws(ServiceProblem) in
+        router.add("GET", "/v1/users/{}/devices", scope: .admin, domains: .byDomain, described: .devices) {
+            call throws(ServiceProblem) in
             try await showDevices(call)
         }
-        router.add("DELETE", "/v1/users/{}/devices/{}", scope: .admin, described: .removeDevice) {
+        router.add("DELETE", "/v1/users/{}/devices/{}", scope: .admin, domains: .byDomain, described: .removeDevice) {
             call throws(ServiceProblem) in
             try await removeDevice(call)
         }
-        router.add("GET", "/v1/users/{}/bucket", scope: .admin, described: .bucket) { call throws(ServiceProblem) in
-            call.answer(await bucket(of: try call.aor()))
+        router.add("GET", "/v1/users/{}/bucket", scope: .admin, domains: .byDomain, described: .bucket) {
+            call throws(ServiceProblem) in
+            let aor = try call.aor()
+            // The list of an unknown user is empty too.
+            call.answer(call.domains.permits(aor.host) ? await bucket(of: aor) : [])
         }
-        router.add("DELETE", "/v1/users/{}/bucket", scope: .admin, described: .emptyBucket) {
+        router.add("DELETE", "/v1/users/{}/bucket", scope: .admin, domains: .byDomain, described: .emptyBucket) {
             call throws(ServiceProblem) in
             try await emptyBucket(call)
         }
@@ -31,16 +35,17 @@ extension ControlRoutes {
 
     private func showDevices(_ call: ServiceCall) async throws(ServiceProblem) {
         let aor = try call.aor()
+        guard call.domains.permits(aor.host) else { throw .noUser(aor) }
         let (isKnown, shown, live) = await door.ask(.user(aor)) { engine, now in
             (
                 engine.isKnown(aor), Self.devices(of: aor, engine, now: now),
                 engine.timeline.underWay { $0.user == aor.user && $0.host == aor.host }
             )
         }
-        guard isKnown || !shown.isEmpty else { throw ServiceProblem(404, "no user is called \(aor)") }
+        guard isKnown || !shown.isEmpty else { throw .noUser(aor) }
         call.askStore { [store] in
             let agents = try await store.userAgents(of: shown.compactMap(\.device))
-            let records = try await store.timeline(of: [.user(aor)], limit: Self.lastRecords) + live
+            let records = try await store.timeline(of: [.user(aor)], limit: Self.lastRecords, in: nil) + live
             call.answer(
                 shown.map { device in
                     var device = device
@@ -78,12 +83,13 @@ extension ControlRoutes {
         let aor = try call.aor()
         let name = call.parameter(1)
         call.changes("\(aor)")
+        guard call.domains.permits(aor.host) else { throw .noDevice }
         let meant = await door.ask(.user(aor)) { engine, now in
             engine.targets(of: aor, now: now)
                 .filter { $0.id.isNamed(name) || $0.pushToken?.description == name }.map(\.id)
         }
         if let device = meant.first { call.changes("\(aor) \(device.name)") }
-        guard let device = meant.first else { throw ServiceProblem(404, "no such device") }
+        guard let device = meant.first else { throw .noDevice }
         // The text in the path can match several devices, because the tokens of two devices can begin with the same
         // characters. Old versions of the program could also give two devices the same name.
         guard meant.count == 1 else {
@@ -93,7 +99,7 @@ extension ControlRoutes {
             engine.devicesWithdrawn(.device(device), of: aor, ticket, now: now)
         }
         switch result {
-        case .done(0): throw ServiceProblem(404, "no such device")
+        case .done(0): throw .noDevice
         case .done: call.answerDone()
         case .notSupported, .tooManyDevices, .malformed, .unavailable: throw .notStored
         }
@@ -112,12 +118,20 @@ extension ControlRoutes {
     private func emptyBucket(_ call: ServiceCall) async throws(ServiceProblem) {
         let aor = try call.aor()
         call.changes("\(aor)")
+        guard call.domains.permits(aor.host) else { return call.answer(RemovalReport(removed: 0)) }
         let calls = await door.ask(.user(aor)) { engine, _ in engine.buckets.entries(of: aor).filter(\.isOver) }
         guard !calls.isEmpty else { return call.answer(RemovalReport(removed: 0)) }
         try await write([.forgetMissedCalls(calls.map(\.callRef))])
         await door.ask(.user(aor)) { engine, now in engine.missedCallsForgotten(calls, of: aor, now: now) }
         call.answer(RemovalReport(removed: calls.count))
     }
+}
+
+extension ServiceProblem {
+    fileprivate static func noUser(_ aor: AddressOfRecord) -> ServiceProblem {
+        ServiceProblem(404, "no user is called \(aor)")
+    }
+    fileprivate static var noDevice: ServiceProblem { ServiceProblem(404, "no such device") }
 }
 
 extension BindingReport {

@@ -14,10 +14,11 @@ import Timekeeping
 /// message.
 extension ControlRoutes {
     func registerMessages(in router: inout ServiceRouter) {
-        router.add("GET", "/v1/messages", scope: .admin, described: .messages) { call throws(ServiceProblem) in
+        router.add("GET", "/v1/messages", scope: .admin, domains: .byDomain, described: .messages) {
+            call throws(ServiceProblem) in
             call.answer(try await messages(call))
         }
-        router.add("DELETE", "/v1/messages/{}", scope: .admin, described: .removeMessage) {
+        router.add("DELETE", "/v1/messages/{}", scope: .admin, domains: .byDomain, described: .removeMessage) {
             call throws(ServiceProblem) in
             try await removeMessage(call)
         }
@@ -34,13 +35,16 @@ extension ControlRoutes {
             user.map { Page(engine.waitingMessages(of: $0), next: nil) }
                 ?? engine.waitingMessages(after: after, limit: limit)
         }
-        return MessagePage(messages: page.elements.map { MessageReport($0) }, next: page.next?.number)
+        let domains = call.domains
+        let messages = page.elements.filter { domains.permits($0.aor.host) }
+        return MessagePage(messages: messages.map { MessageReport($0) }, next: page.next?.number)
     }
 
     private func removeMessage(_ call: ServiceCall) async throws(ServiceProblem) {
         call.changes("message \(call.parameter())")
         guard let id = UInt64(call.parameter()),
-            let message = await door.ask(.everything, { engine, _ in engine.waitingMessage(id) })
+            let message = await door.ask(.everything, { engine, _ in engine.waitingMessage(id) }),
+            call.domains.permits(message.aor.host)
         else { throw ServiceProblem(404, "no such message") }
         call.changes("message \(id) of \(message.aor)")
         try await write([.forgetMessages([id])])

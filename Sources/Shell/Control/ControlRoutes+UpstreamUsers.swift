@@ -14,41 +14,50 @@ import UpstreamRegistration
 /// the state of one user, and the order to register a user again.
 extension ControlRoutes {
     func registerUpstreamUsers(in router: inout ServiceRouter) {
-        router.add("GET", "/v1/upstream-domains", scope: .admin, described: .upstreamDomains) { call in
-            call.answer(
-                await door.ask(.everything) { engine, now in
-                    UpstreamDomainReport.all(of: engine.upstreamUsers, now: now)
-                }
-            )
+        router.add("GET", "/v1/upstream-domains", scope: .admin, domains: .byDomain, described: .upstreamDomains) {
+            call in
+            let domains = call.domains
+            let reports = await door.ask(.everything) { engine, now in
+                UpstreamDomainReport.all(of: engine.upstreamUsers, now: now)
+            }
+            call.answer(reports.filter { domains.permits(ByteString($0.domain)) })
         }
-        router.add("GET", "/v1/upstream", scope: .admin, described: .upstreamUsers) { call throws(ServiceProblem) in
+        router.add("GET", "/v1/upstream", scope: .admin, domains: .byDomain, described: .upstreamUsers) {
+            call throws(ServiceProblem) in
             let start = call.request.query("after").flatMap { Int($0) } ?? 0
             let limit = try call.pageLimit()
             let domain = call.request.query("domain").map { ByteString($0.lowercased()) }
+            let domains = call.domains
             let page = await door.ask(.everything) { engine, now in
-                Self.page(of: engine.upstreamUsers, domain, from: max(0, start), limit: limit, now: now)
+                Self.page(
+                    of: engine.upstreamUsers, domain, within: domains, from: max(0, start), limit: limit, now: now)
             }
             call.answer(page)
         }
-        router.add("GET", "/v1/upstream/{}", scope: .admin, described: .upstreamUser) { call throws(ServiceProblem) in
+        router.add("GET", "/v1/upstream/{}", scope: .admin, domains: .byDomain, described: .upstreamUser) {
+            call throws(ServiceProblem) in
             let name = call.parameter()
+            let domains = call.domains
             let report = await door.ask(.everything) { engine, now in
-                Self.upstreamAOR(name).flatMap { engine.upstreamUsers.user($0) }
+                Self.upstreamAOR(name).flatMap { domains.permits($0.host) ? engine.upstreamUsers.user($0) : nil }
                     .flatMap { engine.upstreamUsers.agent.status(of: $0) }
                     .map { UpstreamUserReport($0, engine.upstreamUsers, now: now) }
             }
             guard let report else { throw ServiceProblem(404, "no user \(name) is kept registered at a PBX") }
             call.answer(report)
         }
-        router.add("POST", "/v1/upstream/{}/retry", scope: .admin, described: .upstreamRetry) {
+        router.add("POST", "/v1/upstream/{}/retry", scope: .admin, domains: .byDomain, described: .upstreamRetry) {
             call throws(ServiceProblem) in
             let name = call.parameter()
             call.changes(name)
+            let domains = call.domains
             let isDone = await door.ask(.everything) { engine, now in
                 guard let aor = Self.upstreamAOR(name) else {
-                    return engine.upstreamRetryOrdered(ByteString(name.lowercased()), user: nil, now: now)
+                    let domain = ByteString(name.lowercased())
+                    return domains.permits(domain) && engine.upstreamRetryOrdered(domain, user: nil, now: now)
                 }
-                guard engine.upstreamUsers.user(aor).flatMap({ engine.upstreamUsers.agent.status(of: $0) }) != nil
+                guard domains.permits(aor.host),
+                    engine.upstreamUsers.user(aor).flatMap({ engine.upstreamUsers.agent.status(of: $0) }) != nil
                 else {
                     return false
                 }
@@ -66,13 +75,19 @@ extension ControlRoutes {
     }
 
     private static func page(
-        of users: UpstreamUsers, _ domain: ByteString?, from start: Int, limit: Int, now: Moment
+        of users: UpstreamUsers, _ domain: ByteString?, within domains: DomainScope, from start: Int, limit: Int,
+        now: Moment
     ) -> UpstreamUserPage {
+        if let domain, !domains.permits(domain) { return UpstreamUserPage(users: [], next: nil) }
         let upstream = domain.flatMap { users.agent.upstream(of: $0) }
         guard domain == nil || upstream != nil else { return UpstreamUserPage(users: [], next: nil) }
         // The agent has one list for the users of all domains, so the cursor of a page is an index in this list.
         let (page, next) = users.agent.users(of: upstream, from: start, limit: limit)
-        return UpstreamUserPage(users: page.map { UpstreamUserReport($0, users, now: now) }, next: next)
+        // A page without users of the caller's domains is empty, so that one request reads no more records than a page has.
+        let visible = page.filter { user in
+            domains == .wholeDaemon || users.aor(of: user.user).map { domains.permits($0.host) } == true
+        }
+        return UpstreamUserPage(users: visible.map { UpstreamUserReport($0, users, now: now) }, next: next)
     }
 }
 

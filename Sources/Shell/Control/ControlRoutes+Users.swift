@@ -11,17 +11,21 @@ package import Registration
 /// engine does not keep users in order.
 extension ControlRoutes {
     func registerUsers(in router: inout ServiceRouter) {
-        router.add("GET", "/v1/users", scope: .admin, described: .users) { call throws(ServiceProblem) in
+        router.add("GET", "/v1/users", scope: .admin, domains: .byDomain, described: .users) {
+            call throws(ServiceProblem) in
             try users(call)
         }
-        router.add("PUT", "/v1/users", scope: .admin, described: .putUser) { call throws(ServiceProblem) in
+        router.add("PUT", "/v1/users", scope: .admin, domains: .byDomain, described: .putUser) {
+            call throws(ServiceProblem) in
             try await putUser(call)
         }
-        router.add("GET", "/v1/users/{}", scope: .admin, described: .user) { call throws(ServiceProblem) in
+        router.add("GET", "/v1/users/{}", scope: .admin, domains: .byDomain, described: .user) {
+            call throws(ServiceProblem) in
             _ = try await known(call)
             call.answer(UserReport(name: call.parameter()))
         }
-        router.add("DELETE", "/v1/users/{}", scope: .admin, described: .removeUser) { call throws(ServiceProblem) in
+        router.add("DELETE", "/v1/users/{}", scope: .admin, domains: .byDomain, described: .removeUser) {
+            call throws(ServiceProblem) in
             try await removeUser(call)
         }
     }
@@ -34,9 +38,10 @@ extension ControlRoutes {
             guard let user = UserBatch.parts(of: after) else { throw ServiceProblem(400, "after is not a user@domain") }
             last = user
         }
-        if wantsLines { return streamUsers(call, after: last, limit) }
+        let visible = realms.realms(within: call.domains)
+        if wantsLines { return streamUsers(call, of: visible, after: last, limit) }
         call.askStore { [store, last] in
-            var names = try await store.userNames(after: last.name, in: last.realm, limit: limit + 1)
+            var names = try await store.userNames(after: last.name, in: last.realm, limit: limit + 1, of: visible)
             let next = names.count > limit ? names[limit - 1] : nil
             if names.count > limit { names.removeLast() }
             call.answer(UserPage(users: names.map { UserReport(name: $0) }, next: next))
@@ -50,14 +55,17 @@ extension ControlRoutes {
     }
 
     /// Sends all users, one on each line, at the client's speed: the next page is read when the previous page is sent.
-    private func streamUsers(_ call: ServiceCall, after last: (name: ByteString, realm: ByteString), _ limit: Int) {
+    private func streamUsers(
+        _ call: ServiceCall, of visible: [ByteString]?, after last: (name: ByteString, realm: ByteString), _ limit: Int
+    ) {
         call.askStore { [store] in
-            var names = try await store.userNames(after: last.name, in: last.realm, limit: limit)
+            var names = try await store.userNames(after: last.name, in: last.realm, limit: limit, of: visible)
             let body = call.stream(HTTPResponse(type: Self.linesType, body: Self.lines(names)))
             while names.count == limit, let last = names.last.flatMap(UserBatch.parts) {
                 // If the store cannot be read, the daemon breaks off the answer. After a normal end of the answer, the
                 // client would believe that the list is complete.
-                guard let more = try? await store.userNames(after: last.name, in: last.realm, limit: limit),
+                guard
+                    let more = try? await store.userNames(after: last.name, in: last.realm, limit: limit, of: visible),
                     await body.send(Self.lines(more))
                 else { return }
                 names = more
@@ -71,12 +79,17 @@ extension ControlRoutes {
         call.changes(request.name)
         let credentials: UserCredentials
         do throws(StartError) {
-            credentials = try request.credentials(realms)
+            credentials = try request.credentials(realms.seen(by: call.domains))
         } catch {
             throw ServiceProblem(400, "the user cannot be added", detail: error.description)
         }
         guard let added = credentials.digestUser else {
             throw ServiceProblem(400, "the name must be user@domain, without slashes, and the hashes hexadecimal")
+        }
+        guard realms.permits(realm: added.realm, call.domains) else {
+            throw ServiceProblem(
+                403, "this key is only for some domains",
+                detail: "the realm \(added.realm) is not of these domains alone")
         }
         try await write([.addUser(added)])
         await door.ask(.everything) { engine, now in engine.userAdded(added, now: now) }
@@ -93,7 +106,7 @@ extension ControlRoutes {
 
     /// Returns the stored user whom the path names.
     private func known(_ call: ServiceCall) async throws(ServiceProblem) -> (name: ByteString, realm: ByteString) {
-        guard let user = UserBatch.parts(of: call.parameter()),
+        guard let user = UserBatch.parts(of: call.parameter()), realms.permits(realm: user.realm, call.domains),
             await door.ask(
                 .everything, { engine, _ in engine.users.user(named: user.name, realm: user.realm) != nil })
         else { throw ServiceProblem(404, "no user is called \(call.parameter())") }

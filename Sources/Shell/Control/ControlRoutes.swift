@@ -36,10 +36,12 @@ struct ControlRoutes {
         registerUsers(in: &router)
         registerDevices(in: &router)
         registerMessages(in: &router)
-        router.add("GET", "/v1/held", scope: .admin, described: .heldCalls) { call throws(ServiceProblem) in
+        router.add("GET", "/v1/held", scope: .admin, domains: .byDomain, described: .heldCalls) {
+            call throws(ServiceProblem) in
             call.answer(try await heldCalls(call))
         }
-        router.add("DELETE", "/v1/held/{}", scope: .admin, described: .endCall) { call throws(ServiceProblem) in
+        router.add("DELETE", "/v1/held/{}", scope: .admin, domains: .byDomain, described: .endCall) {
+            call throws(ServiceProblem) in
             try await endCall(call)
         }
         registerProviders(in: &router)
@@ -51,7 +53,9 @@ struct ControlRoutes {
     private func heldCalls(_ call: ServiceCall) async throws(ServiceProblem) -> HeldCallPage {
         let (after, limit) = (try call.cursor(), try call.pageLimit())
         let page = await door.ask(.everything) { engine, _ in engine.heldCalls(after: after, limit: limit) }
-        return HeldCallPage(calls: page.elements.compactMap { HeldCallReport($0) }, next: page.next?.number)
+        let domains = call.domains
+        let calls = page.elements.filter { $0.isOf(domains) }
+        return HeldCallPage(calls: calls.compactMap { HeldCallReport($0) }, next: page.next?.number)
     }
 
     private func endCall(_ call: ServiceCall) async throws(ServiceProblem) {
@@ -61,8 +65,9 @@ struct ControlRoutes {
         }
         let name = call.parameter()
         call.changes("call \(name)")
+        let domains = call.domains
         let (meant, isDone) = await door.ask(.everything) { engine, now in
-            let meant = engine.heldCalls(named: name)
+            let meant = engine.heldCalls(named: name).filter { $0.isOf(domains) }
             guard let id = meant.first?.id, meant.count == 1 else {
                 return (meant.compactMap(\.userCall?.callRef), false)
             }
@@ -117,6 +122,13 @@ extension ServiceCall {
 
 extension ServiceProblem {
     static var notStored: ServiceProblem { ServiceProblem(503, "the store cannot write changes") }
+}
+
+extension StoredCall {
+    /// Whether the called user is in one of these domains.
+    func isOf(_ domains: DomainScope) -> Bool {
+        domains == .wholeDaemon || userCall.map { domains.permits($0.aor.host) } == true
+    }
 }
 
 extension HeldCallReport {

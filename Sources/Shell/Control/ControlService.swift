@@ -15,7 +15,8 @@ package final class ControlService {
             }
             let caller = ServiceCaller.operatorOfMachine(user: request.peerUser)
             let audit = route.isChange ? route.audit(caller.name, request, log) : { @Sendable _, _ in }
-            let call = ServiceCall(request, parameters, from: caller, reply, on: loop, answered: audit)
+            let call = ServiceCall(
+                request, parameters, from: caller, reply, in: .wholeDaemon, on: loop, answered: audit)
             loop.startTask { _ in await route.serve(call) }
         }
         try listener.listen(unixPath: path)

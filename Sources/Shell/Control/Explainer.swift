@@ -29,7 +29,8 @@ final class Explainer: Sendable {
         self.settings = settings
     }
 
-    /// Answers a request with a report about a user, a call, a push, an address or a number.
+    /// Answers a request with a report about a user, a call, a push, an address or a number. For a caller of some domains,
+    /// calls and users of other domains do not exist.
     ///
     /// - Parameters:
     ///   - name: `user@domain`, a user of the first domain, a Call-ID, a call's `call_ref`, the code of a push, an
@@ -38,10 +39,11 @@ final class Explainer: Sendable {
     ///   - call: the request to answer.
     private func explain(_ name: String, limit: Int, to call: ServiceCall) async {
         let callID = ByteString(name)
-        let settings = settings
+        let (settings, domains) = (settings, call.domains)
         let (live, aor) = await door.ask(.everything) { engine, now in
-            let aor = ControlRoutes.aor(name) ?? Self.userOfFirstDomain(name, engine)
-            return (Self.live(name, aor, callID, engine, settings, now: now), aor)
+            let named = ControlRoutes.aor(name) ?? Self.userOfFirstDomain(name, domains, engine)
+            let aor = named.flatMap { domains.permits($0.host) ? $0 : nil }
+            return (Self.live(name, aor, callID, domains, engine, settings, now: now), aor)
         }
         let subjects = [
             aor.map { .user($0) }, .callID(callID), CallRef(name).map { .call($0) },
@@ -51,7 +53,7 @@ final class Explainer: Sendable {
         call.askStore { [store] in
             var report = live
             report.storeFailure = store.obstacle
-            let records = try await store.timeline(of: subjects, limit: limit)
+            let records = try await store.timeline(of: subjects, limit: limit, in: domains.hosts)
             report.records = records.map { TimelineReport($0) } + report.records
             call.answer(report)
         }
@@ -60,16 +62,19 @@ final class Explainer: Sendable {
     /// Reads an address such as `192.0.2.7` or `[2001:db8::7]`, with or without a port.
     private static func address(_ name: String) -> IPAddress? { IPAddress(name) ?? Endpoint(name)?.address }
 
-    /// Returns the user with the given name in the daemon's first domain; `nil` if the user is unknown.
-    private static func userOfFirstDomain(_ name: String, _ engine: ProxyEngine) -> AddressOfRecord? {
-        guard let domain = engine.identity.domains.first, !name.contains("@") else { return nil }
+    /// Returns the user with the given name in the caller's only domain, or in the daemon's first domain; `nil` if the user
+    /// is unknown.
+    private static func userOfFirstDomain(
+        _ name: String, _ domains: DomainScope, _ engine: ProxyEngine
+    ) -> AddressOfRecord? {
+        guard let domain = domains.single ?? engine.identity.domains.first, !name.contains("@") else { return nil }
         let aor = AddressOfRecord(user: ByteString(name), host: domain)
         return engine.isKnown(aor) ? aor : nil
     }
 
     private static func live(
-        _ name: String, _ aor: AddressOfRecord?, _ callID: ByteString, _ engine: ProxyEngine,
-        _ settings: TimelineSettings, now: Moment
+        _ name: String, _ aor: AddressOfRecord?, _ callID: ByteString, _ domains: DomainScope,
+        _ engine: ProxyEngine, _ settings: TimelineSettings, now: Moment
     ) -> ExplainReport {
         let isUser = aor.map { engine.identity.domains.contains($0.host) || engine.bindings.isKnown($0) } ?? false
         var report = ExplainReport(
@@ -78,11 +83,14 @@ final class Explainer: Sendable {
             keepsTimeline: engine.timeline.isOn, maximumAge: settings.maximumAge.components.seconds)
         report.providers = ProviderReport.all(of: engine)
         let ref = CallRef(name)
-        report.held = engine.heldCalls(of: aor, orOf: callID).compactMap { HeldCallReport($0) }
+        report.held = engine.heldCalls(of: aor, orOf: callID).filter { $0.isOf(domains) }.compactMap {
+            HeldCallReport($0)
+        }
         report.records = engine.timeline
             .underWay {
-                $0.callID == callID || ($0.user == aor?.user && $0.host == aor?.host)
-                    || (ref != nil && $0.callRef == ref) || $0.code?.description == name || $0.isFor(callID)
+                domains.permits($0.host)
+                    && ($0.callID == callID || ($0.user == aor?.user && $0.host == aor?.host)
+                        || (ref != nil && $0.callRef == ref) || $0.code?.description == name || $0.isFor(callID))
             }
             .map { TimelineReport($0) }
         if let aor {
@@ -114,13 +122,13 @@ final class Explainer: Sendable {
 
 extension Explainer {
     func register(in router: inout ServiceRouter) {
-        router.add("GET", "/v1/explain/{}", scope: .admin, described: .explain(inPath: true)) {
+        router.add("GET", "/v1/explain/{}", scope: .admin, domains: .byDomain, described: .explain(inPath: true)) {
             [self] call throws(ServiceProblem) in
             try await answer(call, call.parameter())
         }
         // This route reads the name from the query, because a Call-ID can contain slashes and backslashes, which the
         // daemon refuses in the path of a request over TCP.
-        router.add("GET", "/v1/explain", scope: .admin, described: .explain(inPath: false)) {
+        router.add("GET", "/v1/explain", scope: .admin, domains: .byDomain, described: .explain(inPath: false)) {
             [self] call throws(ServiceProblem) in
             guard let name = call.request.query("name"), !name.isEmpty else {
                 throw ServiceProblem(400, "expected name, as user@domain or a Call-ID")

@@ -1,38 +1,54 @@
 import HTTPServices
 import Persistence
+import ProxyRuntime
 import Reactor
 import Timekeeping
 
 /// The operators' routes for keys of the HTTP API. A request to add a key has only the key's hash, so that only the
 /// operator sees the key.
+///
+/// An administrator of some domains sees, adds and removes only keys whose domains are all among these domains.
 struct KeyRoutes {
     let keys: APIKeyRing
+    /// The daemon's domains.
+    let domains: [String]
     let store: any ProxyStore
     let loop: EventLoop
 
     func register(in router: inout ServiceRouter) {
-        router.add("GET", "/v1/apikeys", scope: .admin, described: .keys) { call throws(ServiceProblem) in
-            call.answer(keys.all.map { APIKeyReport($0) })
+        router.add("GET", "/v1/apikeys", scope: .admin, domains: .byDomain, described: .keys) {
+            call throws(ServiceProblem) in
+            let domains = call.domains
+            call.answer(keys.all.filter { domains.includes($0.domains) }.map { APIKeyReport($0) })
         }
-        router.add("PUT", "/v1/apikeys", scope: .admin, described: .addKey) { call throws(ServiceProblem) in
+        router.add("PUT", "/v1/apikeys", scope: .admin, domains: .byDomain, described: .addKey) {
+            call throws(ServiceProblem) in
             try add(call)
         }
-        router.add("DELETE", "/v1/apikeys/{}", scope: .admin, described: .removeKey) { call throws(ServiceProblem) in
+        router.add("DELETE", "/v1/apikeys/{}", scope: .admin, domains: .byDomain, described: .removeKey) {
+            call throws(ServiceProblem) in
             try remove(call)
         }
     }
 
     private func add(_ call: ServiceCall) throws(ServiceProblem) {
-        let expected = "name, hash and scopes"
-        guard let key = try call.body(as: APIKeyRequest.self, expected: expected).key(at: loop.moment.date) else {
-            throw ServiceProblem(400, "expected \(expected)")
+        let expected = "name, hash and scopes, and optionally domains"
+        let request = try call.body(as: APIKeyRequest.self, expected: expected)
+        guard let key = request.key(at: loop.moment.date) else { throw ServiceProblem(400, "expected \(expected)") }
+        call.changes(
+            "\(key.name) \(key.scopes.names)\(key.domains.names.map { " for \($0.joined(separator: ","))" } ?? "")")
+        guard call.domains.includes(key.domains) else {
+            throw ServiceProblem(
+                403, "this key is only for some domains", detail: "it can add keys for these domains only")
         }
-        call.changes("\(key.name) \(key.scopes.names)")
-        guard keys[key.name] == nil else { throw ServiceProblem(409, "a key named \(key.name) exists already") }
-        guard !keys.isFull else { throw ServiceProblem(409, "the limit of \(APIKeyRing.limit) keys is reached") }
+        if let complaint = APIKeyRequest.complaint(about: key, domains: domains) {
+            throw ServiceProblem(400, "the key cannot be added", detail: complaint)
+        }
+        if let conflict = keys.conflict(with: key, addedBy: call.domains) { throw ServiceProblem(409, conflict) }
+        keys.addBegins(key)
         store.commit([.addKey(key.stored)]) { result in
+            keys.addEnds(key, isStored: result.isStored)
             guard result.isStored else { return call.answer(.notStored) }
-            keys.add(key)
             call.answerDone()
         }
     }
@@ -40,7 +56,9 @@ struct KeyRoutes {
     private func remove(_ call: ServiceCall) throws(ServiceProblem) {
         let name = call.parameter()
         call.changes(name)
-        guard keys[name] != nil else { throw ServiceProblem(404, "no key is called \(name)") }
+        guard let key = keys[name], call.domains.includes(key.domains) else {
+            throw ServiceProblem(404, "no key is called \(name)")
+        }
         store.commit([.removeKey(name: name)]) { result in
             guard result.isStored else { return call.answer(.notStored) }
             keys.remove(name)

@@ -17,7 +17,8 @@ struct MetricsRoute {
     let certificates: @Sendable () -> [(file: String, date: UnixTime)]
 
     func register(in router: inout ServiceRouter) {
-        router.add("GET", "/metrics", scope: .metrics, described: .metrics) { call throws(ServiceProblem) in
+        router.add("GET", "/metrics", scope: .metrics, domains: .wholeDaemon, described: .metrics) {
+            call throws(ServiceProblem) in
             var (figures, servers, reports, providers, users) = await door.ask(.everything) { engine, _ in
                 (
                     engine.figures, engine.upstreamState.health.servers + engine.pbxServers, engine.pushReports,

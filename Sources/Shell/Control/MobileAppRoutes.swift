@@ -12,13 +12,17 @@ struct MobileAppRoutes {
     let loop: EventLoop
 
     func register(in router: inout ServiceRouter) {
-        router.add("GET", "/v1/apps", scope: .admin, described: .apps) { call throws(ServiceProblem) in
-            call.answer(apps.reports)
+        router.add("GET", "/v1/apps", scope: .admin, domains: .byDomain, described: .apps) {
+            call throws(ServiceProblem) in
+            let domains = call.domains
+            call.answer(apps.reports.filter { $0.isOf(domains) })
         }
-        router.add("PUT", "/v1/apps", scope: .admin, described: .addApp) { call throws(ServiceProblem) in
+        router.add("PUT", "/v1/apps", scope: .admin, domains: .byDomain, described: .addApp) {
+            call throws(ServiceProblem) in
             try add(call)
         }
-        router.add("DELETE", "/v1/apps/{}", scope: .admin, described: .removeApp) { call throws(ServiceProblem) in
+        router.add("DELETE", "/v1/apps/{}", scope: .admin, domains: .byDomain, described: .removeApp) {
+            call throws(ServiceProblem) in
             try remove(call)
         }
     }
@@ -32,17 +36,25 @@ struct MobileAppRoutes {
             throw ServiceProblem(400, "the app cannot be added", detail: error.description)
         }
         call.changes(app.name)
-        if let conflict = apps.conflict(with: app) { throw ServiceProblem(409, conflict) }
+        let domains = call.domains
+        guard domains == .wholeDaemon || app.domain.map(domains.permits) == true else {
+            throw ServiceProblem(
+                403, "this key is only for some domains",
+                detail: "the user of the app must be {{user}}@DOMAIN of the key")
+        }
+        if let conflict = apps.conflict(with: app, addedBy: domains) { throw ServiceProblem(409, conflict) }
+        apps.addBegins(app)
         store.commit([.addApp(app)]) { result in
+            apps.addEnds(app, isStored: result.isStored)
             guard result.isStored else { return call.answer(.notStored) }
-            apps.add(app)
             call.answerDone()
         }
     }
 
     private func remove(_ call: ServiceCall) throws(ServiceProblem) {
         call.changes(call.parameter())
-        guard let app = apps.reports.first(where: { $0.isNamed(call.parameter()) }) else {
+        let domains = call.domains
+        guard let app = apps.reports.first(where: { $0.isNamed(call.parameter()) && $0.isOf(domains) }) else {
             throw ServiceProblem(404, "no app is called \(call.parameter())")
         }
         let name = app.name

@@ -14,9 +14,12 @@ package struct OfflineStore {
     private let path: String
     /// The mobile apps that the settings define.
     private let apps: [String: MobileAppSettings]
+    /// The domains in the settings.
+    private let domains: [String]
 
-    package init(path: String, apps: [String: MobileAppSettings] = [:]) {
+    package init(path: String, domains: [String] = [], apps: [String: MobileAppSettings] = [:]) {
         self.path = path
+        self.domains = domains
         self.apps = apps
     }
 
@@ -88,8 +91,9 @@ package struct OfflineStore {
 
     package func add(_ request: APIKeyRequest) throws(StartError) {
         guard let key = request.key(at: SystemClock.moment.date) else {
-            throw StartError("the name is not well-formed")
+            throw StartError("the name or a domain is not well-formed")
         }
+        if let complaint = APIKeyRequest.complaint(about: key, domains: domains) { throw StartError(complaint) }
         guard try !keys().contains(where: { $0.name == key.name }) else {
             throw StartError("a key named \(key.name) exists already")
         }
@@ -168,6 +172,22 @@ package struct UserRealms: Sendable {
 
     /// The realm of a domain's users.
     package func realm(of domain: String) -> Realm { realms.realm(for: ByteString(domain)) }
+
+    /// The domains and realms as a caller of these domains sees them.
+    func seen(by scope: DomainScope) -> UserRealms {
+        UserRealms(domains: domains.filter { scope.permits(ByteString($0)) }, realms: realms)
+    }
+
+    /// The realms whose users a caller of these domains may see and change; `nil` for all realms. A realm that several
+    /// domains share is permitted only if the caller may reach all of them, because each user of the realm is a user of
+    /// each of the domains.
+    func realms(within scope: DomainScope) -> [ByteString]? {
+        guard scope != .wholeDaemon else { return nil }
+        let owners = Dictionary(grouping: domains.map { ByteString($0).lowercased() }) { realms.realm(for: $0).account }
+        return owners.filter { $0.value.allSatisfy(scope.permits) }.keys.sorted { $0.string < $1.string }
+    }
+
+    func permits(realm: ByteString, _ scope: DomainScope) -> Bool { realms(within: scope)?.contains(realm) ?? true }
 }
 
 extension UserCredentials {

@@ -17,6 +17,7 @@ package struct OperatorServices {
     private let log: Log
     private let keys: APIKeyRing
     private let apps: MobileApps
+    private let taps: MessageTaps
     private let realms: UserRealms
     private let timeline: TimelineSettings
     private let figures: @Sendable () -> CounterSet
@@ -35,7 +36,7 @@ package struct OperatorServices {
     /// calls.
     package init(
         door: ShardDoor, store: any ProxyStore, feedback: FeedbackService?, loop: EventLoop,
-        log: Log, keys: APIKeyRing, apps: MobileApps, realms: UserRealms, timeline: TimelineSettings,
+        log: Log, keys: APIKeyRing, apps: MobileApps, taps: MessageTaps, realms: UserRealms, timeline: TimelineSettings,
         figures: @escaping @Sendable () -> CounterSet,
         certificates: @escaping @Sendable () -> [(file: String, date: UnixTime)] = { [] },
         credentials: @escaping @Sendable () -> [String: CredentialStanding] = { [:] },
@@ -43,6 +44,7 @@ package struct OperatorServices {
     ) {
         (self.door, self.store, self.feedback) = (door, store, feedback)
         (self.loop, self.log, self.keys, self.apps) = (loop, log, keys, apps)
+        self.taps = taps
         (self.realms, self.timeline, self.figures, self.drain) = (realms, timeline, figures, drain)
         self.certificates = certificates
         self.credentials = credentials
@@ -55,14 +57,14 @@ package struct OperatorServices {
     package func register(in router: inout ServiceRouter) {
         SystemRoutes(loop: loop, store: store, door: door).register(in: &router)
         routes.register(in: &router)
-        KeyRoutes(keys: keys, store: store, loop: loop).register(in: &router)
+        KeyRoutes(keys: keys, domains: realms.domains, store: store, loop: loop).register(in: &router)
         MobileAppRoutes(apps: apps, store: store, loop: loop).register(in: &router)
         MetricsRoute(door: door, figures: figures, certificates: certificates).register(in: &router)
         PushTestRoute(door: door).register(in: &router)
         DrainRoute(drain: drain).register(in: &router)
         Explainer(door: door, store: store, settings: timeline).register(in: &router)
         router.add(
-            "POST", "/v1/feedback/pull", scope: .admin, described: .feedback
+            "POST", "/v1/feedback/pull", scope: .admin, domains: .wholeDaemon, described: .feedback
         ) { [feedback] call throws(ServiceProblem) in
             call.changes("dead tokens of Apple's feedback service")
             guard let feedback else { throw ServiceProblem(409, "push.apns.feedback.endpoint is not set") }
@@ -70,12 +72,13 @@ package struct OperatorServices {
         }
     }
 
-    /// Returns the routes of the control socket. Besides all routes of the admin API, these are the routes for backups
-    /// and for the transfer of many users with their hashes, which remote clients are not allowed to use.
+    /// Returns the routes of the control socket. Besides all routes of the admin API, these are the routes for backups,
+    /// for traces, and for the transfer of many users with their hashes. Remote clients are not allowed to use them.
     package func controlRouter() -> ServiceRouter {
         var router = ServiceRouter()
         register(in: &router)
         BackupService(store: store, loop: loop, log: log).register(in: &router)
+        TraceRoutes(taps: taps, loop: loop).register(in: &router)
         UserTransfer(routes: routes)
             .register(in: &router)
         return router

@@ -64,7 +64,8 @@ struct PushTestRoute {
     let door: ShardDoor
 
     func register(in router: inout ServiceRouter) {
-        router.add("POST", "/v1/push-tests", scope: .admin, described: .pushTest) { call throws(ServiceProblem) in
+        router.add("POST", "/v1/push-tests", scope: .admin, domains: .byDomain, described: .pushTest) {
+            call throws(ServiceProblem) in
             try await send(call)
         }
     }
@@ -76,10 +77,13 @@ struct PushTestRoute {
         case .user(let aor): call.changes("test push to \(aor)")
         case .token(let token): call.changes("test push to the token \(token)")
         }
-        if case .user(let aor) = target,
-            await door.ask(.user(aor), { engine, now in engine.targets(of: aor, now: now).isEmpty })
-        {
-            throw ServiceProblem(404, "\(aor) has no device")
+        let domains = call.domains
+        switch target {
+        case .user(let aor):
+            let hasDevice = await door.ask(.user(aor)) { engine, now in !engine.targets(of: aor, now: now).isEmpty }
+            guard hasDevice, domains.permits(aor.host) else { throw ServiceProblem(404, "\(aor) has no device") }
+        // A token has no domain. Its push costs credentials and limits of the whole daemon.
+        case .token: if domains != .wholeDaemon { throw .forWholeDaemon }
         }
         guard let (plan, records) = await door.sendTestPush(to: target) else {
             throw ServiceProblem(503, "too many notifications are being sent", retryAfter: 5)

@@ -14,7 +14,7 @@ struct UserTransfer {
     let routes: ControlRoutes
 
     func register(in router: inout ServiceRouter) {
-        router.add("POST", "/v1/users", scope: .admin) { call throws(ServiceProblem) in
+        router.add("POST", "/v1/users", scope: .admin, domains: .wholeDaemon) { call throws(ServiceProblem) in
             let batch = try call.body(as: UserBatch.self, expected: "users, each with name and hashes")
             call.changes("\(batch.users.count) users")
             let changes: [ServiceChange]
@@ -29,7 +29,7 @@ struct UserTransfer {
             }
             call.answerDone()
         }
-        router.add("GET", "/v1/user-credentials", scope: .admin) { call throws(ServiceProblem) in
+        router.add("GET", "/v1/user-credentials", scope: .admin, domains: .wholeDaemon) { call throws(ServiceProblem) in
             let limit = try call.pageLimit()
             let last = call.request.query("after").flatMap(UserBatch.parts) ?? (.empty, .empty)
             call.askStore { [store = routes.store] in

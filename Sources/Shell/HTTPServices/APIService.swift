@@ -5,6 +5,7 @@ import HTTPSemantics
 import HTTPServer
 package import ProxyRuntime
 package import Reactor
+import Registration
 package import Telemetry
 
 /// A listener of the HTTP API or the admin API, which finds the route of each request, checks the key, and writes the
@@ -135,7 +136,8 @@ package final class APIService: @unchecked Sendable {
             do throws(ServiceProblem) {
                 let reading = try route.read(request, parameters)
                 switch await admit(request, reading.login, to: route) {
-                case .caller(let caller): await serve(request, parameters, route, reading.handler, caller, reply)
+                case .caller(let caller, let domains):
+                    await serve(request, parameters, route, reading.handler, caller, domains, reply)
                 case .refusal(let response): reply.send(response)
                 }
             } catch {
@@ -146,16 +148,17 @@ package final class APIService: @unchecked Sendable {
 
     private func serve(
         _ request: HTTPRequest, _ parameters: [String], _ route: ServiceRouter.Route,
-        _ handler: ServiceRouter.Handler, _ caller: ServiceCaller, _ reply: HTTPReply
+        _ handler: ServiceRouter.Handler, _ caller: ServiceCaller, _ domains: DomainScope, _ reply: HTTPReply
     ) async {
         let audit = route.isChange ? route.audit(caller.name, request, log) : { @Sendable _, _ in }
-        await ServiceCall(request, parameters, from: caller, reply, on: loop, answered: audit).serve(by: handler)
+        await ServiceCall(request, parameters, from: caller, reply, in: domains, on: loop, answered: audit)
+            .serve(by: handler)
     }
 
     // MARK: Keys
 
     private enum Verdict {
-        case caller(ServiceCaller)
+        case caller(ServiceCaller, DomainScope)
         case refusal(HTTPResponse)
     }
 
@@ -167,7 +170,7 @@ package final class APIService: @unchecked Sendable {
             return refuse(request, route, after: wait)
         }
         if let login { return await judge(login, request, route) }
-        guard let scope = route.scope else { return .caller(.anyone) }
+        guard let scope = route.scope else { return .caller(.anyone, .wholeDaemon) }
         let values = request.fields.filter { $0.name.lowercased() == "authorization" }.map(\.value)
         guard let value = values.first else {
             return refuse(request, route, 401, "a key is required", challenge: "Bearer realm=\"sippushd\"")
@@ -191,7 +194,12 @@ package final class APIService: @unchecked Sendable {
                 request, route, 403, "this key lacks the scope for this request",
                 challenge: "Bearer realm=\"sippushd\", error=\"insufficient_scope\", scope=\"\(scope.rawValue)\"")
         }
-        return .caller(.key(key.name))
+        guard key.domains == .wholeDaemon || route.domains == .byDomain else {
+            if route.isChange { route.audit(key.name, request, log)(403, AuditedChange()) }
+            noteRefusal(request, route, 403)
+            return .refusal(ServiceProblem.forWholeDaemon.response())
+        }
+        return .caller(.key(key.name), key.domains)
     }
 
     /// Checks a password. A source that has reached the limit of wrong logins is refused even with the right password,
@@ -200,7 +208,7 @@ package final class APIService: @unchecked Sendable {
         _ attempt: ServiceRouter.LoginAttempt, _ request: HTTPRequest, _ route: ServiceRouter.Route
     ) async -> Verdict {
         switch await wrongLogins.verdict(on: attempt, from: request.remote.address) {
-        case .right(let user): .caller(.user("\(user)"))
+        case .right(let user): .caller(.user("\(user)"), .only([user.host]))
         case .wrong:
             refuse(request, route, 401, "user or password is wrong", challenge: "Bearer realm=\"sippushd\"")
         case .refused(let wait): refuse(request, route, after: wait)

@@ -22,8 +22,8 @@ final class DeviceSearch: @unchecked Sendable {
         let providers: Set<PushProvider>
         /// A part of the wanted token. The engine first searches the contacts for this part.
         let word: [UInt8]
-        /// Whether a found token that contains the word is the wanted token.
-        let isMeant: (PushToken) -> Bool
+        /// Whether a found device, whose token contains the word, is the wanted device.
+        let isMeant: (FoundDevice) -> Bool
         let asker: CheckedContinuation<FoundDevice?, Never>
         var found: FoundDevice?
     }
@@ -55,11 +55,11 @@ final class DeviceSearch: @unchecked Sendable {
     /// - Parameters:
     ///   - token: a token as in `pn-prid`, alone or with other tokens.
     ///   - providers: the providers whose tokens are searched.
-    ///   - isMeant: whether a found token is the wanted token.
+    ///   - isMeant: whether a found device is the wanted device.
     /// - Returns: the device; `nil` if no device has the token.
     /// - Throws: if too many questions wait.
     func find(
-        _ token: ByteString, of providers: Set<PushProvider>, where isMeant: @escaping (PushToken) -> Bool
+        _ token: ByteString, of providers: Set<PushProvider>, where isMeant: @escaping (FoundDevice) -> Bool
     ) async throws(Overload) -> FoundDevice? {
         guard waiting.count < Self.limit else { throw Overload() }
         guard let word = Self.word(in: token), !providers.isEmpty else { return nil }
@@ -98,7 +98,7 @@ final class DeviceSearch: @unchecked Sendable {
         }
         for device in step.found {
             for index in asked.indices where asked[index].providers.contains(device.token.provider) {
-                guard asked[index].isMeant(device.token) else { continue }
+                guard asked[index].isMeant(device) else { continue }
                 if let known = asked[index].found, known.registeredAt > device.registeredAt { continue }
                 asked[index].found = device
             }

@@ -37,6 +37,9 @@ package actor ServiceCall {
     package nonisolated let caller: ServiceCaller
     /// The parts of the path that matched `{}` or `{*}` in the pattern, in their order.
     package nonisolated let parameters: [String]
+    private nonisolated let scope: DomainScope
+    /// Whether the handler has asked for the caller's domains.
+    private nonisolated let hasAsked = Locked(false)
     private let reply: HTTPReply
     /// Writes the audit log, with the status of the answer.
     private let answered: @Sendable (Int, AuditedChange) -> Void
@@ -46,8 +49,10 @@ package actor ServiceCall {
 
     package init(
         _ request: HTTPRequest, _ parameters: [String], from caller: ServiceCaller, _ reply: HTTPReply,
-        on loop: EventLoop, answered: @escaping @Sendable (Int, AuditedChange) -> Void = { _, _ in }
+        in domains: DomainScope, on loop: EventLoop,
+        answered: @escaping @Sendable (Int, AuditedChange) -> Void = { _, _ in }
     ) {
+        scope = domains
         self.loop = loop
         self.request = request
         self.parameters = parameters
@@ -65,13 +70,29 @@ package actor ServiceCall {
         }
     }
 
+    /// The domains that the caller may reach. A handler of a route with ``DomainRule/byDomain`` checks each object that it
+    /// shows or changes against these domains.
+    package nonisolated var domains: DomainScope {
+        hasAsked.withLock { $0 = true }
+        return scope
+    }
+
+    /// Whether an answer with this status may be sent. A handler that never asked for the caller's domains may show objects
+    /// of all domains, so a caller of some domains does not get its answer.
+    private nonisolated func isPermitted(_ status: Int) -> Bool {
+        scope == .wholeDaemon || status >= 400 || hasAsked.withLock { $0 }
+    }
+
     package nonisolated func answer(_ response: HTTPResponse) {
+        let response = isPermitted(response.status) ? response : ServiceProblem.forWholeDaemon.response()
         answered(response.status, change.withLock { $0 })
         reply.send(response)
     }
 
     /// Starts an answer whose body is sent in pieces; the body of `response` is the first piece.
     package nonisolated func stream(_ response: HTTPResponse) -> HTTPBody {
+        precondition(
+            isPermitted(response.status), "the handler of a streamed answer asks for the caller's domains first")
         answered(response.status, change.withLock { $0 })
         return reply.stream(response)
     }

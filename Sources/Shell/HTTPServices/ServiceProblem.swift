@@ -28,6 +28,12 @@ package struct ServiceProblem: Error, Codable, Sendable, DescribedBody {
         self.retryAfter = retryAfter
     }
 
+    /// The answer to a key that names domains, if the request is for the whole daemon.
+    package static var forWholeDaemon: ServiceProblem {
+        ServiceProblem(
+            403, "this key is only for some domains", detail: "the request needs a key for the whole daemon")
+    }
+
     package func response(fields: [HTTPField] = []) -> HTTPResponse {
         let body = (try? JSONValue(of: self))?.bytes ?? []
         var response = HTTPResponse(status: status, type: "application/problem+json", body: body)

@@ -31,6 +31,8 @@ package struct ServiceRouter {
         package let pattern: String
         /// The scope that a key must have; `nil` if no key is required.
         package let scope: APIScope?
+        /// How the route treats keys that name domains.
+        package let domains: DomainRule
         let schemes: AuthorizationSchemes
         /// Whether requests to this route may change something. The audit log contains all requests that may change
         /// something.
@@ -97,6 +99,7 @@ package struct ServiceRouter {
     ///     matches the rest of the path, and is allowed only at the end, but not as the first segment. If the pattern
     ///     ends with `/`, the path must end with `/` too.
     ///   - scope: the scope that a key must have; `nil` if no key is required.
+    ///   - domains: how the route treats keys that name domains.
     ///   - schemes: the authentication schemes that may precede a key.
     ///   - isChange: whether requests change something; by default, all methods except GET do.
     ///   - showsToken: whether the body contains a token instead of a key. The handler checks the token and counts
@@ -104,18 +107,20 @@ package struct ServiceRouter {
     ///   - description: the entry in `/openapi.json`, which names as many path parameters as the pattern has.
     ///   - handler: serves the request.
     package mutating func add(
-        _ method: String, _ pattern: String, scope: APIScope?, schemes: AuthorizationSchemes = .bearer,
+        _ method: String, _ pattern: String, scope: APIScope?, domains: DomainRule,
+        schemes: AuthorizationSchemes = .bearer,
         isChange: Bool? = nil, showsToken: Bool = false, described description: RouteDescription? = nil,
         _ handler: @escaping Handler
     ) {
         add(
-            method, pattern, scope: scope, schemes: schemes, isChange: isChange, takesPassword: false,
+            method, pattern, scope: scope, domains: domains, schemes: schemes, isChange: isChange, takesPassword: false,
             showsToken: showsToken, described: description, reader: { _, _ in Reading(login: nil, handler: handler) })
     }
 
     /// Adds a route that reads each request before the sender is known, because the request may contain a password.
     package mutating func add(
-        _ method: String, _ pattern: String, scope: APIScope?, schemes: AuthorizationSchemes = .bearer,
+        _ method: String, _ pattern: String, scope: APIScope?, domains: DomainRule,
+        schemes: AuthorizationSchemes = .bearer,
         isChange: Bool? = nil, takesPassword: Bool = true, showsToken: Bool = false,
         described description: RouteDescription? = nil, reader: @escaping Reader
     ) {
@@ -128,11 +133,12 @@ package struct ServiceRouter {
             description.map { $0.parameters.count { $0.place == .path } == segments.count(where: \.isParameter) }
                 ?? true,
             "the description of \(method) \(pattern) has other path parameters than the pattern")
+        precondition((scope == nil) == (domains == .open), "the route \(pattern) either needs a key or is open")
         guard case .text(let root) = segments.first else { preconditionFailure("\(pattern) begins with no text") }
         places[root, default: []].append(routes.count)
         routes.append(
             Route(
-                method: method, pattern: pattern, scope: scope, schemes: schemes,
+                method: method, pattern: pattern, scope: scope, domains: domains, schemes: schemes,
                 isChange: isChange ?? (method != "GET"), takesPassword: takesPassword, showsToken: showsToken,
                 description: description, segments: segments, read: reader))
     }

@@ -26,15 +26,15 @@ package struct SystemRoutes {
 
     package func register(in router: inout ServiceRouter) {
         // Any answer to this request proves that the loop runs.
-        router.add("GET", "/healthz", scope: nil, described: .health) { call throws(ServiceProblem) in
+        router.add("GET", "/healthz", scope: nil, domains: .open, described: .health) { call throws(ServiceProblem) in
             call.answer(State(status: "ok"))
         }
-        router.add("GET", "/readyz", scope: nil, described: .readiness) { call throws(ServiceProblem) in
+        router.add("GET", "/readyz", scope: nil, domains: .open, described: .readiness) { call throws(ServiceProblem) in
             if let obstacle = obstacle() { throw ServiceProblem(503, "not ready", detail: obstacle, retryAfter: 10) }
             let detail = await shortcoming()
             call.answer(Readiness(status: detail == nil ? "ready" : "degraded", detail: detail))
         }
-        router.add("GET", "/version", scope: nil, described: .version) { call throws(ServiceProblem) in
+        router.add("GET", "/version", scope: nil, domains: .open, described: .version) { call throws(ServiceProblem) in
             call.answer(VersionReport(version: Version.current, commit: Version.commit))
         }
     }

@@ -48,17 +48,24 @@ package protocol ProxyStore: AnyObject, Sendable {
 
     /// Returns the users after the given user, sorted by realm and name, with their digest hashes (HA1).
     func users(after name: ByteString, in realm: ByteString, limit: Int) async throws(StoreError) -> [DigestUser]
-    /// Returns the names of the users after the given user as `name@realm`, sorted by realm and name.
-    func userNames(after name: ByteString, in realm: ByteString, limit: Int) async throws(StoreError) -> [String]
-    /// Returns the last records about the first of these subjects that has records, oldest record first.
-    func timeline(of subjects: [TimelineSubject], limit: Int) async throws(StoreError) -> [TimelineRecord]
+    /// Returns the names of the users after the given user as `name@realm`, sorted by realm and name. If `realms` is set,
+    /// only users of these realms are returned.
+    func userNames(
+        after name: ByteString, in realm: ByteString, limit: Int, of realms: [ByteString]?
+    ) async throws(StoreError) -> [String]
+    /// Returns the last records about the first of these subjects that has records, oldest record first. If `domains` is
+    /// set, only records of users in these domains exist for the question.
+    func timeline(
+        of subjects: [TimelineSubject], limit: Int, in domains: [ByteString]?
+    ) async throws(StoreError) -> [TimelineRecord]
     /// Returns the last User-Agent of each device. A User-Agent that changed in the last seconds may be missing.
     func userAgents(of devices: [DeviceID]) async throws(StoreError) -> [DeviceID: ByteString]
     func statistics(_ question: StatisticsQuestion) async throws(StoreError) -> Page<StatisticsRow>
-    /// Returns the dead tokens that were recorded at this time or later, in the order of their records.
-    func deadTokens(since date: UnixTime, after cursor: PageCursor, limit: Int) async throws(StoreError) -> Page<
-        DeadToken
-    >
+    /// Returns the dead tokens that were recorded at this time or later, in the order of their records. If `domains` is
+    /// set, only tokens of users in these domains are returned.
+    func deadTokens(
+        since date: UnixTime, after cursor: PageCursor, limit: Int, in domains: [ByteString]?
+    ) async throws(StoreError) -> Page<DeadToken>
     /// Returns the tokens that an app registered for a user, or only `token` if it is not `nil`.
     func mobileDevices(of user: String, app: String, token: String?) async throws(StoreError) -> [String]
     /// Returns the apps that registered a token, each with the user for whom the app registered it.

@@ -32,6 +32,8 @@ package struct StatisticsQuestion: Hashable, Sendable {
     package var to = UnixTime(milliseconds: .max)
     /// The name of the app whose pushes count; empty to count the pushes of all apps.
     package var app = ""
+    /// The domains whose users' pushes count; `nil` to count all pushes, including pushes to no user.
+    package var domains: [ByteString]?
     package var after = PageCursor.beginning
     /// The maximum number of pushes on a page. Statistics of apps or days are always on one page.
     package var limit = 1000

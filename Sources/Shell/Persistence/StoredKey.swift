@@ -8,11 +8,14 @@ package struct StoredKey: Hashable, Sendable {
     /// The names of the scopes, separated by commas.
     package let scopes: String
     package let createdAt: UnixTime
+    /// The domains that the key may reach, separated by commas; empty for the whole daemon.
+    package let domains: String
 
-    package init(name: String, hash: [UInt8], scopes: String, createdAt: UnixTime) {
+    package init(name: String, hash: [UInt8], scopes: String, createdAt: UnixTime, domains: String) {
         self.name = name
         self.hash = hash
         self.scopes = scopes
         self.createdAt = createdAt
+        self.domains = domains
     }
 }

@@ -46,6 +46,7 @@ package final class Daemon: @unchecked Sendable {
     private let keySources: KeySources
     private let dialogKeys: DialogKeys
     private var feedback: FeedbackService?
+    private let taps: MessageTaps
     private let bound: BoundSockets
     private let tls: ListenerTLS
     private var control: ControlService?
@@ -137,6 +138,15 @@ package final class Daemon: @unchecked Sendable {
                 askUser: { [users] in users.ask($0, $1) }, readKeys: { [keySources] in keySources.read($0, $1) }),
             log: log)
         door = ShardDoor(to: shard)
+        taps = MessageTaps(listeners: bound.listeners)
+        taps.mirror = try HEPMirror(settings.hep, on: loop, log: log)
+        taps.whenChanged = { [weak shard, weak taps, loop] in
+            // The change is posted, because the shard may be copying a message now.
+            loop.post { [weak shard, weak taps] in
+                guard let taps else { return }
+                shard?.assumeIsolated { $0.copies(to: taps.isEmpty ? nil : taps) }
+            }
+        }
         try await connect()
     }
 
@@ -185,7 +195,7 @@ package final class Daemon: @unchecked Sendable {
         }
         let operators = OperatorServices(
             door: door, store: store, feedback: feedback, loop: loop, log: log, keys: keys,
-            apps: services.apps, realms: settings.userRealms, timeline: settings.push.timeline,
+            apps: services.apps, taps: taps, realms: settings.userRealms, timeline: settings.push.timeline,
             figures: { [weak self] in self?.figures ?? CounterSet() },
             certificates: { [weak self] in self?.certificates?.ends ?? [] },
             credentials: { [weak self] in self?.credentials?.standings ?? [:] },
@@ -243,7 +253,14 @@ package final class Daemon: @unchecked Sendable {
         try checkHandover()
         let sockets = bound.sockets
         notices = ServiceNotices(to: manager, on: loop, shard: shard)
-        loop.post { shard.assumeIsolated { $0.start(sockets: sockets) } }
+        let taps = taps
+        loop.post {
+            shard.assumeIsolated { shard in
+                shard.start(sockets: sockets)
+                if !taps.isEmpty { shard.copies(to: taps) }
+            }
+            taps.mirror?.start()
+        }
     }
 
     /// Checks that the settings name each socket that the service manager passed. A socket that an earlier run of the
@@ -259,7 +276,7 @@ package final class Daemon: @unchecked Sendable {
     /// The metrics of all parts except the engine.
     private var figures: CounterSet {
         var figures = store.figures
-        for part in [streams.figures, api.figures, admin.figures] { figures.merge(part) }
+        for part in [streams.figures, api.figures, admin.figures, taps.figures] { figures.merge(part) }
         figures.count(.logLineDropped, by: UInt64(log.droppedLines))
         for socket in bound.sockets.values {
             figures.count(.udpReceiveDropped, by: socket.receiveDrops)
@@ -279,6 +296,17 @@ package final class Daemon: @unchecked Sendable {
                 "the certificate was not reloaded, so the old certificate stays in use",
                 [.reason: .text(error.description)])
         }
+    }
+
+    /// Opens a new link to the HEP collector, with the present settings and files.
+    private func reloadTraces() {
+        do throws(StartError) {
+            taps.replaceMirror(by: try HEPMirror(settings.hep, on: loop, log: log))
+        } catch {
+            return log.error(
+                "the HEP settings were not applied, so the old ones stay in use", [.reason: .text(error.description)])
+        }
+        taps.whenChanged()
     }
 
     /// Reads the settings again after SIGHUP, and applies the settings that can change while the daemon runs. If a
@@ -307,6 +335,7 @@ package final class Daemon: @unchecked Sendable {
             engine.credentialsChanged(keys, now: now)
         }
         reloadTLS()
+        reloadTraces()
         services.reloadCertificates()
         certificates?.watch(settings)
         for credential in Credential.isPassed ? certificates?.credentials ?? [] : [] {

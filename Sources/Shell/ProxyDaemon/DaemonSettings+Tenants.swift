@@ -12,7 +12,7 @@ extension DaemonSettings {
         tenants.first { $0.key.lowercased() == domain.lowercased() }?.value
     }
 
-    /// What is wrong with the settings of tenants, beside each other and beside the general settings.
+    /// The complaints about the settings of tenants, which must fit each other and the general settings.
     var tenantComplaints: [SettingComplaint] {
         var found: [SettingComplaint] = []
         let apps = tenants.values.contains { $0.pushApps != nil } ? PushDirectory(push).apps.map(\.name) : []

@@ -75,6 +75,7 @@ package struct DaemonSettings: SettingsGroup {
     package var api = APISettings()
     package var admin = AdminSettings()
     package var log = LogSettings()
+    package var hep = HEPSettings()
     package var limits = LimitSettings()
     package var shutdown = ShutdownSettings()
 
@@ -156,6 +157,7 @@ package struct DaemonSettings: SettingsGroup {
         .group("admin", \.admin, "The HTTP API for operators; docs/HTTP-API.md, Admin API."),
         .group("log", \.log, "The log on standard error."),
         .group("limits", \.limits, "Limits that protect the daemon.").taken(.atOnce),
+        .group("hep", \.hep, "Copies of SIP messages and pushes for a HEP collector; docs/Traces.md.").taken(.atOnce),
         .group("shutdown", \.shutdown, "How the daemon stops; docs/Operations.md, Restarts and upgrades.").taken(
             .atOnce),
     ]

@@ -9,6 +9,7 @@ import ProxyRuntime
 import PushDelivery
 import PushSending
 import Reactor
+import Registration
 import Settings
 package import Timekeeping
 import UserSources
@@ -47,6 +48,8 @@ package enum SetupCheck {
             check.secret(source.secretFile, "secret-file")
         }
         for (_, issuer) in settings.bearer.inOrder { check.authority(issuer.caFile) }
+        check.authority(settings.hep.caFile)
+        check.secret(settings.hep.passwordFile, "password-file")
         return check
     }
 
@@ -66,8 +69,25 @@ package enum SetupCheck {
                 notes.append("bearer: tokens are accepted over TLS only, and listen has no tls or wss address")
             }
         }
+        notes += withTokensAlone(settings)
         notes += push.services.filter(\.enabled).flatMap(\.notes)
         return notes + unshownCertificates(settings) + distrustedWebSockets(settings)
+    }
+
+    /// Returns notes about domains of `register-upstream` whose phones may show tokens, because the daemon can register
+    /// at the PBX only users whose password it has.
+    private static func withTokensAlone(_ settings: DaemonSettings) -> [String] {
+        let sources = settings.users.rules.sources
+        return settings.registerUpstream.keys.sorted().filter { domain in
+            let home = domain.lowercased()
+            let hasTokens = settings.bearer.issuers.values.contains { issuer in
+                issuer.domains.isEmpty || issuer.domains.contains { $0.lowercased() == home }
+            }
+            let hasSource = sources.contains { $0.domains.isEmpty || $0.domains.contains(ByteString(home)) }
+            return hasTokens && !hasSource
+        }.map {
+            "register-upstream: users of \($0) who only show bearer tokens are not registered at the PBX, unless sippushd user add or a source of users has their password"
+        }
     }
 
     /// Returns notes about trusted names that no peer can prove. A peer proves its name only by a certificate, because

@@ -10,6 +10,15 @@ package enum HostAddress {
             ?? (isV4 ? .loopbackV4 : IPAddress(high: 0, low: 1))
     }
 
+    /// The host name of this machine; `localhost` if the system does not report it.
+    package static var name: String {
+        let buffer = UnsafeMutablePointer<CChar>.allocate(capacity: 256)
+        defer { unsafe buffer.deallocate() }
+        unsafe buffer.initialize(repeating: 0, count: 256)
+        guard unsafe gethostname(buffer, 255) == 0, unsafe buffer.pointee != 0 else { return "localhost" }
+        return unsafe String(cString: buffer)
+    }
+
     /// The addresses of all active interfaces, IPv4 and IPv6; empty if the system does not report them.
     package static var all: [IPAddress] {
         var list: UnsafeMutablePointer<ifaddrs>?

@@ -43,6 +43,8 @@ package actor ProxyShard: LoopActor {
     private var isAnswered = false
     private var load = LoadMeasurement()
     private var questions: UInt64 = 0
+    /// Copies messages and pushes for traces; `nil` while nobody looks, so that a message then costs one comparison.
+    private var taps: MessageTaps?
     /// Events that occurred while actions ran, in their order. Waiting events enter the engine after the actions.
     private var waiting: [Arrival] = []
 
@@ -82,6 +84,9 @@ package actor ProxyShard: LoopActor {
         runActions()
     }
 
+    /// Copies messages and pushes to the taps from now on; `nil` ends the copies.
+    package func copies(to taps: MessageTaps?) { self.taps = taps }
+
     // MARK: Events
 
     /// Handles up to 16 datagrams together, and then sends their answers together, because handling each datagram alone
@@ -94,6 +99,7 @@ package actor ProxyShard: LoopActor {
         for index in 0..<batch.count {
             let flow = Flow(transport: .udp, listener: listener, connection: 0, remote: batch.source(at: index))
             guard flow.remote.port != 0 else { continue }
+            if let taps { batch.withBytes(at: index) { taps.message($0, isIncoming: true, on: flow) } }
             if engine.isUnderPressure, wasRefused(batch, at: index, on: flow, now: now) { continue }
             let message = batch.withBytes(at: index) { bytes in
                 Self.isKeepAlive(bytes) ? nil : reader.read(bytes, isStream: false)
@@ -119,6 +125,7 @@ package actor ProxyShard: LoopActor {
             }
         }
         guard let answer else { return false }
+        taps?.message(answer.span, isIncoming: false, on: flow)
         socket(of: flow.listener)?.queue(answer, to: flow.remote)
         return true
     }
@@ -161,6 +168,7 @@ package actor ProxyShard: LoopActor {
     func streamMessageReceived(
         _ bytes: Span<UInt8>, head: MessageHead? = nil, isCut: Bool = false, on flow: Flow
     ) -> StreamMessage {
+        taps?.message(bytes, isIncoming: true, on: flow, local: streams.local(of: flow))
         let message = reader.read(bytes, isStream: !isCut, head: head)
         let now = loop.moment
         load.streamReceived(now: now.instant)
@@ -263,7 +271,9 @@ package actor ProxyShard: LoopActor {
                 load.finished(result.ticket, now: now.instant, engine)
                 engine.committed(result.ticket, succeeded: result.succeeded, now: now)
             }
-        case .push(let event): engine.pushHappened(event, now: loop.moment)
+        case .push(let event):
+            taps?.pushHappened(event)
+            engine.pushHappened(event, now: loop.moment)
         case .user(let ticket, let answer): engine.userAnswered(ticket, answer, now: loop.moment)
         case .keys(let keys, let issuer): engine.keysRead(keys, of: issuer, now: loop.moment)
         case .resolved(let ticket, let hops): engine.resolved(ticket, to: hops, now: loop.moment)
@@ -348,7 +358,7 @@ package actor ProxyShard: LoopActor {
             lastLogin += 1
             let ticket = LoginTicket(lastLogin)
             logins[ticket] = waiter
-            engine.loginWaits(ticket, for: user)
+            engine.loginWaits(ticket, for: user, from: source)
             runActions()
         }
         defer { runActions() }
@@ -442,8 +452,12 @@ package actor ProxyShard: LoopActor {
         case .journal: break
         case .record(let changes): services.store.record(changes)
         case .refresh(let rows): services.store.refresh(rows)
-        case .trace(let changes): services.store.trace(changes)
-        case .push(let transmission): services.push.send(transmission)
+        case .trace(let changes):
+            taps?.traced(changes)
+            services.store.trace(changes)
+        case .push(let transmission):
+            taps?.pushSent(transmission)
+            services.push.send(transmission)
         case .makeCredential(let order): services.push.make(order)
         case .dryRunEnded(let ticket, let canBePushed):
             dryRuns.removeValue(forKey: ticket)?.resume(returning: canBePushed)
@@ -460,8 +474,11 @@ package actor ProxyShard: LoopActor {
     private func send(_ bytes: [UInt8], on flow: Flow) {
         if flow.transport == .udp {
             guard let socket = socket(of: flow.listener) else { return isAnswered = true }
+            taps?.message(bytes.span, isIncoming: false, on: flow)
             socket.queue(bytes, to: flow.remote)
-        } else if !streams.send(bytes, on: flow) {
+        } else if streams.send(bytes, on: flow) {
+            taps?.message(bytes.span, isIncoming: false, on: flow, local: streams.local(of: flow))
+        } else {
             // The failure is posted, because no event may enter the engine while actions run.
             loop.post { [self] in assumeIsolated { $0.sendFailed(on: flow) } }
         }

@@ -1,4 +1,3 @@
-import Addressing
 package import Persistence
 import ProxyCore
 package import ProxyPolicy
@@ -6,7 +5,6 @@ package import PushSending
 import Reactor
 package import Registration
 package import Routing
-import Telemetry
 
 /// The services that carry out the engine's actions: the store, the push providers and the resolver.
 ///

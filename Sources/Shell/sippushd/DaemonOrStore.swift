@@ -14,7 +14,7 @@ extension Command.Invocation {
     ) async throws(Command.Failure) -> Value {
         let settings = try settings()
         let control = ControlConnection(path: settings.control)
-        let store = OfflineStore(path: settings.store, apps: settings.api.mobileApps)
+        let store = OfflineStore(path: settings.store, domains: settings.domains, apps: settings.api.mobileApps)
         let isMissing = store.isMissing
         // A starting daemon opens the store before it listens on the control socket, so the command waits for the
         // daemon.

@@ -14,6 +14,15 @@ func say(text: String) { print(TerminalText.escapedLines(text), terminator: "") 
 
 func say(json: String) { print(TerminalText.escapedJSON(json)) }
 
+/// Writes waiting output, so that a pipe gets each line at once.
+func flushOutput() { fflush(nil) }
+
+/// Clears the terminal; a file or a terminal without control sequences gets an empty line instead.
+func clearScreen() {
+    let kind = unsafe getenv("TERM").map { unsafe String(cString: $0) } ?? "dumb"
+    print(isatty(STDOUT_FILENO) == 1 && kind != "dumb" ? "\u{1B}[H\u{1B}[J" : "\n", terminator: "")
+}
+
 /// Asks a question on the terminal.
 ///
 /// - Returns: the answer without blanks at both ends; `nil` at the end of the input.

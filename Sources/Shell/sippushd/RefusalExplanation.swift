@@ -35,6 +35,8 @@ extension DeviceExplanation {
             "the phone's password was not checked after too many wrong passwords, and the phone got \(status)"
         case .wrongLogins: "the call\(caller) came; its password was not checked after too many wrong passwords, \(got)"
         case .usersAway: "the call\(caller) came; no source of users could say who the user is, \(got)"
+        case .keysAway:
+            "the call\(caller) came with a bearer token; the keys of the token's issuer had not been read, \(got)"
         case .loop: "the call\(caller) came; the call had come back to the daemon, or had passed too many hops, \(got)"
         case .unfit:
             "the call\(caller) came; the request has a scheme or an extension that the daemon does not support, \(got)"
@@ -86,6 +88,8 @@ extension DeviceExplanation {
         case .draining: nil
         case .wrongLogins:
             "Somebody guesses passwords, or a phone has an old one. The limits are limits.wrong-logins-per-source and -per-user."
+        case .keysAway:
+            "sippushd doctor reads the keys of each issuer and says what is wrong. docs/Bearer.md."
         case .usersAway:
             "sippushd doctor asks each source of users and says what is wrong. docs/Users.md."
         case .loop: "Look for a circle: upstream, the PBX's routes to this daemon, and forwards of call.no-wake."

@@ -1,8 +1,8 @@
 /// Reads and writes durations in the form of settings: a number and a unit.
-enum QuantityText {
+package enum QuantityText {
     /// Reads a duration such as `300ms`, `30`, `30s`, `5m`, `1h` or `7d`. The result is `nil` if the text has another
     /// form, or if the duration exceeds a hundred years.
-    static func duration(_ text: String) -> Duration? {
+    package static func duration(_ text: String) -> Duration? {
         guard let (number, unit) = split(text) else { return nil }
         let milliseconds: Int64? =
             switch unit {

@@ -32,7 +32,7 @@ package enum Counter: Int, CaseIterable, Sendable {
     case call, callForwarded, callResumed, heldDelivered, heldCancelled, heldTimedOut, heldDeviceGone
     case callForeignDomain, callOtherIdentity, callForgedRoute, callUnknownUser, callNotTrusted, callWrongPassword
     case callNoContact, callNotSecure, callCalleeLimit, callCallerLimit, callTooManyCalls, callNoRoom, callOverload
-    case callUpstreamAway, callDraining, callWrongLogins, callUsersAway, callLoop, callUnfit
+    case callUpstreamAway, callDraining, callWrongLogins, callUsersAway, callKeysAway, callLoop, callUnfit
     case callOtherTenant, callTenantLimit
     case phoneAsked, phoneAnswered
     case pushWithoutApp, refreshPush
@@ -47,6 +47,7 @@ package enum Counter: Int, CaseIterable, Sendable {
     case storeCommit, storeChange, storeFailure, journalFailure
     case timelineDropped
     case logLineDropped
+    case hepSent, hepDropped, hepCut
 
     package var name: MetricName {
         switch self {
@@ -148,6 +149,7 @@ package enum Counter: Int, CaseIterable, Sendable {
         case .callDraining: Self.refused("draining")
         case .callWrongLogins: Self.refused("wrong-logins")
         case .callUsersAway: Self.refused("users-away")
+        case .callKeysAway: Self.refused("keys-away")
         case .callLoop: Self.refused("loop")
         case .callUnfit: Self.refused("unfit")
         case .heldDelivered: Self.held("delivered")
@@ -207,6 +209,13 @@ package enum Counter: Int, CaseIterable, Sendable {
                 "sippushd_timeline_records_dropped_total",
                 "Records for explain that were dropped because memory or the store's queue had no room.")
         case .logLineDropped: MetricName("sippushd_log_dropped_total", "Log lines lost to a slow reader.")
+        case .hepSent: MetricName("sippushd_hep_sent_total", "Packets sent to the HEP collector.")
+        case .hepDropped:
+            MetricName(
+                "sippushd_hep_dropped_total",
+                "HEP packets that were dropped because the collector was away or slow.")
+        case .hepCut:
+            MetricName("sippushd_hep_cut_total", "HEP packets whose message lost its end because it was too long.")
         }
     }
 

@@ -35,7 +35,7 @@ struct WebSocketSessionTests {
 
     /// Returns the code of the close frame that the session sends after receiving `bytes`; 0 if the frame has no code.
     private func closeCode(after bytes: [UInt8], limit: Int = 1000) -> UInt16? {
-        let session = WebSocketSession(messageLimit: limit)
+        guard let session = WebSocketSession(messageLimit: limit) else { return nil }
         let messages = feed(session, bytes)
         let output = session.takeOutput()
         guard messages.isEmpty, session.isOver, output.count >= 2, output[0] == 0x88 else { return nil }
@@ -43,8 +43,8 @@ struct WebSocketSessionTests {
     }
 
     @Test(arguments: [1, 2, 3, 7, .max])
-    func `messages are complete, in frames and slices of any size`(pieces: Int) {
-        let session = WebSocketSession(messageLimit: 1000)
+    func `messages are complete, in frames and slices of any size`(pieces: Int) throws {
+        let session = try #require(WebSocketSession(messageLimit: 1000))
         let long = [UInt8](repeating: 120, count: 900)
         let bytes =
             frame(Array("one".utf8)) + frame(Array("tw".utf8), isFinal: false) + frame([1, 2], 9)
@@ -55,8 +55,8 @@ struct WebSocketSessionTests {
         #expect(!session.isOver)
     }
 
-    @Test func `the length of a message is that of all its frames, and pings between them do not count`() {
-        let session = WebSocketSession(messageLimit: 100)
+    @Test func `the length of a message is that of all its frames, and pings between them do not count`() throws {
+        let session = try #require(WebSocketSession(messageLimit: 100))
         var bytes = frame([120], isFinal: false)
         for _ in 0..<98 { bytes += frame([120], 0, isFinal: false) + frame([UInt8](repeating: 1, count: 100), 9) }
         bytes += frame([], 0, isFinal: false) + frame([120], 0)
@@ -91,8 +91,8 @@ struct WebSocketSessionTests {
         #expect(closeCode(after: frame(piece, isFinal: false) + frame(piece, 0, isFinal: false)) == 1009)
     }
 
-    @Test func `UTF-8 text is sent as a text message, and all other bytes as a binary message`() {
-        let session = WebSocketSession(messageLimit: 1000)
+    @Test func `UTF-8 text is sent as a text message, and all other bytes as a binary message`() throws {
+        let session = try #require(WebSocketSession(messageLimit: 1000))
         session.send(Array("OK é".utf8))
         #expect(session.takeOutput() == [0x81, 5] + Array("OK é".utf8))
         session.send([0xff, 120])
@@ -101,15 +101,15 @@ struct WebSocketSessionTests {
         #expect(session.takeOutput() == [0x89, 0])
     }
 
-    @Test func `after a close nothing is accepted and nothing is sent`() {
-        let session = WebSocketSession(messageLimit: 1000)
+    @Test func `after a close nothing is accepted and nothing is sent`() throws {
+        let session = try #require(WebSocketSession(messageLimit: 1000))
         #expect(feed(session, frame([3, 0xe8], 8) + frame([120])) == [])
         #expect(session.isOver)
         #expect(session.takeOutput() == [0x88, 2, 3, 0xe8])
         session.send([120])
         #expect(session.takeOutput() == [])
 
-        let other = WebSocketSession(messageLimit: 1000)
+        let other = try #require(WebSocketSession(messageLimit: 1000))
         other.close(.policyViolation)
         #expect(other.takeOutput() == [0x88, 2, 3, 0xf0])
         #expect(feed(other, frame([120])) == [])

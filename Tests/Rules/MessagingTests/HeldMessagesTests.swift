@@ -125,7 +125,7 @@ struct HeldMessagesTests {
         settings.messages.maximumCount = 4
         func refusal(from sender: String, _ held: borrowing HeldMessages) -> HeldMessages.Refusal? {
             held.refusal(
-                of: 300, from: ByteString(sender), Caller(hash: 9, isTrusted: false), to: bob, settings)
+                of: 300, from: ByteString(sender), Caller(hash: 9, isTrusted: false), to: bob, replacing: nil, settings)
         }
         for number in 1...2 as ClosedRange<UInt64> { held.add(try message(number)) }
         let (own, other) = (refusal(from: "103", held), refusal(from: "104", held))

@@ -59,6 +59,16 @@ struct AgentAbuseTests {
         #expect(world.pbx.wrongPasswords["u0"] == 1)
     }
 
+    @Test func `a 403 to a query refuses the password, if the PBX has answered queries before`() {
+        var world = AgentWorld(users: 1)
+        world.advance(by: .seconds(60))
+        let received = world.pbx.received
+        world.pbx.behaviour.status = 403
+        world.advance(by: .seconds(86_400))
+        #expect(world.state("u0") == .refused)
+        #expect(world.pbx.received == received + 1)
+    }
+
     @Test func `403 stops at once`() {
         var world = AgentWorld(users: 1)
         world.pbx.behaviour.status = 403

@@ -178,6 +178,30 @@ struct AgentTests {
         for number in 0..<10 { #expect(world.live("u\(number)") == 1) }
     }
 
+    @Test func `when a server goes down, its users are registered at the next one before their refresh`() {
+        var world = AgentWorld(users: 20, pbxs: [.pbx(1), .pbx(2)])
+        world.advance(by: .seconds(10))
+        #expect((0..<20).allSatisfy { world.live("u\($0)") == 1 })
+        world.pbxs[.pbx(1)]?.behaviour.isSilent = true
+        // OPTIONS shows within 30 seconds that the server is down; the refreshes come after half an hour.
+        world.advance(by: .seconds(40))
+        #expect((0..<20).allSatisfy { world.pbxs[.pbx(2)]?.live("u\($0)", now: world.now.instant).count == 1 })
+        #expect(
+            world.events.contains { if case .registersAgain(_, users: 20, .serverDown) = $0 { true } else { false } })
+        world.pbxs[.pbx(1)]?.behaviour.isSilent = false
+        world.pbxs[.pbx(1)]?.contacts = [:]
+        world.advance(by: .seconds(60))
+        #expect((0..<20).allSatisfy { world.live("u\($0)") == 1 })
+        // The only server is kept, because its users cannot be registered anywhere else.
+        var alone = AgentWorld(users: 3)
+        alone.advance(by: .seconds(10))
+        let sent = alone.agent.counts.sent
+        alone.pbx.behaviour.isSilent = true
+        alone.advance(by: .seconds(60))
+        #expect(alone.agent.counts.sent <= sent + 3)
+        #expect((0..<3).allSatisfy { alone.state("u\($0)") == .registered })
+    }
+
     @Test func `503 with Retry-After rests one server, and the other one serves`() {
         var world = AgentWorld(users: 10, pbxs: [.pbx(1), .pbx(2)])
         world.pbxs[.pbx(1)]?.behaviour.status = 503

@@ -232,7 +232,7 @@ struct AgentWorld {
                 if isUp {
                     agent.serverCameBack(at: endpoint, now: now, into: &orders)
                 } else {
-                    agent.serverWentDown(at: endpoint)
+                    agent.serverWentDown(at: endpoint, now: now, into: &orders)
                 }
             }
         }

@@ -1,3 +1,4 @@
+import Bytes
 import Foundation
 import HTTP1Connections
 import HTTPClient
@@ -14,6 +15,7 @@ import Timekeeping
 @testable import Control
 @testable import HTTPServices
 @testable import ProxyRuntime
+import Registration
 
 @Suite("Keys over the control socket", .timeLimit(.minutes(10)))
 struct KeyRoutesTests {
@@ -36,7 +38,8 @@ struct KeyRoutesTests {
             let kept = try await Bench(loop).run { bench in
                 let keys = APIKeyRing(stored)
                 var router = ServiceRouter()
-                KeyRoutes(keys: keys, store: store, loop: bench.loop).register(in: &router)
+                KeyRoutes(keys: keys, domains: ["a.example", "b.example"], store: store, loop: bench.loop)
+                    .register(in: &router)
                 let sink = MemoryLogSink()
                 let log = Log(level: .debug, sink: sink) { UnixTime(milliseconds: 0) }
                 let control = try ControlService(path: socket, loop: bench.loop, router: router, log: log)
@@ -128,5 +131,53 @@ struct KeyRoutesTests {
         try offline.removeKey("app")
         #expect(throws: StartError.self) { try offline.removeKey("app") }
         #expect(try offline.keys().isEmpty)
+    }
+
+    @Test func `a key for domains needs domains of the daemon, with a daemon and without`() async throws {
+        func request(_ name: String, _ domains: [String]?, _ scopes: Set<APIScope> = [.admin]) throws -> APIKeyRequest {
+            APIKeyRequest(name: name, secret: try APIKeySecret.make(), scopes: scopes, domains: domains)
+        }
+        try await withControl { kept, socket, _ in
+            for (domains, scope, expected) in [
+                (["A.example", "b.example"], .admin, 200), (["c.example"], .admin, 400), ([], .admin, 400),
+                (["a.example"], .metrics, 400),
+            ] as [([String], APIScope, Int)] {
+                let body = try request("k\(expected)", domains, [scope])
+                let found = try status("PUT", "/v1/apikeys", body, socket)
+                #expect(found == expected, "\(domains) \(scope)")
+            }
+            #expect(try await kept.store.keys().map(\.domains) == ["a.example,b.example"])
+        }
+        let folder = try StoreFolder()
+        let offline = OfflineStore(path: folder.path, domains: ["A.example", "b.example"])
+        try offline.add(try request("one", ["a.EXAMPLE"]))
+        try offline.add(try request("all", nil))
+        let error = #expect(throws: StartError.self) {
+            try offline.add(try request("two", ["a.example", "c.example"]))
+        }
+        #expect(error?.description == "c.example is not one of this daemon's domains (A.example, b.example)")
+        #expect(throws: StartError.self) { try offline.add(try request("two", [])) }
+        #expect(try offline.keys().map(\.domains) == [nil, ["a.example"]])
+    }
+
+    @Test func `a realm of several domains belongs to none of them alone`() throws {
+        func realms(_ realm: String?, _ domains: String...) throws -> [String]? {
+            let scope = try #require(DomainScope(domains: domains))
+            return UserRealms(domains: ["A.example", "b.example"], realms: Realms(common: realm)).realms(within: scope)?
+                .map(\.string)
+        }
+        #expect(try realms(nil, "a.example") == ["a.example"])
+        #expect(try realms(nil, "b.example", "a.example") == ["a.example", "b.example"])
+        #expect(try realms(nil, "c.example") == [])
+        #expect(try realms("pbx", "a.example") == [])
+        #expect(try realms("pbx", "a.example", "B.example") == ["pbx"])
+        // The accounts of a tenant belong to the tenant alone, also in a common realm.
+        let tenants = Realms(common: "pbx", tenants: [ByteString("b.example"): "pbx"])
+        let scope = try #require(DomainScope(domains: ["b.example"]))
+        #expect(
+            UserRealms(domains: ["a.example", "b.example"], realms: tenants).realms(within: scope)?.map(\.string) == [
+                "b.example"
+            ])
+        #expect(UserRealms(domains: ["a"], realms: Realms(common: nil)).realms(within: .wholeDaemon) == nil)
     }
 }

@@ -1,5 +1,6 @@
 import ProxyPolicy
 import Addressing
+import Bytes
 import Crypto
 import Foundation
 import HTTPClient
@@ -26,6 +27,8 @@ struct APIServiceTests {
         let logSink = MemoryLogSink()
         let reader: APIKeySecret
         let admin: APIKeySecret
+        /// A key with the scope admin for a.example.
+        let branch: APIKeySecret
         private let kept: Kept
 
         /// Owns the API service, so that the service lives as long as the fixture. The type is `@unchecked Sendable`,
@@ -38,6 +41,8 @@ struct APIServiceTests {
             let (reader, admin) = (try APIKeySecret.make(), try APIKeySecret.make())
             self.reader = reader
             self.admin = admin
+            let branch = try APIKeySecret.make()
+            self.branch = branch
             var settings = APISettings()
             settings.listen = [Endpoint(.loopbackV4, 0)]
             settings.certFile = tls?.cert
@@ -49,17 +54,34 @@ struct APIServiceTests {
                     [
                         APIKey(name: "reader", hash: reader.hash, scopes: [.tokensRead], createdAt: date),
                         APIKey(name: "boss", hash: admin.hash, scopes: [.admin], createdAt: date),
+                        APIKey(
+                            name: "branch", hash: branch.hash, scopes: [.admin], createdAt: date,
+                            domains: try #require(DomainScope(domains: ["a.example"]))),
                     ].compactMap(\.self))
                 let service = APIService(settings.access(LimitSettings()), loop: bench.loop, keys: keys, log: log)
                 SystemRoutes(obstacle: { ready ? nil : "no" }).register(in: &service.router)
-                service.router.add("GET", "/v1/things/{}", scope: .tokensRead) { call throws(ServiceProblem) in
+                service.router.add("GET", "/v1/things/{}", scope: .tokensRead, domains: .wholeDaemon) {
+                    call throws(ServiceProblem) in
                     call.answer([call.parameter(), call.caller.name])
                 }
-                service.router.add("POST", "/v1/things/{}", scope: .registrations) { call throws(ServiceProblem) in
+                service.router.add("POST", "/v1/things/{}", scope: .registrations, domains: .wholeDaemon) {
+                    call throws(ServiceProblem) in
                     struct Thing: Codable { let size: Int }
                     let thing = try call.body(as: Thing.self, expected: "size")
                     // The handler of this route answers later, and from another thread.
                     Task { call.answer(thing, status: 201) }
+                }
+                service.router.add("GET", "/v1/forgetful/{}", scope: .tokensRead, domains: .byDomain) {
+                    call throws(ServiceProblem) in
+                    guard call.parameter() != "unknown" else { throw ServiceProblem(404, "no such thing") }
+                    call.answer(["secret of b.example"])
+                }
+                service.router.add("GET", "/v1/asking/{}", scope: .tokensRead, domains: .byDomain) {
+                    call throws(ServiceProblem) in
+                    guard call.domains.permits(ByteString(call.parameter())) else {
+                        throw ServiceProblem(404, "no such thing")
+                    }
+                    call.answer([call.parameter()])
                 }
                 try service.listen()
                 return (Kept(service: service), service.endpoints, HTTPSession(on: bench.loop))
@@ -109,6 +131,29 @@ struct APIServiceTests {
     }
 
     // MARK: Keys
+
+    @Test func `a key that names domains is refused unless the route asks for its domains`() async throws {
+        try await withAPI { api in
+            let (branch, boss) = ("Bearer \(api.branch.text)", "Bearer \(api.admin.text)")
+            for method in ["GET", "POST"] {
+                let refused = try await api.response(method, "/v1/things/7", key: branch, body: #"{"size":1}"#)
+                #expect(refused.status == 403)
+                #expect(String(decoding: refused.body, as: UTF8.self).contains("this key is only for some domains"))
+            }
+            let changes = api.logSink.lines.filter { $0.contains("an API request made a change") }
+            #expect(changes.count == 1 && changes[0].contains("api-key=branch") && changes[0].contains("status=403"))
+            // The handler of this route forgets to ask, so nobody but a key for the whole daemon gets its answer.
+            let forgotten = try await api.response("GET", "/v1/forgetful/7", key: branch)
+            #expect(forgotten.status == 403 && !String(decoding: forgotten.body, as: UTF8.self).contains("secret"))
+            #expect(try await api.response("GET", "/v1/forgetful/unknown", key: branch).status == 404)
+            #expect(try await api.response("GET", "/v1/forgetful/7", key: boss).status == 200)
+            #expect(try await api.response("GET", "/v1/asking/A.example", key: branch).status == 200)
+            #expect(try await api.response("GET", "/v1/asking/b.example", key: branch).status == 404)
+            #expect(try await api.response("GET", "/v1/asking/b.example", key: boss).status == 200)
+            // A route without a key serves a request with any key.
+            #expect(try await api.response("GET", "/version", key: branch).status == 200)
+        }
+    }
 
     @Test func `a key with the scope is let in, admin everywhere`() async throws {
         try await withAPI { api in

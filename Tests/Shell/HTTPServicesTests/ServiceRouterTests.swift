@@ -11,7 +11,9 @@ struct ServiceRouterTests {
             ("GET", "/v1/users"), ("PUT", "/v1/users"), ("GET", "/v1/users/{}/bucket"), ("DELETE", "/v1/users/{}"),
             ("GET", "/v1/users/me"),
         ] {
-            router.add(method, pattern, scope: .admin) { call throws(ServiceProblem) in call.answerDone() }
+            router.add(method, pattern, scope: .admin, domains: .wholeDaemon) { call throws(ServiceProblem) in
+                call.answerDone()
+            }
         }
         return router
     }()

@@ -131,7 +131,8 @@ struct SQLiteStoreTests {
         let dead = ids.map { id in
             DeadToken(
                 token: PushToken(provider: .fcm, param: .empty, prid: ByteString("\(id)")), since: UnixTime(seconds: 1),
-                recordedAt: UnixTime(seconds: 2), source: .provider)
+                recordedAt: UnixTime(seconds: 2), source: .provider,
+                domain: ByteString("example.net"))
         }
         #expect(
             await writer.write(
@@ -147,12 +148,13 @@ struct SQLiteStoreTests {
         var tokens: [DeadToken] = []
         var place: PageCursor? = .beginning
         while tokens.count < 99, let after = place {
-            let page = try await store.deadTokens(since: UnixTime(seconds: 0), after: after, limit: 2)
+            let page = try await store.deadTokens(since: UnixTime(seconds: 0), after: after, limit: 2, in: nil)
             tokens += page.elements
             place = page.next
         }
         #expect(tokens == dead)
-        #expect(try await store.deadTokens(since: UnixTime(seconds: 0), after: .beginning, limit: 5).next == nil)
+        #expect(
+            try await store.deadTokens(since: UnixTime(seconds: 0), after: .beginning, limit: 5, in: nil).next == nil)
     }
 
     @Test func `changes without a waiting caller are found by the next read`() async throws {
@@ -160,7 +162,10 @@ struct SQLiteStoreTests {
         defer { store.close() }
         for number in 1...3 as ClosedRange<UInt64> {
             store.trace([.record(.sample(number, at: UnixTime(seconds: 1)))])
-            #expect(try await store.timeline(of: [.push(.sample(number))], limit: 9).map(\.code) == [.sample(number)])
+            #expect(
+                try await store.timeline(of: [.push(.sample(number))], limit: 9, in: nil).map(\.code) == [
+                    .sample(number)
+                ])
         }
     }
 
@@ -174,9 +179,9 @@ struct SQLiteStoreTests {
         let subjects: [TimelineSubject] = [
             .user(stranger), .callID(ByteString("c9")), .call(CallRef(rawValue: 2)), .push(.sample(1)),
         ]
-        #expect(try await reading.timeline(of: subjects, limit: 9).map(\.code) == [.sample(2)])
-        #expect(try await reading.timeline(of: [.push(.sample(1))], limit: 9).map(\.code) == [.sample(1)])
-        #expect(try await reading.timeline(of: [.user(stranger)], limit: 9).isEmpty)
+        #expect(try await reading.timeline(of: subjects, limit: 9, in: nil).map(\.code) == [.sample(2)])
+        #expect(try await reading.timeline(of: [.push(.sample(1))], limit: 9, in: nil).map(\.code) == [.sample(1)])
+        #expect(try await reading.timeline(of: [.user(stranger)], limit: 9, in: nil).isEmpty)
     }
 
     @Test func `a long query delays no commit, and too many at a time are refused`() async throws {

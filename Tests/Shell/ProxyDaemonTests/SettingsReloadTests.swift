@@ -84,6 +84,9 @@ struct SettingsReloadTests {
         "limits.registers-per-source": "7", "limits.handshakes-per-source": "7", "limits.first-request": "7s",
         "limits.authentication": "7s", "limits.output-timeout": "7s", "limits.memory": "7", "limits.queueing": "7s",
         "limits.wrong-logins-per-source": "7", "limits.wrong-logins-per-user": "7", "shutdown.drain-time": "7s",
+        "hep.collector": "\"udp:192.0.2.30:9060\"", "hep.id": "7", "hep.node": "a", "hep.password-file": "/tmp/a",
+        "hep.ca-file": "/tmp/a", "hep.sample": "7", "hep.users": "[a]", "hep.registrations": "false",
+        "hep.pushes": "false", "hep.message-bodies": "true",
     ]
 
     /// Returns the keys of the schema, each with the moment at which its changes take effect. All named groups of one
@@ -122,6 +125,7 @@ struct SettingsReloadTests {
         dump(settings.log.level, to: &text)
         dump(settings.push.triesCredentials, to: &text)
         dump(settings.shutdown, to: &text)
+        dump(settings.hep, to: &text)
         // The lines are sorted, because the elements of a set have no order.
         return text.split(separator: "\n").map(String.init).sorted()
     }

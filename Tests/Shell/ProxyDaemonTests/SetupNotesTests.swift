@@ -48,6 +48,27 @@ struct SetupNotesTests {
             } == ["users: no source is asked, because auth is off"])
     }
 
+    @Test func `tokens are no passwords for a PBX`() {
+        func notes(_ domains: [String], hasSource: Bool = false) -> [String] {
+            self.notes {
+                var group = UpstreamRegistrationSettings()
+                group.upstream = NextHop("sip:10.0.0.2")
+                $0.registerUpstream = ["example.net": group]
+                var issuer = BearerIssuerSettings()
+                issuer.domains = domains
+                $0.bearer.issuers = ["login": issuer]
+                if hasSource {
+                    $0.users.order = ["pbx"]
+                    $0.users.sources = ["pbx": UserSourceSettings()]
+                }
+            }.filter { $0.hasPrefix("register-upstream") }
+        }
+        #expect(notes([]).count == 1)
+        #expect(notes(["Example.net"]).count == 1)
+        #expect(notes(["example.org"]).isEmpty)
+        #expect(notes([], hasSource: true).isEmpty)
+    }
+
     @Test func `an app that no device can match, because it has no topic`() {
         let found = notes {
             $0.push.apns.enabled = true

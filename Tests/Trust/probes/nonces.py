@@ -16,7 +16,7 @@ LIFETIME = 5.0
 class Waker:
     """A phone that keeps its nonce, and registers with this nonce from any address."""
 
-    def __init__(self, t, agent=None):
+    def __init__(self, t, agent=None, waits=True):
         self.t, self.token = t, fresh("token")
         self.name, self.password = t.daemon.user()
         first = agent or t.stream()
@@ -25,7 +25,8 @@ class Waker:
         self.host = first.host
         self.nonce = dict(re.findall(r'(\w+)="?([^",]+)', first.last_register.get("Authorization")))
         self.nonce["field"] = "Authorization"
-        time.sleep(LIFETIME + 1.5)
+        if waits:
+            time.sleep(LIFETIME + 1.5)
 
     def text(self, agent, nc, contact=None, expires=600, password=None, nonce=None, token=None):
         name = self.name
@@ -88,6 +89,29 @@ def replayed(t):
     answer = waker.register(t.stream(), 3)
     check(answer and answer.status == 200, f"control: the owner's nc=3 got {answer}")
     return "word for word, in another transaction, with another Contact, with an old count: 401 with stale=true"
+
+
+@probe("T39.2", "kept-nonce-of-two-contacts", "narrow")
+def two_contacts(t):
+    """Two contacts of a user keep one nonce. Somebody uses the credentials of one contact for the other."""
+    waker = Waker(t, waits=False)
+    second, other = t.stream(waker.host), fresh("token")
+    answer = waker.register(second, 2, token=other)
+    check(answer and answer.status == 200, f"control: the second contact with the new nonce got {answer}")
+    seen = waker.last
+    time.sleep(LIFETIME + 1.5)
+    thief = t.stream()
+    for token in (waker.token, other):
+        stolen = f"<sip:{waker.name}@{thief.local()};transport=tcp{pushed(token)}>"
+        refused(thief.exchange(seen.renewed().set("Contact", stolen)), "the credentials of one contact for another")
+    caller, request = call(t, waker.name)
+    check(not thief.request("INVITE", request.call_id, 1.5), "the call rings at the thief")
+    caller.send(caller.cancel(request))
+    answer = waker.register(t.stream(), 3, token=other)
+    check(answer and answer.status == 200, f"control: the owner's next count got {answer}")
+    taken = waker.last
+    refused(t.stream().exchange(taken.renewed()), "the next count, twice")
+    return "an nc that one contact has used is refused for both, and the owner's next nc is accepted"
 
 
 @probe("T39.2", "kept-nonce-after-kill")

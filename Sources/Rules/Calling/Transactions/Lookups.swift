@@ -1,8 +1,6 @@
-import Addressing
 package import ProxyPolicy
 package import Routing
 package import SIPGrammar
-import Timekeeping
 
 /// The pending DNS look-ups, each with its purpose.
 package struct Lookups {

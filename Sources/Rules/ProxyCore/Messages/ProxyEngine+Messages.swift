@@ -40,7 +40,8 @@ extension ProxyEngine {
         }
         guard admits(incoming, from: caller, to: aor, now: now) else { return }
         if let refusal = messages.refusal(
-            of: request.frame.bytes.count, from: account, caller, to: aor, settings)
+            of: request.frame.bytes.count, from: account, caller, to: aor,
+            replacing: isNotice ? MessageWords.event(of: request) : nil, settings)
         {
             return refuseMessage(incoming, refusal, to: aor, now: now)
         }
@@ -176,6 +177,7 @@ extension ProxyEngine {
                 .count: .number(messages.queue(of: message.aor).count),
             ])
         answer(message, message.isNotice ? .ok : HeldMessages.accepted, [], now: now)
+        dropNotices(olderThan: message, now: now)
         arm(message, at: now.instant + (message.expiresAt - now.date))
     }
 
@@ -190,6 +192,8 @@ extension ProxyEngine {
             let caller = caller(of: row, request)
             let message = HeldMessage(restoring: row, request, from: caller, now: now)
             messages.add(message)
+            // The end of the earlier run may have come between a NOTIFY and the removal of an older one.
+            dropNotices(olderThan: message, now: now)
             arm(message, at: now.instant + (message.expiresAt - now.date))
             for device in row.devices {
                 guard let target = registrar.bindings.forkTarget(device, now: now.instant) else {

@@ -141,6 +141,7 @@ extension ProxyEngine {
         letGo(device, of: message.aor)
         if message.recipients.isEmpty {
             if message.keeping != .committing { answerRefusal(of: message, now: now) }
+            if message.hasBeenDelivered { dropNotices(olderThan: message, now: now) }
             if message.keeping != .passing { act(.record([.message(.delete(message.id))])) }
             forget(message, now: now)
         } else if message.keeping != .passing {

@@ -133,6 +133,8 @@ extension ProxyEngine {
     /// A device that was found by its token.
     package struct FoundDevice: Hashable, Sendable {
         package let id: DeviceID
+        /// The domain of the device's user.
+        package let domain: ByteString
         package let token: PushToken
         /// When the device last registered with this token.
         package let registeredAt: UnixTime
@@ -146,12 +148,15 @@ extension ProxyEngine {
 
     package func isKnown(_ device: DeviceID) -> Bool { registrar.bindings.flow(of: device) != nil }
 
+    /// The domain of the device's user; `nil` if the device is unknown.
+    package func domain(of device: DeviceID) -> ByteString? { registrar.bindings.aor(of: device)?.host }
+
     /// The device with its current push token; `nil` if the device was removed or has no token.
     package func device(_ id: DeviceID, now: Moment) -> FoundDevice? {
-        guard let target = registrar.bindings.forkTarget(id, now: now.instant), let token = target.pushToken else {
-            return nil
-        }
-        return FoundDevice(id: id, token: token, registeredAt: target.registeredAt)
+        guard let target = registrar.bindings.forkTarget(id, now: now.instant), let token = target.pushToken,
+            let domain = domain(of: id)
+        else { return nil }
+        return FoundDevice(id: id, domain: domain, token: token, registeredAt: target.registeredAt)
     }
 
     /// One step of a search for devices with certain push tokens.
@@ -169,7 +174,9 @@ extension ProxyEngine {
         let hasMore = registrar.bindings.forEachDevice(
             of: ProviderSet(providers), with: words, from: &cursor, limit: limit
         ) { device in
-            found.append(FoundDevice(id: device.id, token: device.token, registeredAt: device.registeredAt))
+            guard let domain = domain(of: device.id) else { return }
+            found.append(
+                FoundDevice(id: device.id, domain: domain, token: device.token, registeredAt: device.registeredAt))
         }
         return (found, hasMore ? cursor : nil)
     }

@@ -39,7 +39,9 @@ extension ProxyEngine {
             if let token {
                 changes.append(
                     .deadToken(
-                        DeadToken(token: token, since: since ?? now.date, recordedAt: now.date, source: source)))
+                        DeadToken(
+                            token: token, since: since ?? now.date, recordedAt: now.date, source: source,
+                            domain: aor.host)))
             }
             act(.record(changes))
         }

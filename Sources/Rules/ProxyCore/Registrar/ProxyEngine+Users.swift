@@ -143,7 +143,7 @@ extension ProxyEngine {
 
     /// Holds a login until the sources of users have answered about its user, and then emits
     /// ``ProxyAction/userSettled(_:)``.
-    package func loginWaits(_ ticket: LoginTicket, for user: AddressOfRecord) {
-        if !access.users.hold(ticket, for: user) { act(.userSettled(ticket)) }
+    package func loginWaits(_ ticket: LoginTicket, for user: AddressOfRecord, from source: IPAddress) {
+        if !access.users.hold(ticket, for: user, from: source) { act(.userSettled(ticket)) }
     }
 }

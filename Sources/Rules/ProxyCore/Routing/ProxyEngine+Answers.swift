@@ -310,7 +310,7 @@ extension Refusal {
         case .foreignDomain, .otherIdentity, .forgedRoute, .unknownUser, .notTrusted, .wrongPassword, .noContact,
             .notSecure, .otherTenant, .tenantLimit, .calleeLimit, .callerLimit, .tooManyCalls, .noRoom, .overload,
             .upstreamAway, .draining,
-            .wrongLogins, .usersAway, .register, .loop, .unfit:
+            .wrongLogins, .usersAway, .keysAway, .register, .loop, .unfit:
             false
         }
     }
@@ -341,6 +341,7 @@ extension Refusal {
         case .draining: "the daemon is shutting down"
         case .wrongLogins: "too many wrong passwords"
         case .usersAway: "no source of users can say now who the user is"
+        case .keysAway: "the keys for bearer tokens could not be read yet"
         case .register: "not accepted"
         case .loop: "the request came back to the daemon, or passed too many hops"
         case .unfit: "the request has something that the daemon does not support"
@@ -375,6 +376,7 @@ extension Counter {
         case .draining: self = .callDraining
         case .wrongLogins, .register: self = .callWrongLogins
         case .usersAway: self = .callUsersAway
+        case .keysAway: self = .callKeysAway
         case .loop: self = .callLoop
         case .unfit: self = .callUnfit
         }

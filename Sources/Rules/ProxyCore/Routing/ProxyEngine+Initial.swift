@@ -111,8 +111,10 @@ extension ProxyEngine {
         case .limited(let wait):
             refuse(incoming, .serviceUnavailable, because: .wrongLogins, fields: [Self.retryAfter(wait)], now: now)
         case .asking(let name) where waits(incoming, for: AddressOfRecord(user: name, host: home), now: now): break
-        case .asking, .unavailable, .awaitingKeys:
+        case .asking, .unavailable:
             refuse(incoming, .serviceUnavailable, because: .usersAway, fields: [retryLater], now: now)
+        case .awaitingKeys:
+            refuse(incoming, .serviceUnavailable, because: .keysAway, fields: [retryLater], now: now)
         case .challenge(let reason):
             switch reason {
             case .wrong, .wrongForBinding, .badToken, .tokenInClear:

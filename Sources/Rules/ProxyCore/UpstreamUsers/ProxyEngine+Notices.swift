@@ -18,10 +18,21 @@ extension ProxyEngine {
     ) {
         let event = MessageWords.event(of: incoming.request)
         for old in messages.queue(of: aor.compacted()) where old.event == event && old.isNotice {
+            // The PBX must not send an older NOTIFY again.
             answer(old, .ok, [], now: now)
+            if old.keeping == .passing { forget(old, now: now) }
+        }
+        messageReceived(incoming, to: aor, targets, caller: caller, isNotice: true, now: now)
+    }
+
+    /// Drops the stored NOTIFYs of the same event that are older than this one, which is now in the store or at all
+    /// phones. An older NOTIFY stays in the store until then, so that a crash loses no NOTIFY.
+    func dropNotices(olderThan notice: HeldMessage, now: Moment) {
+        guard notice.isNotice else { return }
+        for old in messages.queue(of: notice.aor)
+        where old.isNotice && old.event == notice.event && old.id < notice.id && old.keeping != .passing {
             act(.record([.message(.delete(old.id))]))
             forget(old, now: now)
         }
-        messageReceived(incoming, to: aor, targets, caller: caller, isNotice: true, now: now)
     }
 }

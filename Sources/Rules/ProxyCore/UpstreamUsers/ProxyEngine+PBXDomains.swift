@@ -25,7 +25,8 @@ extension ProxyEngine {
     func upstreamRegistrationsChanged(since old: ProxySettings, now: Moment) {
         let (before, after) = (UpstreamUsers.wanted(old), UpstreamUsers.wanted(settings))
         var hasNew = false
-        for gone in before where !after.contains(where: { $0 == gone }) {
+        for gone in before
+        where !after.contains(where: { $0.isSame(as: gone) }) {
             guard let number = upstreamUsers.number(of: gone.domain) else { continue }
             upstreamUsers.pbxs[number].isRetired = true
             guard let registrations = upstreamUsers.pbxs[number].registrations else { continue }
@@ -36,6 +37,11 @@ extension ProxyEngine {
                 upstreamUsers.add(new, settings)
                 hasNew = true
                 continue
+            }
+            if upstreamUsers.pbxs[number].upstream != new.upstream {
+                // The same PBX in another spelling may have other records in DNS, and its registrations go on.
+                upstreamUsers.pbxs[number].upstream = new.upstream
+                lookUpPBX(number, now: now)
             }
             let domain = UpstreamUsers.domain(new.domain, settings)
             guard let registrations = upstreamUsers.pbxs[number].registrations,

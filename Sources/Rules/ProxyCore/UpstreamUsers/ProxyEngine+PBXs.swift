@@ -31,7 +31,7 @@ extension ProxyEngine {
         }
     }
 
-    private func lookUpPBX(_ number: Int, now: Moment) {
+    func lookUpPBX(_ number: Int, now: Moment) {
         let upstream = upstreamUsers.pbxs[number].upstream
         guard let (transport, endpoint) = upstream.numeric else {
             lookUp(upstream, for: .pbx(number))
@@ -89,7 +89,7 @@ extension ProxyEngine {
             log.error(
                 "a PBX does not answer, so the daemon cannot register users at this PBX: check that the PBX runs and that no firewall drops its packets",
                 [.target: .described(place)])
-            upstreamUsers.agent.serverWentDown(at: place)
+            changeUpstreamUsers(now: now) { $0.serverWentDown(at: place, now: $1, into: &$2) }
         case .up:
             if after > .zero {
                 log.notice("a PBX answers again", [.target: .described(place), .duration: .duration(after)])
@@ -105,7 +105,12 @@ extension ProxyEngine {
         switch event {
         case .registered(let user, let after):
             log.info("the daemon has registered a user at the PBX", [.aor: aor(of: user), .duration: .duration(after)])
+        case .refused(let user, .noPassword):
+            noteUser(
+                user, "a user is not registered at the PBX, because the daemon has no password of the user",
+                UpstreamRefusal.noPassword.words, UpstreamRefusal.noPassword.advice, now: now)
         case .refused(let user, let refusal):
+            if case .status = refusal { recheckPassword(of: user, now: now) }
             noteUser(
                 user, "the PBX refuses to register a user, so calls do not reach the user's phones", refusal.words,
                 refusal.advice,
@@ -203,6 +208,7 @@ extension ProxyEngine {
         switch sign {
         case .answersAgain: "it answers again after it was down"
         case .contactMissing: "a contact that must be there was missing"
+        case .serverDown: "a server went down, and another server of the PBX is used"
         case .order: "an operator ordered it"
         }
     }

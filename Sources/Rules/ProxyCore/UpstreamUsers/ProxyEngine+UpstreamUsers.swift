@@ -37,6 +37,7 @@ extension ProxyEngine {
                 upstreamUsers.agent.failed(order.number, failure, now: now, into: &orders)
             }
         case .abandon(let number):
+            noLongerAsked(number)
             guard let client = upstreamUsers.pending.removeValue(forKey: number)?.client else { return }
             sip.legs.end(client)
             withTransactions { $0.giveUp(client, now: now.instant, into: &$1) }
@@ -88,13 +89,12 @@ extension ProxyEngine {
         guard let sign = registrar.bindings.lastSign(ofWakeable: aor) else {
             return changeUpstreamUsers(now: now) { $0.userEnded(user, .noDevice, now: $1, into: &$2) }
         }
-        let password = registrar.users.user(named: aor.user, realm: access.digest.realm(for: aor.host).account)
+        let (algorithms, fingerprint) = passwordFacts(of: aor, now: now)
         changeUpstreamUsers(now: now) { agent, now, orders in
             agent.userIsWakeable(
                 WakeableUser(
-                    upstream: user.upstream, name: user.name,
-                    algorithms: password.map { DigestAlgorithms(of: $0) } ?? [],
-                    fingerprint: password?.fingerprint ?? 0, lastSign: max(sign, date ?? sign),
+                    upstream: user.upstream, name: user.name, algorithms: algorithms, fingerprint: fingerprint,
+                    lastSign: max(sign, date ?? sign),
                     isFromEarlierRun: isFromEarlierRun), now: now, into: &orders)
         }
     }
@@ -122,18 +122,12 @@ extension ProxyEngine {
         }
     }
 
-    private func password(of user: UpstreamUser) -> DigestUser? {
-        guard let aor = upstreamUsers.aor(of: user) else { return nil }
-        return registrar.users.user(named: aor.user, realm: access.digest.realm(for: aor.host).account)
-            ?? upstreamUsers.removed[user]
-    }
-
     // MARK: REGISTERs
 
-    /// Sends the REGISTER that the agent has ordered.
+    /// Sends the REGISTER that the agent has ordered, or first asks a source of users for the password.
     ///
-    /// - Returns: why the REGISTER could not be sent; `nil` if it was sent.
-    private func register(_ order: RegisterOrder, now: Moment) -> RegisterFailure? {
+    /// - Returns: why the REGISTER cannot be sent; `nil` if it was sent, or waits for the source's answer.
+    func register(_ order: RegisterOrder, hasAsked: Bool = false, now: Moment) -> RegisterFailure? {
         guard let number = upstreamUsers.number(of: order.user.upstream),
             let hop = upstreamUsers.pbxs[number].hops.first(where: { $0.endpoint == order.server.endpoint }),
             let listener = identity.listener(for: hop.transport, to: hop.endpoint.address, preferring: nil)
@@ -141,11 +135,14 @@ extension ProxyEngine {
         let domain = upstreamUsers.pbxs[number].domain
         var credentials: AddedField?
         if let answer = order.answer {
-            guard let password = password(of: order.user),
-                let field = answer.field(
-                    for: password, uri: OwnRegister.requestURI(of: domain), functions.digest)
-            else { return .noPassword }
-            credentials = field
+            switch password(for: order, hasAsked: hasAsked, now: now) {
+            case .known(let password):
+                credentials = answer.field(for: password, uri: OwnRegister.requestURI(of: domain), functions.digest)
+                if credentials == nil { return .noPassword }
+            case .unknown: return .noPassword
+            case .away: return .passwordAway
+            case .asking: return nil
+            }
         }
         guard let client = sip.makeClientTransaction() else { return .busy }
         let contact = order.purpose == .query ? nil : Self.contact(order.token, at: listener)
@@ -209,12 +206,6 @@ extension ProxyEngine {
 
 extension RegisterOrder.Purpose {
     fileprivate var seconds: UInt32 { if case .bind(let seconds) = self { seconds } else { 0 } }
-}
-
-extension DigestUser {
-    /// A number that changes when the HA1 changes: a hash with a random seed, so that nobody can compute the HA1 from
-    /// it.
-    fileprivate var fingerprint: UInt32 { UInt32(truncatingIfNeeded: ha1.hashValue) }
 }
 
 extension UInt64 {

@@ -14,7 +14,7 @@ package struct UpstreamUsers {
     /// The PBX of one domain, whose number is its index in ``UpstreamUsers/pbxs``.
     package struct PBX {
         package let domain: ByteString
-        package let upstream: NextHop
+        package internal(set) var upstream: NextHop
         /// The domain's number in the agent; `nil` if the daemon registers no users at this PBX, because the PBX is only
         /// the upstream of a tenant.
         package internal(set) var registrations: UpstreamNumber?
@@ -37,10 +37,20 @@ package struct UpstreamUsers {
         case takesOurWord = "takes-our-word"
     }
 
+    /// The next step for a user about whom a source of users is asked.
+    enum AskedPassword {
+        /// The REGISTER is sent with the user's password.
+        case send(RegisterOrder)
+        /// The user is registered again if the password is another one than the PBX has refused.
+        case compare
+    }
+
     package internal(set) var agent: UpstreamAgent
     package internal(set) var pbxs: [PBX]
     /// The REGISTERs that have no answer yet, each with its transaction and the endpoint to which it was sent.
     var pending: [RegisterNumber: (client: ClientTransactionID, place: Endpoint)] = [:]
+    /// Users about whom a source of users is asked, with the next step after the answer.
+    var asked: [AddressOfRecord: AskedPassword] = [:]
     /// The passwords of removed users, kept until their bindings at the PBX have ended.
     var removed: [UpstreamUser: DigestUser] = [:]
     /// The limit on the number of log lines about single users.
@@ -61,6 +71,11 @@ package struct UpstreamUsers {
         let upstream: NextHop
         /// Whether the daemon registers the domain's users at the PBX.
         let registers: Bool
+
+        /// Whether both name the same PBX of the same domain, also in another spelling.
+        func isSame(as other: Wanted) -> Bool {
+            domain == other.domain && registers == other.registers && upstream.isSameServer(as: other.upstream)
+        }
     }
 
     /// The PBXs that the settings name, sorted by domain: one for each domain in `register-upstream`, and for each other

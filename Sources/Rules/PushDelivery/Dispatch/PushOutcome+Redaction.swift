@@ -20,7 +20,7 @@ extension PushToken {
 
     /// The text with `…` in place of the token and its parts. The beginning of a part is replaced too, if the beginning
     /// is long enough.
-    func struck(from text: String) -> String {
+    package func struck(from text: String) -> String {
         let separators: [UInt8] = [UInt8(ascii: "&"), UInt8(ascii: ":"), UInt8(ascii: "/"), UInt8(ascii: "?")]
         let whole = prid.array
         let parts = ([whole] + whole.split { separators.contains($0) }.map { Array($0) })

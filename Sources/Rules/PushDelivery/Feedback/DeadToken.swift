@@ -1,3 +1,4 @@
+package import Bytes
 package import Timekeeping
 
 /// A push token whose app is gone, so that the daemon has removed its contact.
@@ -18,11 +19,14 @@ package struct DeadToken: Hashable, Sendable {
     /// The time at which the daemon removed the contact.
     package let recordedAt: UnixTime
     package let source: Source
+    /// The domain of the user whose contact was removed; empty if an earlier version recorded the token.
+    package let domain: ByteString
 
-    package init(token: PushToken, since: UnixTime, recordedAt: UnixTime, source: Source) {
+    package init(token: PushToken, since: UnixTime, recordedAt: UnixTime, source: Source, domain: ByteString) {
         self.token = token
         self.since = since
         self.recordedAt = recordedAt
         self.source = source
+        self.domain = domain
     }
 }

@@ -52,6 +52,8 @@ package enum Refusal: String, Hashable, Sendable, CaseIterable {
     case wrongLogins = "wrong-logins"
     /// The sources of users do not answer now, so the daemon cannot check the user's password.
     case usersAway = "users-away"
+    /// The keys of the bearer token's issuer could not be read yet.
+    case keysAway = "keys-away"
     // 440, 482, 483
     /// The request came back to the daemon, or passed too many hops.
     case loop

@@ -74,10 +74,6 @@ package enum BearerFault: Hashable, Sendable {
     case malformed, tooLong, repeated, algorithm, issuer, audience, expired, early, endless, noUser, otherDomain
     case unknownKey, signature
 
-    /// Whether the token counts as a wrong password (T8): only a wrong signature does. Honest phones may send expired
-    /// tokens, and the other faults cost little computation.
-    package var isGuess: Bool { self == .signature }
-
     /// The fault in words for log lines, which never contain parts of a token.
     package var sentence: StaticString {
         switch self {

@@ -38,6 +38,8 @@ package struct UserCache: Sendable {
     package enum Asker: Hashable, Sendable {
         case trusted
         case source(IPAddress)
+        /// The daemon itself needs the password, to register the user at a PBX.
+        case agent
     }
 
     /// An event at a source, for the log.
@@ -175,6 +177,11 @@ package struct UserCache: Sendable {
             return false
         }
         return unknown[user]?.isCertain != true
+    }
+
+    /// The last good answer about the user, even if it is old, without a question to a source.
+    package func remembered(_ user: AddressOfRecord, realm: ByteString, now: Instant) -> DigestUser? {
+        kept(user, realm, now: now)
     }
 
     // MARK: Finding

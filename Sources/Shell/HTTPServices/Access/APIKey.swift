@@ -12,24 +12,30 @@ package struct APIKey: Hashable, Sendable {
     package let hash: [UInt8]
     package let scopes: Set<APIScope>
     package let createdAt: UnixTime
+    package let domains: DomainScope
 
     /// - Returns: `nil` if the name cannot be part of a path or a log line, the hash is not 32 bytes long, or the
     ///   scopes are empty.
-    package init?(name: String, hash: [UInt8], scopes: Set<APIScope>, createdAt: UnixTime) {
+    package init?(
+        name: String, hash: [UInt8], scopes: Set<APIScope>, createdAt: UnixTime, domains: DomainScope = .wholeDaemon
+    ) {
         guard Self.isName(name), hash.count == 32, !scopes.isEmpty else { return nil }
         self.name = name
         self.hash = hash
         self.scopes = scopes
         self.createdAt = createdAt
+        self.domains = domains
     }
 
     /// Creates the key from its row in the store; `nil` if the row is malformed.
     package init?(_ stored: StoredKey) {
-        guard let scopes = APIScope.set(stored.scopes) else { return nil }
-        self.init(name: stored.name, hash: stored.hash, scopes: scopes, createdAt: stored.createdAt)
+        guard let scopes = APIScope.set(stored.scopes), let domains = DomainScope(stored.domains) else { return nil }
+        self.init(name: stored.name, hash: stored.hash, scopes: scopes, createdAt: stored.createdAt, domains: domains)
     }
 
-    package var stored: StoredKey { StoredKey(name: name, hash: hash, scopes: scopes.names, createdAt: createdAt) }
+    package var stored: StoredKey {
+        StoredKey(name: name, hash: hash, scopes: scopes.names, createdAt: createdAt, domains: domains.text)
+    }
 
     package static func isName(_ name: String) -> Bool {
         (1...64).contains(name.utf8.count)

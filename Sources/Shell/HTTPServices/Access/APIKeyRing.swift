@@ -5,17 +5,42 @@ import Crypto
 /// - The class is `@unchecked Sendable`, because it is used only on the shard's loop.
 package final class APIKeyRing: @unchecked Sendable {
     private var keys: [String: APIKey] = [:]
+    /// The keys that are being stored. Their names are taken.
+    private var coming: [String: APIKey] = [:]
 
     package static let limit = 1000
+    /// The maximum number of keys for one domain that an administrator of domains may add, so that one domain cannot use
+    /// up the places of all.
+    package static let limitOfDomain = 100
 
     package init(_ keys: [APIKey] = []) {
         for key in keys { add(key) }
     }
 
     package var all: [APIKey] { keys.values.sorted { $0.name < $1.name } }
-    package var isFull: Bool { keys.count >= Self.limit }
 
     package subscript(name: String) -> APIKey? { keys[name] }
+
+    /// The reason why an administrator of these domains cannot add the key; `nil` if the key can be added.
+    package func conflict(with key: APIKey, addedBy domains: DomainScope) -> String? {
+        if keys[key.name] != nil || coming[key.name] != nil { return "a key named \(key.name) exists already" }
+        guard keys.count + coming.count < Self.limit else { return "the limit of \(Self.limit) keys is reached" }
+        guard domains != .wholeDaemon else { return nil }
+        let named = (Array(keys.values) + coming.values).filter { $0.domains != .wholeDaemon }
+        for domain in key.domains.hosts ?? [] {
+            let count = named.count { $0.domains.permits(domain) }
+            if count >= Self.limitOfDomain { return "the limit of \(Self.limitOfDomain) keys of a domain is reached" }
+        }
+        return nil
+    }
+
+    /// Reserves the key's name until the key is stored or not.
+    package func addBegins(_ key: APIKey) { coming[key.name] = key }
+
+    package func addEnds(_ key: APIKey, isStored: Bool) {
+        coming[key.name] = nil
+        if isStored { add(key) }
+    }
 
     package func add(_ key: APIKey) { keys[key.name] = key }
     package func remove(_ name: String) { keys[name] = nil }

@@ -62,7 +62,10 @@ struct OpenAPIDocument {
         }
         members.append(("responses", answers(description, route)))
         members.append(("security", security(of: route)))
-        if let scope = route.scope { members.append(("x-scope", .string(scope.rawValue))) }
+        if let scope = route.scope {
+            members.append(("x-scope", .string(scope.rawValue)))
+            members.append(("x-domains", .string(route.domains.rawValue)))
+        }
         return .members(members)
     }
 
@@ -118,7 +121,9 @@ struct OpenAPIDocument {
     private static let commonAnswers: JSONValue = [
         "Malformed": problem("The request is not well-formed.", plain: true),
         "Unauthorized": problem("The request has no key, or an unknown one.", challenge: true),
-        "Forbidden": problem("The key lacks the scope of the operation.", challenge: true),
+        "Forbidden": problem(
+            "The key lacks the scope of the operation. Or the key names domains, and `x-domains` is `whole-daemon`.",
+            challenge: true),
         "TooManyLogins": problem("The source sent too many wrong passwords, keys or tokens; see Retry-After."),
         "TooLong": problem("The body is too long.", plain: true),
         "HeadTooLong": [
@@ -151,7 +156,8 @@ struct OpenAPIDocument {
     private static let securitySchemes: JSONValue = [
         "key": [
             "type": "http", "scheme": "bearer",
-            "description": "A key of sippushd apikey add; it must have the scope that the operation names, or admin.",
+            "description":
+                "A key of sippushd apikey add; it must have the scope that the operation names, or admin. If the key names domains, objects of other domains do not exist for it.",
         ],
         "userPassword": [
             "type": "apiKey", "in": "query", "name": "password",
@@ -178,7 +184,7 @@ extension ServiceRouter {
         let description = RouteDescription("getDescription", "This document")
             .answer(200, "An OpenAPI 3.1 document", .object(["openapi": .text, "paths": .map(of: .anything)]))
         let document = Served()
-        add("GET", "/openapi.json", scope: nil, described: description) { call throws(ServiceProblem) in
+        add("GET", "/openapi.json", scope: nil, domains: .open, described: description) { call throws(ServiceProblem) in
             call.answer(HTTPResponse(type: "application/json", body: document.bytes))
         }
         document.bytes = OpenAPIDocument(title: title, routes: routes).value.bytes

@@ -1,4 +1,4 @@
-import Bytes
+package import Bytes
 import Crypto
 package import Persistence
 package import ProxyRuntime
@@ -21,6 +21,11 @@ extension StoredMobileApp {
         settings.googleParam = googleParam
         return settings
     }
+}
+
+extension StoredMobileApp {
+    /// The domain of all users of the app; `nil` if requests decide about the domain.
+    package var domain: ByteString? { UserTemplate(user)?.domain }
 }
 
 /// An operator's request to add a mobile app, with the hash of the ApiToken instead of the token.
@@ -127,6 +132,11 @@ package struct AppReport: Codable, Sendable, DescribedBody {
         fcmParam = settings.googleParam
         isFixed = createdAt == nil
         self.createdAt = createdAt?.seconds
+    }
+
+    /// Whether a caller of these domains may see and change the app, because all users of the app are in one of them.
+    package func isOf(_ domains: DomainScope) -> Bool {
+        domains == .wholeDaemon || UserTemplate(user)?.domain.map(domains.permits) == true
     }
 
     /// Whether the text is the app's name or id.

@@ -68,7 +68,8 @@ final class DeviceRegistrationRoutes: Sendable {
         _ handler: @escaping ServiceRouter.Handler
     ) {
         router.add(
-            "POST", Self.base + path, scope: nil, isChange: isChange, showsToken: true, described: description, handler)
+            "POST", Self.base + path, scope: nil, domains: .open, isChange: isChange, showsToken: true,
+            described: description, handler)
     }
 
     // MARK: API tokens

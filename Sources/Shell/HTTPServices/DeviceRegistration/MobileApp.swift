@@ -59,10 +59,15 @@ package final class MobileApps: @unchecked Sendable {
     /// The apps in the settings, by their names; these apps have priority over apps in the store.
     private let fixed: [String: MobileAppSettings]
     private var stored: [String: StoredMobileApp] = [:]
+    /// The apps that are being stored. Their names and ids are taken.
+    private var coming: [String: StoredMobileApp] = [:]
     /// All apps by their ids, from the settings and the store.
     private var apps: [String: MobileApp] = [:]
 
     static let limit = 1000
+    /// The maximum number of apps of one domain that an administrator of domains may add, so that one domain cannot use up
+    /// the places of all.
+    static let limitOfDomain = 100
 
     package init(_ settings: [String: MobileAppSettings], domains: [String]) {
         self.domains = domains
@@ -96,14 +101,24 @@ package final class MobileApps: @unchecked Sendable {
         return all.sorted { $0.name < $1.name }
     }
 
-    /// The reason why an app cannot be added; `nil` if it can be added.
-    package func conflict(with app: StoredMobileApp) -> String? {
+    /// The reason why an administrator of these domains cannot add the app; `nil` if it can be added.
+    package func conflict(with app: StoredMobileApp, addedBy domains: DomainScope = .wholeDaemon) -> String? {
         if let conflict = Self.conflict(of: app, with: fixed) { return conflict }
-        if stored[app.name] != nil { return "an app named \(app.name) exists already" }
-        if stored.values.contains(where: { $0.id == app.id }) {
-            return "an app with this id exists already"
-        }
-        return stored.count < Self.limit ? nil : "the limit of \(Self.limit) apps is reached"
+        if stored[app.name] != nil || coming[app.name] != nil { return "an app named \(app.name) exists already" }
+        let others = Array(stored.values) + coming.values
+        if others.contains(where: { $0.id == app.id }) { return "an app with this id exists already" }
+        guard others.count < Self.limit else { return "the limit of \(Self.limit) apps is reached" }
+        guard domains != .wholeDaemon, let domain = app.domain else { return nil }
+        return others.count { $0.domain == domain } < Self.limitOfDomain
+            ? nil : "the limit of \(Self.limitOfDomain) apps of a domain is reached"
+    }
+
+    /// Reserves the app's name and id until the app is stored or not.
+    package func addBegins(_ app: StoredMobileApp) { coming[app.name] = app }
+
+    package func addEnds(_ app: StoredMobileApp, isStored: Bool) {
+        coming[app.name] = nil
+        if isStored { add(app) }
     }
 
     /// The reason why a stored app conflicts with the apps in the settings; `nil` if there is no conflict.
@@ -115,7 +130,6 @@ package final class MobileApps: @unchecked Sendable {
     /// Adds a stored app, unless the stored values are malformed.
     package func add(_ app: StoredMobileApp) {
         guard let settings = app.settings else { return }
-        // An app of this name may exist already, if two requests to add the app arrived at the same time.
         remove(app.name)
         stored[app.name] = app
         use(settings)

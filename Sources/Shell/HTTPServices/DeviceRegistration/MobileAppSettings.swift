@@ -1,4 +1,4 @@
-import Bytes
+package import Bytes
 import Crypto
 import Persistence
 package import Settings
@@ -112,6 +112,12 @@ package struct UserTemplate: Hashable, Sendable, CustomStringConvertible {
             return nil
         }
         return before + user + after
+    }
+
+    /// The domain of every user whom the template can name, in lower case; `nil` if the UserId decides about the domain.
+    package var domain: ByteString? {
+        guard let at = after.lastIndex(of: "@") else { return nil }
+        return ByteString(after[after.index(after: at)...].lowercased())
     }
 
     static let settingType = SettingType<UserTemplate>.parsed("template") { text throws(SettingComplaint) in

@@ -14,12 +14,14 @@ struct MediatorRoutes {
 
     func register(in router: inout ServiceRouter) {
         router.add(
-            "POST", "/pnm2/send", scope: .pushes, schemes: .bearerOrToken, described: .mediator(isForm: false)
+            "POST", "/pnm2/send", scope: .pushes, domains: .byDomain, schemes: .bearerOrToken,
+            described: .mediator(isForm: false)
         ) { call throws(ServiceProblem) in
             await received(call, isForm: false)
         }
         router.add(
-            "POST", "/pnm2", scope: .pushes, schemes: .bearerOrToken, described: .mediator(isForm: true)
+            "POST", "/pnm2", scope: .pushes, domains: .byDomain, schemes: .bearerOrToken,
+            described: .mediator(isForm: true)
         ) { call throws(ServiceProblem) in
             await received(call, isForm: true)
         }
@@ -30,7 +32,7 @@ struct MediatorRoutes {
             call.changes("an unknown device")
             let body = try MediatorBody(call.request, isForm: isForm)
             guard let name = ReportedTokens.name(of: body.deviceToken, service.reported.form),
-                let device = try await device(called: name, body.selector)
+                let device = try await device(called: name, body.selector, in: call.domains)
             else { throw .unknown }
             call.changes("device \(device.id.name)")
             try await order(body, to: device, known: name)
@@ -41,10 +43,11 @@ struct MediatorRoutes {
     }
 
     private func device(
-        called name: ByteString, _ selector: ByteString?
+        called name: ByteString, _ selector: ByteString?, in domains: DomainScope
     ) async throws(MediatorAnswer) -> ProxyEngine.FoundDevice? {
         do throws(DeviceSearch.Overload) {
-            return try await service.reported.find(ReportedDevices.Wanted(name: name, selector: selector))
+            return try await service.reported.find(
+                ReportedDevices.Wanted(name: name, selector: selector, domains: domains))
         } catch {
             throw .busy
         }

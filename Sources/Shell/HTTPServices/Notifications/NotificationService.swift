@@ -36,14 +36,14 @@ struct NotificationService {
     func register(in router: inout ServiceRouter) {
         for end in ["/", ""] {
             router.add(
-                "POST", "/api/v1/notifications" + end, scope: .pushes, schemes: .bearerOrToken,
-                described: .notification
+                "POST", "/api/v1/notifications" + end, scope: .pushes, domains: .byDomain,
+                schemes: .bearerOrToken, described: .notification
             ) { call throws(ServiceProblem) in
                 try await ordered(call)
             }
             router.add(
-                "GET", "/api/v1/notifications/{}/metrics" + end, scope: .pushes, schemes: .bearerOrToken,
-                described: .notificationMetrics
+                "GET", "/api/v1/notifications/{}/metrics" + end, scope: .pushes, domains: .byDomain,
+                schemes: .bearerOrToken, described: .notificationMetrics
             ) { call throws(ServiceProblem) in
                 try await tellMetrics(call)
             }
@@ -71,11 +71,12 @@ struct NotificationService {
 
     private func ordered(_ call: ServiceCall) async throws(ServiceProblem) {
         let body = try NotificationBody(try RequestObject(bodyOf: call.request), now: loop.moment.date)
-        let devices = body.devices.map { (name: $0, device: codes.device(of: $0)) }
+        let domains = call.domains
+        let devices = await permitted(body.devices.map { (name: $0, device: codes.device(of: $0)) }, in: domains)
         // The log does not contain the code of a device, because apps use the code as a credential.
         let meant = body.users + devices.map { $0.device.map { "device \($0.name)" } ?? "an unknown device" }
         call.changes(meant)
-        let named = await users(body.users)
+        let named = await users(body.users, in: domains)
         let recipients =
             named.known.map { NotificationRecipient.user($0.aor) }
             + devices.compactMap { $0.device.map(NotificationRecipient.device) }
@@ -93,7 +94,7 @@ struct NotificationService {
             }
         }
         call.changes(["push \(receipt.code)"] + meant)
-        recent.add(receipt.code, sent: receipt.sent, skipped: receipt.skipped.count, at: loop.moment.date)
+        recent.add(receipt.code, sent: receipt.sent, skipped: receipt.skipped.count, by: domains, at: loop.moment.date)
         let absent = Set(receipt.absent)
         let unknown =
             named.unknown + named.known.filter { absent.contains(.user($0.aor)) }.map(\.name)
@@ -107,16 +108,29 @@ struct NotificationService {
 
     private struct Users {
         var known: [(aor: AddressOfRecord, name: String)] = []
-        /// The names of users whose domain is not one of the daemon's domains.
+        /// The names of users whose domain is not one of the daemon's domains, or not one of the sender's.
         var unknown: [String] = []
     }
 
+    /// Forgets the devices whose users are not in these domains, so that they count as unknown.
+    private func permitted(
+        _ devices: [(name: Substring, device: DeviceID?)], in domains: DomainScope
+    ) async -> [(name: Substring, device: DeviceID?)] {
+        guard domains != .wholeDaemon, !devices.isEmpty else { return devices }
+        let ids = devices.map(\.device)
+        let known = await door.ask(.everything) { engine, _ in
+            ids.map { $0.flatMap { engine.domain(of: $0) }.map(domains.permits) ?? false }
+        }
+        return zip(devices, known).map { ($0.name, $1 ? $0.device : nil) }
+    }
+
     /// Returns the users with these names, each of them once.
-    private func users(_ names: [String]) async -> Users {
+    private func users(_ names: [String], in domains: DomainScope) async -> Users {
         let aors = await door.ask(.everything) { engine, _ in
             names.map { name in
                 let named = NamedUser(name)
-                return engine.aor(of: named.user, in: named.domain)
+                return engine.aor(of: named.user, in: named.domain ?? domains.single)
+                    .flatMap { domains.permits($0.host) ? $0 : nil }
             }
         }
         var users = Users()
@@ -164,16 +178,19 @@ struct NotificationService {
 
     private func tellMetrics(_ call: ServiceCall) async throws(ServiceProblem) {
         guard let code = PushCode(call.parameter().lowercased()) else { throw .noSuchNotification }
-        let (loop, codes, recent) = (loop, codes, recent)
-        let live = await door.ask(.everything) { engine, _ in engine.timeline.underWay { $0.code == code } }
+        let (loop, codes, recent, domains) = (loop, codes, recent, call.domains)
+        let live = await door.ask(.everything) { engine, _ in
+            engine.timeline.underWay { $0.code == code && domains.permits($0.host) }
+        }
         call.askStore { [store] in
-            let records = try await store.timeline(of: [.push(code)], limit: Self.deviceLimit) + live
+            let records =
+                try await store.timeline(of: [.push(code)], limit: Self.deviceLimit, in: domains.hosts) + live
             // The codes of devices are computed on the loop, because ``DeviceCodes`` must be used only there.
             loop.post {
                 // A record that was written between the two queries is in both results, and must count once.
                 var seen = Set<DeviceID>()
                 let found = records.filter { $0.kind == .notification && seen.insert($0.device).inserted }
-                let order = recent[code]
+                let order = recent[code].flatMap { domains.includes($0.domains) ? $0 : nil }
                 guard order != nil || !found.isEmpty else { return call.answer(.noSuchNotification) }
                 call.answer(Metrics(found, order, codes))
             }

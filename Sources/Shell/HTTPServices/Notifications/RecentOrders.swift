@@ -8,6 +8,8 @@ import Timekeeping
 final class RecentOrders: @unchecked Sendable {
     struct Order {
         let sent, skipped: Int
+        /// The domains of the order's sender, who may see the numbers of the whole order.
+        let domains: DomainScope
         fileprivate let date: UnixTime
     }
 
@@ -20,11 +22,11 @@ final class RecentOrders: @unchecked Sendable {
 
     subscript(code: PushCode) -> Order? { orders[code] }
 
-    func add(_ code: PushCode, sent: Int, skipped: Int, at date: UnixTime) {
+    func add(_ code: PushCode, sent: Int, skipped: Int, by domains: DomainScope, at date: UnixTime) {
         if codes.count >= Self.limit { drop(codes.count / 2) }
         drop(codes.prefix { orders[$0].map { date - $0.date > Self.age } ?? true }.count)
         codes.append(code)
-        orders[code] = Order(sent: sent, skipped: skipped, date: date)
+        orders[code] = Order(sent: sent, skipped: skipped, domains: domains, date: date)
     }
 
     private func drop(_ count: Int) {

@@ -15,11 +15,16 @@ final class ReportedDevices: @unchecked Sendable {
         let name: ByteString
         /// The account on the device; `nil` if the request names no account.
         let selector: ByteString?
+        /// The domains of the request's sender. Users of several domains may have the same token, in several accounts of
+        /// one app.
+        let domains: DomainScope
 
-        func matches(_ token: PushToken) -> Bool {
-            guard ReportedTokens.names(in: token).contains(name) else { return false }
-            guard let selector, token.provider == .acrobits else { return true }
-            return ReportedTokens.selector(of: token) == selector
+        func matches(_ device: DeviceSearch.FoundDevice) -> Bool {
+            guard domains.permits(device.domain), ReportedTokens.names(in: device.token).contains(name) else {
+                return false
+            }
+            guard let selector, device.token.provider == .acrobits else { return true }
+            return ReportedTokens.selector(of: device.token) == selector
         }
     }
 
@@ -46,7 +51,7 @@ final class ReportedDevices: @unchecked Sendable {
     func find(_ wanted: Wanted) async throws(DeviceSearch.Overload) -> DeviceSearch.FoundDevice? {
         if let id = known[wanted] {
             let device = await door.ask(.device(id)) { engine, now in engine.device(id, now: now) }
-            if let device, wanted.matches(device.token) { return device }
+            if let device, wanted.matches(device) { return device }
             known[wanted] = nil
         }
         guard let device = try await search.find(wanted.name, of: providers, where: wanted.matches) else { return nil }

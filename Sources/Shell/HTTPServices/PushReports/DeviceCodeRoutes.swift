@@ -24,15 +24,14 @@ struct DeviceCodeRoutes {
     func register(in router: inout ServiceRouter) {
         for end in ["/", ""] {
             router.add(
-                "POST", "/api/v1/devices" + end, scope: .lifecycleReport, schemes: .bearerOrToken, isChange: false,
-                described: .deviceCode
+                "POST", "/api/v1/devices" + end, scope: .lifecycleReport, domains: .byDomain,
+                schemes: .bearerOrToken, isChange: false, described: .deviceCode
             ) { call throws(ServiceProblem) in
                 try await tell(call)
             }
             router.add(
-                "POST", "/api/v1/devices/{}/access" + end, scope: .lifecycleReport, schemes: .bearerOrToken,
-                isChange: false,
-                described: .deviceAccess
+                "POST", "/api/v1/devices/{}/access" + end, scope: .lifecycleReport, domains: .byDomain,
+                schemes: .bearerOrToken, isChange: false, described: .deviceAccess
             ) { call throws(ServiceProblem) in
                 try await accessed(call)
             }
@@ -52,10 +51,12 @@ struct DeviceCodeRoutes {
         guard let providers = body["platform"]?.string.flatMap(Self.providers) else {
             throw ServiceProblem(400, "platform must be android, ios, ios_sandbox, web or messenger")
         }
-        let token = ByteString(text)
+        let (token, domains) = (ByteString(text), call.domains)
         let found: DeviceSearch.FoundDevice?
         do throws(DeviceSearch.Overload) {
-            found = try await search.find(token, of: providers) { $0.isNamed(token) }
+            found = try await search.find(token, of: providers) {
+                $0.token.isNamed(token) && domains.permits($0.domain)
+            }
         } catch {
             throw ServiceProblem(503, "too many searches for devices wait", retryAfter: 5)
         }
@@ -78,7 +79,10 @@ struct DeviceCodeRoutes {
     /// expects a successful answer.
     private func accessed(_ call: ServiceCall) async throws(ServiceProblem) {
         guard let device = codes.device(of: call.parameter()) else { throw .noSuchDevice }
-        guard await door.ask(.device(device), { engine, _ in engine.isKnown(device) }) else { throw .noSuchDevice }
+        guard
+            await door.ask(.device(device), { engine, _ in engine.domain(of: device) }).map(call.domains.permits)
+                == true
+        else { throw .noSuchDevice }
         call.answer(HTTPResponse(status: 200))
     }
 }

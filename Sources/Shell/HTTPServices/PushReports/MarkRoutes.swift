@@ -31,7 +31,10 @@ struct MarkRoutes {
             // In this path, `all_read` replaces the code of a push; no push code equals `all_read`.
             let all = Self.pushes + "/all_read" + end
             for method in Self.methods {
-                router.add(method, all, scope: .lifecycleReport, schemes: .bearerOrToken, described: .allRead) {
+                router.add(
+                    method, all, scope: .lifecycleReport, domains: .byDomain, schemes: .bearerOrToken,
+                    described: .allRead
+                ) {
                     call throws(ServiceProblem) in
                     try await allRead(call)
                 }
@@ -39,8 +42,8 @@ struct MarkRoutes {
             for (word, mark) in Self.marks {
                 for method in Self.methods {
                     router.add(
-                        method, Self.pushes + "/{}/" + word + end, scope: .lifecycleReport, schemes: .bearerOrToken,
-                        described: .mark(word)
+                        method, Self.pushes + "/{}/" + word + end, scope: .lifecycleReport, domains: .byDomain,
+                        schemes: .bearerOrToken, described: .mark(word)
                     ) { call throws(ServiceProblem) in
                         try await marked(call, mark)
                     }
@@ -57,8 +60,12 @@ struct MarkRoutes {
         let body = try MarkBody(call.request.body)
         guard let code, let device = codes.device(of: body.deviceCode) else { throw .noSuchPush }
         call.changes("push \(code)", "device \(device.name)")
+        let domains = call.domains
         let (place, date) = await door.ask(.device(device)) { engine, now in
-            (engine.pushMarked(code, mark, by: device, now: now), now.date)
+            guard engine.domain(of: device).map(domains.permits) == true else {
+                return (ProxyEngine.MarkPlace.unknownDevice, now.date)
+            }
+            return (engine.pushMarked(code, mark, by: device, now: now), now.date)
         }
         switch place {
         case .unknownDevice: throw .noSuchPush
@@ -72,8 +79,10 @@ struct MarkRoutes {
         let body = try MarkBody(call.request.body)
         guard let device = codes.device(of: body.deviceCode) else { throw .noSuchPush }
         call.changes("device \(device.name)")
+        let domains = call.domains
         let (isKnown, date) = await door.ask(.device(device)) { engine, now in
-            (engine.allPushesRead(by: device, now: now), now.date)
+            guard engine.domain(of: device).map(domains.permits) == true else { return (false, now.date) }
+            return (engine.allPushesRead(by: device, now: now), now.date)
         }
         guard isKnown else { throw .noSuchPush }
         submit(.allPushesRead(device: device, at: date), of: call)

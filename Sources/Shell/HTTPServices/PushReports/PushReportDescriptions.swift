@@ -26,6 +26,7 @@ extension RouteDescription {
             .query("from", "Unix seconds or a day such as 2026-11-21: pushes requested at that time or later.", .time)
             .query("to", "Unix seconds, exclusive, or a day, inclusive.", .time)
             .query("app", "Only pushes of this app.")
+            .query("domain", "Only pushes to users of this domain. Default: all domains of the key.")
             .query(
                 "limit", "The maximum number of pushes on a page.",
                 .number(1...Int64(PushStatistics.pageLimits.upperBound))

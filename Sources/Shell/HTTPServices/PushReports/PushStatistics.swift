@@ -10,6 +10,8 @@ struct PushStatistics: Sendable {
     static let pageLimits = 1...10_000
 
     var question = StatisticsQuestion()
+    /// The domain in the query; `nil` for all domains of the caller.
+    var domain: String?
     var isCSV = false
 }
 
@@ -26,6 +28,8 @@ extension PushStatistics {
         question.from = try Self.date("from", call, isEnd: false) ?? question.from
         question.to = try Self.date("to", call, isEnd: true) ?? question.to
         question.app = call.request.query("app") ?? ""
+        domain = call.request.query("domain")
+        question.domains = call.domains.hosts(named: domain)
         question.after = try call.cursor()
         question.limit = try call.number("limit", in: Self.pageLimits) ?? question.limit
         switch call.request.query("format") {
@@ -81,6 +85,7 @@ extension PushStatistics {
         if question.from.milliseconds > 0 { target += "&from=\(question.from.seconds)" }
         if question.to.milliseconds < .max { target += "&to=\(question.to.seconds)" }
         if !question.app.isEmpty { target += "&app=" + Self.percentEncoded(question.app) }
+        if let domain { target += "&domain=" + Self.percentEncoded(domain) }
         return isCSV ? target + "&format=csv" : target
     }
 

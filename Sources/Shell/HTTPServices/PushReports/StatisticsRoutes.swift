@@ -29,11 +29,13 @@ final class StatisticsRoutes: Sendable {
     }
 
     func register(in router: inout ServiceRouter) {
-        router.add("GET", "/v1/push-statistics", scope: .lifecycle, described: .statistics(isByPush: false)) {
-            [self] call throws(ServiceProblem) in
+        router.add(
+            "GET", "/v1/push-statistics", scope: .lifecycle, domains: .byDomain, described: .statistics(isByPush: false)
+        ) { [self] call throws(ServiceProblem) in
             answer(call, try PushStatistics(call))
         }
-        router.add("GET", "/v1/pushes/{}", scope: .lifecycle, described: .push) { [self] call throws(ServiceProblem) in
+        router.add("GET", "/v1/pushes/{}", scope: .lifecycle, domains: .byDomain, described: .push) {
+            [self] call throws(ServiceProblem) in
             try await report(call)
         }
         // The paths under `/api/v1/pushes` create no pushes, so the daemon refuses requests to create one. A client
@@ -41,7 +43,8 @@ final class StatisticsRoutes: Sendable {
         for end in ["/", ""] {
             let pushes = "/api/v1/pushes" + end
             router.add(
-                "GET", pushes, scope: .lifecycle, schemes: .bearerOrToken, described: .statistics(isByPush: true)
+                "GET", pushes, scope: .lifecycle, domains: .byDomain, schemes: .bearerOrToken,
+                described: .statistics(isByPush: true)
             ) {
                 [self] call throws(ServiceProblem) in
                 var asked = try PushStatistics(call)
@@ -50,7 +53,8 @@ final class StatisticsRoutes: Sendable {
             }
             for method in ["GET", "DELETE"] {
                 router.add(
-                    method, "/api/v1/pushes/all_read" + end, scope: nil, isChange: false, described: .leftOut
+                    method, "/api/v1/pushes/all_read" + end, scope: nil, domains: .open, isChange: false,
+                    described: .leftOut
                 ) { call throws(ServiceProblem) in
                     call.answer(
                         ServiceProblem(405, "the path does not support this method").response(fields: [
@@ -59,7 +63,8 @@ final class StatisticsRoutes: Sendable {
                 }
             }
             router.add(
-                "GET", "/api/v1/pushes/{}" + end, scope: .lifecycle, schemes: .bearerOrToken, described: .push
+                "GET", "/api/v1/pushes/{}" + end, scope: .lifecycle, domains: .byDomain, schemes: .bearerOrToken,
+                described: .push
             ) { [self] call throws(ServiceProblem) in
                 try await report(call)
             }
@@ -74,9 +79,13 @@ final class StatisticsRoutes: Sendable {
 
     private func report(_ call: ServiceCall) async throws(ServiceProblem) {
         guard let code = PushCode(call.parameter().lowercased()) else { throw .noSuchPush }
-        let live = await door.ask(.everything) { engine, _ in engine.timeline.underWay { $0.code == code } }
+        let domains = call.domains
+        let live = await door.ask(.everything) { engine, _ in
+            engine.timeline.underWay { $0.code == code && domains.permits($0.host) }
+        }
         call.askStore { [self] in
-            let records = try await store.timeline(of: [.push(code)], limit: Self.deviceLimit) + live
+            let records =
+                try await store.timeline(of: [.push(code)], limit: Self.deviceLimit, in: domains.hosts) + live
             // The codes of devices are computed on the loop, because ``DeviceCodes`` must be used only there.
             loop.post { [self] in
                 // A record that was written between the two queries is in both results, and must count once.

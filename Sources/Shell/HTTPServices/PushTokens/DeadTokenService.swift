@@ -40,11 +40,13 @@ final class DeadTokenService {
 
     func register(in router: inout ServiceRouter) {
         let store = store
-        router.add("GET", "/v1/dead-tokens", scope: .tokensRead, described: Self.description) {
+        router.add("GET", "/v1/dead-tokens", scope: .tokensRead, domains: .byDomain, described: Self.description) {
             call throws(ServiceProblem) in
             let page = try DeadTokenPage(call, defaultLimit: Self.defaultPage, limits: 1...Self.pageLimit)
+            let domains = call.domains.hosts
             call.askStore {
-                let tokens = try await store.deadTokens(since: page.since, after: page.after, limit: page.limit)
+                let tokens = try await store.deadTokens(
+                    since: page.since, after: page.after, limit: page.limit, in: domains)
                 call.answer(page.response(tokens))
             }
         }

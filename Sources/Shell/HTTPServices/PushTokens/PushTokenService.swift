@@ -41,7 +41,7 @@ struct PushTokenService {
     ) {
         for method in ["GET", "POST"] {
             router.add(
-                method, pattern, scope: .tokensReport, isChange: true,
+                method, pattern, scope: .tokensReport, domains: .byDomain, isChange: true,
                 described: TokenReport.described(description, method: method, pattern: pattern),
                 reader: { request, parameters throws(ServiceProblem) in
                     let report = try TokenReport(request, parameters)
@@ -88,7 +88,9 @@ struct PushTokenService {
 
     private func aor(of report: TokenReport, _ call: ServiceCall) async throws(ServiceProblem) -> AddressOfRecord {
         let (user, domain) = try report.account()
-        guard let aor = await door.ask(.everything, { engine, _ in engine.aor(of: user, in: domain) }) else {
+        let domains = call.domains
+        let named = await door.ask(.everything) { engine, _ in engine.aor(of: user, in: domain ?? domains.single) }
+        guard let aor = named, domains.permits(aor.host) else {
             throw ServiceProblem(404, "the user's domain is not served here")
         }
         call.changes("\(aor)")

@@ -37,7 +37,7 @@ struct TokenReport {
         var meaning: String {
             switch self {
             case .username:
-                "`user`, `user@domain` or `sip:user@domain`. Without a domain, the daemon's first domain is used."
+                "`user`, `user@domain` or `sip:user@domain`. Without a domain, the key's only domain is used, otherwise the daemon's first domain."
             case .password: "The user's password, if no key is sent."
             case .selector: "The account on the device."
             case .callsToken: "The token for calls; also `pushTokenIncomingCall`."

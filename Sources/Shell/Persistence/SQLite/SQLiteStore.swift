@@ -231,18 +231,18 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
     }
 
     package func userNames(
-        after name: ByteString, in realm: ByteString, limit: Int
+        after name: ByteString, in realm: ByteString, limit: Int, of realms: [ByteString]?
     ) async throws(StoreError) -> [String] {
-        try await reader.read { try $0.userNames(after: name, in: realm, limit: limit) }
+        try await reader.read { try $0.userNames(after: name, in: realm, limit: limit, of: realms) }
     }
 
     package func timeline(
-        of subjects: [TimelineSubject], limit: Int
+        of subjects: [TimelineSubject], limit: Int, in domains: [ByteString]?
     ) async throws(StoreError) -> [TimelineRecord] {
         await writer.writeWaiting()
         return try await reader.read { connection in
             for subject in subjects {
-                let records = try connection.timeline(of: subject, limit: limit)
+                let records = try connection.timeline(of: subject, limit: limit, in: domains)
                 if !records.isEmpty { return records }
             }
             return []
@@ -255,10 +255,10 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
     }
 
     package func deadTokens(
-        since date: UnixTime, after cursor: PageCursor, limit: Int
+        since date: UnixTime, after cursor: PageCursor, limit: Int, in domains: [ByteString]?
     ) async throws(StoreError) -> Page<DeadToken> {
         await writer.writeWaiting()
-        return try await reader.read { try $0.deadTokens(since: date, after: cursor, limit: limit) }
+        return try await reader.read { try $0.deadTokens(since: date, after: cursor, limit: limit, in: domains) }
     }
 
     package func mobileDevices(

@@ -281,5 +281,11 @@ enum StoreSchema {
         ALTER TABLE binding ADD COLUMN nonce INTEGER NOT NULL DEFAULT 0;
         ALTER TABLE binding ADD COLUMN nonce_count INTEGER NOT NULL DEFAULT 0;
         """,
+        """
+        -- The domains that the key may reach, with commas; empty: the whole daemon.
+        ALTER TABLE api_key ADD COLUMN domains TEXT NOT NULL DEFAULT '';
+        -- The domain of the user whose contact had the token; empty: an earlier version wrote the row.
+        ALTER TABLE dead_token ADD COLUMN domain TEXT NOT NULL DEFAULT '';
+        """,
     ]
 }

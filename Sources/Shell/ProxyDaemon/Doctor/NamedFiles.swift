@@ -1,5 +1,6 @@
 import FoundationEssentials
 import HTTPServices
+import ProxyRuntime
 import PushDelivery
 package import Reactor
 import UserSources
@@ -48,6 +49,8 @@ extension DaemonSettings {
             read("bearer.issuers.\(name).key-file", issuer.keyFile)
             read("bearer.issuers.\(name).ca-file", issuer.caFile)
         }
+        read("hep.password-file", hep.passwordFile)
+        read("hep.ca-file", hep.caFile)
         for service in push.services where service.enabled {
             let group = "push.\(type(of: service).providers.first?.rawValue ?? "")"
             for file in service.files {

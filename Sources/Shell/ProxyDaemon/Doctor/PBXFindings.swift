@@ -45,7 +45,7 @@ package enum PBXFindings {
         let first = domain.examples.map { user in "\(user.aor): \(user.reason ?? "unknown")" }
         return [
             Finding(
-                area, .wrong, "\(place): it refuses \(domain.refused) users: \(first.joined(separator: "; "))",
+                area, .wrong, "\(place): \(domain.refused) users are not registered: \(first.joined(separator: "; "))",
                 cure: "sippushd upstream show USER@DOMAIN says what to do for each.")
         ]
     }

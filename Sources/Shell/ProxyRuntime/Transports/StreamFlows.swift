@@ -123,6 +123,12 @@ package final class StreamFlows: @unchecked Sendable {
         return connect(flow, sending: bytes)
     }
 
+    /// The local address of the connection that ``send(_:on:)`` uses for the flow; `nil` if there is none.
+    func local(of flow: Flow) -> Endpoint? {
+        let number = flow.connection != 0 ? flow.connection : outgoing[sources.wish(flow)]
+        return number.flatMap { connections[$0] }?.stream.local
+    }
+
     // MARK: New connections
 
     /// Admits or closes a connection that a listener accepted.
@@ -170,6 +176,14 @@ package final class StreamFlows: @unchecked Sendable {
             if let oldest = connections[oldest] { drop(oldest, .flowGaveWay) }
         case .admitted: break
         }
+        var webSocket: WebSocketSession?
+        if transport.isWebSocket {
+            webSocket = WebSocketSession(messageLimit: Self.longestMessage)
+            guard webSocket != nil else {
+                refuseWithoutMemory(stream)
+                return nil
+            }
+        }
         let standing = admission.added(
             stream.id, from: stream.remote.address.source, isTrusted: isTrusted, now: loop.now)
         if isTrusted {
@@ -179,7 +193,6 @@ package final class StreamFlows: @unchecked Sendable {
             stream.turn = .usual
         }
         stream.setIdleTimeout(Self.quiet)
-        let webSocket = transport.isWebSocket ? WebSocketSession(messageLimit: Self.longestMessage) : nil
         let connected = FlowConnection(
             stream: stream, flow: flow, isOutgoing: false, standing: standing, webSocket: webSocket)
         add(connected)
@@ -309,6 +322,15 @@ package final class StreamFlows: @unchecked Sendable {
     private func refuse(_ stream: StreamConnection, _ reason: Counter) {
         note(reason, of: stream)
         stream.close()
+    }
+
+    private func refuseWithoutMemory(_ stream: StreamConnection) {
+        counters.count(.flowRefusedFull)
+        stream.close()
+        guard let suppressed = logLimit.admit(now: loop.now) else { return }
+        log.error(
+            "a WebSocket was closed, because the daemon got no memory for it",
+            [.source: .described(stream.remote), .suppressed: .number(suppressed)])
     }
 
     private func drop(_ connected: FlowConnection, _ reason: Counter) {

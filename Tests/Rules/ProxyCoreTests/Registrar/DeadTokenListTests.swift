@@ -19,7 +19,7 @@ struct DeadTokenListTests {
         let actions = bench.take()
         let dead = DeadToken(
             token: PushToken(provider: .fcm, param: ByteString("p"), prid: ByteString("tok1")), since: since,
-            recordedAt: bench.now.date, source: .provider)
+            recordedAt: bench.now.date, source: .provider, domain: ByteString("example.net"))
         #expect(actions.deadTokens == [dead])
         #expect(actions.recordsWithDeadTokens.allSatisfy { $0.deletedBindings == 1 })
         #expect(story(actions).contains("480 invite > pbx"))

@@ -349,7 +349,7 @@ import Timekeeping
                 hasWaited: hasWaited, now: bench.now)
         }
         #expect(login("s3cret") == .asking(EngineBench.bob))
-        bench.engine.loginWaits(LoginTicket(1), for: EngineBench.bob)
+        bench.engine.loginWaits(LoginTicket(1), for: EngineBench.bob, from: EngineBench.phone.address)
         let asked = bench.take()
         #expect(story(asked) == ["ask bob"])
         #expect(story(answer(bench, asked, Self.password("s3cret"))) == ["login 1"])
@@ -357,10 +357,33 @@ import Timekeeping
         #expect(login("guess") == .wrong)
         _ = bench.pass(.seconds(11))
         #expect(login("guess") == .asking(EngineBench.bob))
-        bench.engine.loginWaits(LoginTicket(2), for: EngineBench.bob)
+        bench.engine.loginWaits(LoginTicket(2), for: EngineBench.bob, from: EngineBench.phone.address)
         #expect(story(answer(bench, bench.take(), .away(.silent))) == ["login 2"])
         #expect(login("guess", hasWaited: true) == .unavailable)
         #expect(login("s3cret") == .right(EngineBench.bob))
+    }
+
+    @Test func `one address cannot use up the places of logins that wait`() {
+        let bench = Self.bench()
+        let attacker = IPAddress(v4: 0xc633_6409)
+        func waits(_ number: UInt64, from source: IPAddress) -> Bool {
+            bench.engine.loginWaits(LoginTicket(number), for: EngineBench.bob, from: source)
+            return !story(bench.take()).contains("login \(number)")
+        }
+        _ = bench.engine.login(
+            ByteString("bob"), in: nil, ByteString("x"), from: attacker, hasWaited: false, now: bench.now)
+        let question = bench.take()
+        let held = (1...200).filter { waits($0, from: attacker) }
+        #expect(held.count == 10)
+        #expect(waits(1000, from: EngineBench.phone.address))
+        // After the answer, the places are free again.
+        let settled = story(answer(bench, question, .unknown))
+        #expect(settled.contains("login 1000") && settled.count == 11)
+        _ = bench.pass(.seconds(20))
+        _ = bench.engine.login(
+            ByteString("bob"), in: nil, ByteString("x"), from: attacker, hasWaited: false, now: bench.now)
+        _ = bench.take()
+        #expect(waits(2000, from: attacker))
     }
 }
 

@@ -1,5 +1,6 @@
 import Addressing
 import Bytes
+import Messaging
 import ProxyCore
 import ProxyPolicy
 import Registration
@@ -26,12 +27,20 @@ struct NoticeTests {
         _ pbx: PBXBench, _ number: Int, event: String = "message-summary", extra: [String] = [],
         from source: Endpoint = EngineBench.pbx
     ) -> [ProxyAction] {
+        let actions = pbx.bench.receive(
+            notice(pbx, number, event: event, extra: extra, from: source), from: source)
+        return actions + pbx.bench.commitAll(in: actions)
+    }
+
+    private func notice(
+        _ pbx: PBXBench, _ number: Int, event: String = "message-summary", extra: [String] = [],
+        from source: Endpoint = EngineBench.pbx
+    ) -> [UInt8] {
         let text = SIPText.invite(
             to: pbx.token(), domain: "10.0.0.1:5060", from: "asterisk", at: source, callID: "n\(number)",
             branch: "n\(number)", extra: ["Event: \(event)", "Subscription-State: terminated"] + extra)
         let notice = text.replacing("INVITE sip", with: "NOTIFY sip").replacing("1 INVITE", with: "1 NOTIFY")
-        let actions = pbx.bench.receive(notice.replacing("s=-", with: "s=\(number)"), from: source)
-        return actions + pbx.bench.commitAll(in: actions)
+        return notice.replacing("s=-", with: "s=\(number)")
     }
 
     private func notices(_ actions: [ProxyAction]) -> [String] { actions.texts.filter { $0.hasPrefix("NOTIFY") } }
@@ -61,6 +70,29 @@ struct NoticeTests {
         let sent = try #require(woken.bytes.compactMap { readRequest($0) }.first { $0.method == .notify })
         let next = pbx.bench.receive(SIPText.response(200, to: sent, tag: "x"))
         #expect(notices(next).first?.contains("s=4") == true)
+    }
+
+    @Test func `a stored NOTIFY leaves the store only when the next one is stored`() throws {
+        let pbx = bench(isAwake: false) { $0.messages.maximumCount = 1 }
+        _ = notify(pbx, 1)
+        let old = try #require(pbx.engine.waitingMessages(of: EngineBench.bob).first?.id)
+        func deletes(_ actions: [ProxyAction]) -> Bool {
+            actions.contains { action in
+                guard case .record(let changes) = action else { return false }
+                return changes.contains { if case .message(.delete(old)) = $0 { true } else { false } }
+            }
+        }
+        let received = pbx.bench.receive(notice(pbx, 2), from: EngineBench.pbx)
+        let commit = received.contains { if case .commit = $0 { true } else { false } }
+        #expect(commit && !deletes(received))
+        // The store fails, so the old NOTIFY stays, and the PBX sends the new one again.
+        let failed = pbx.bench.commitAll(in: received, succeeded: false)
+        #expect(!deletes(failed) && failed.texts.contains { $0.hasPrefix("SIP/2.0 503") })
+        #expect(pbx.engine.waitingMessages(of: EngineBench.bob).map(\.id) == [old])
+        let again = pbx.bench.receive(notice(pbx, 3), from: EngineBench.pbx)
+        #expect(!deletes(again))
+        #expect(deletes(pbx.bench.commitAll(in: again)))
+        #expect(pbx.engine.waitingMessages(of: EngineBench.bob).count == 1)
     }
 
     @Test func `an urgent NOTIFY wakes the phone, and so does every one where a setting says so`() {

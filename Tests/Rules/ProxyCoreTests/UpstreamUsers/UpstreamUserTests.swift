@@ -192,6 +192,30 @@ struct UpstreamUserTests {
         #expect(pbx.invite(to: token).texts.last?.hasPrefix("SIP/2.0 404") == true)
     }
 
+    @Test func `another spelling of the same PBX ends no registration`() throws {
+        var pbx = PBXBench()
+        pbx.react(to: pbx.bench.register())
+        pbx.pass(.seconds(2))
+        let before = pbx.received.filter { !$0.contacts.isEmpty }.count
+        for text in ["sip:10.0.0.2", "SIP:10.0.0.2:5060;transport=udp", "sip:10.0.0.2:5060"] {
+            pbx.bench.change {
+                $0.upstreamRegistrations[ByteString("example.net")]?.upstream = NextHop(text)
+            }
+            pbx.react(to: pbx.bench.take())
+            pbx.pass(.seconds(2))
+            #expect(pbx.received.filter { !$0.contacts.isEmpty }.count == before, "\(text)")
+            #expect(pbx.contacts["bob"] != nil)
+        }
+        let named = try #require(NextHop("sip:PBX.example.net"))
+        for (text, isSame) in [
+            ("sip:pbx.example.net:5060", true), ("sip:pbx.example.net;transport=udp", true),
+            ("sip:pbx.example.net:5070", false), ("sip:pbx.example.net;transport=tcp", false),
+            ("sips:pbx.example.net", false), ("sip:pbx.example.org", false),
+        ] {
+            #expect(try named.isSameServer(as: #require(NextHop(text))) == isSame, "\(text)")
+        }
+    }
+
     @Test func `OPTIONS for a token is answered here, without a push`() {
         var pbx = PBXBench()
         pbx.react(to: pbx.bench.register())

@@ -71,7 +71,8 @@ struct DeadTokenServiceTests {
     ) -> DeadToken {
         DeadToken(
             token: PushToken(provider: provider, param: ByteString(param), prid: ByteString(prid)),
-            since: UnixTime(seconds: since), recordedAt: UnixTime(seconds: recorded), source: source)
+            since: UnixTime(seconds: since), recordedAt: UnixTime(seconds: recorded), source: source,
+            domain: ByteString("example.net"))
     }
 
     private func withClient(
@@ -227,7 +228,7 @@ struct DeadTokenServiceTests {
                 ]) == true)
         writer.writer.stop()
         let store = try SQLiteStore(path: folder.path, loop: try EventLoop(), log: .silent)
-        let left = try await store.deadTokens(since: UnixTime(seconds: 0), after: .beginning, limit: 10)
+        let left = try await store.deadTokens(since: UnixTime(seconds: 0), after: .beginning, limit: 10, in: nil)
         #expect(left.elements.map(\.token.prid.string) == ["t7", "t8", "t9"])
         #expect(left.next == nil)
         store.close()

@@ -103,16 +103,20 @@ struct OpenAPITests {
     @Test func `an operation has its scope, its parameters and its answers`() throws {
         let document = try document { router in
             router.add(
-                "PUT", "/v1/things/{}", scope: .pushes,
+                "PUT", "/v1/things/{}", scope: .pushes, domains: .byDomain,
                 described: RouteDescription("putThing", "Puts a thing").path("name", "Its name", .text(1...64))
                     .query("dry", "Only looks", .flag).body(Thing.self).done("It is put")
                     .problem(404, "There is none")
             ) { call throws(ServiceProblem) in call.answerDone() }
-            router.add("GET", "/v1/secret", scope: .admin) { call throws(ServiceProblem) in call.answerDone() }
+            router.add("GET", "/v1/secret", scope: .admin, domains: .wholeDaemon) { call throws(ServiceProblem) in
+                call.answerDone()
+            }
         }
         let operation = document["paths"]?["/v1/things/{name}"]?["put"]
         #expect(operation?["operationId"] == "putThing")
         #expect(operation?["x-scope"] == "pushes")
+        #expect(operation?["x-domains"] == "by-domain")
+        #expect(document["paths"]?["/openapi.json"]?["get"]?["x-domains"] == nil)
         #expect(operation?["security"] == [["key": ["pushes"]]])
         #expect(keys(operation?["responses"]) == ["200", "400", "401", "403", "404", "413", "429", "431"])
         #expect(operation?["parameters"]?.array?.map { $0["in"]?.string } == ["path", "query"])

@@ -37,6 +37,8 @@ struct RunningDaemon: Sendable {
     let routes: [Route]
     /// The routes of the API and the admin API that change something.
     let changes: [Route]
+    /// All routes of the API and the admin API, with their declarations.
+    let declared: [(route: ServiceRouter.Route, isOfAdmin: Bool)]
     /// The path of the control socket.
     let control: String
     private let ended: Mailbox<Bool>
@@ -98,6 +100,7 @@ struct RunningDaemon: Sendable {
             routes: daemon.api.router.routes.map { Route(method: $0.method, pattern: $0.pattern) },
             changes: (daemon.api.router.routes + daemon.admin.router.routes).filter(\.isChange)
                 .map { Route(method: $0.method, pattern: $0.pattern) },
+            declared: daemon.api.router.routes.map { ($0, false) } + daemon.admin.router.routes.map { ($0, true) },
             control: settings.control,
             ended: ended)
         Task {

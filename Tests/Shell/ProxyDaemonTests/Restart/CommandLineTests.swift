@@ -65,6 +65,8 @@ struct CommandLineTests {
             ),
             (["user", "list", "--jsno"], "did you mean \"--json\"?"), (["user", "list", "-j"], "unknown option -j"),
             (["user", "list", "x"], "expected 0 arguments, found 1"),
+            (["apikey", "add", "x", "--scope", "admin", "--domains", "a,,b"], "--domains takes names of domains"),
+            (["apikey", "add", "x", "--scope", "admin", "--domains", ""], "--domains takes names of domains"),
             (["apikey", "list", "--nope"], "unknown option --nope"),
             (["apikey", "add", "a b", "--scope", "admin"], "the name is up to 64 letters"),
             (["apikey", "add", "../x", "--scope", "admin"], "the name is up to 64 letters"),
@@ -118,7 +120,12 @@ struct CommandLineTests {
     private func keysAndUsers() async throws {
         try await expect(["apikey", "add", "shop", "--scope", "pushes"], 0, "spd_")
         try await expect(["apikey", "add", "shop", "--scope", "pushes"], 1, "a key named shop exists already")
+        try await expect(["apikey", "add", "branch", "--scope", "admin", "--domains", "Example.NET"], 0, "spd_")
+        try await expect(
+            ["apikey", "add", "other", "--scope", "admin", "--domains", "example.com"], 1,
+            "example.com is not one of this daemon's domains")
         try await expect(["apikey", "list"], 0, "shop")
+        try await expect(["apikey", "list", "--json"], 0, "example.net")
         try await expect(["apikey", "remove", "shop"], 0, "removed")
         try await expect(["apikey", "remove", "shop"], 1, "no key is called shop")
         for name in [

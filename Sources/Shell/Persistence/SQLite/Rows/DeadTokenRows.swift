@@ -1,3 +1,4 @@
+import Bytes
 import Collections
 import PushDelivery
 import Storage
@@ -7,18 +8,18 @@ import Timekeeping
 extension Connection {
     func write(_ dead: DeadToken) throws(SQLError) {
         try run(
-            "INSERT INTO dead_token (recorded_at, since, provider, param, token, source) VALUES (?,?,?,?,?,?)",
+            "INSERT INTO dead_token (recorded_at, since, provider, param, token, source, domain) VALUES (?,?,?,?,?,?,?)",
             dead.recordedAt, dead.since, dead.token.provider.rawValue, dead.token.param, dead.token.prid,
-            dead.source.rawValue)
+            dead.source.rawValue, dead.domain)
     }
 
-    /// Returns a page of dead tokens, in the order of their records.
+    /// Returns a page of the domains' dead tokens, in the order of their records.
     func deadTokens(
-        since date: UnixTime, after cursor: PageCursor, limit: Int
+        since date: UnixTime, after cursor: PageCursor, limit: Int, in domains: [ByteString]?
     ) throws(SQLError) -> Page<DeadToken> {
         let rows = try statement(
-            "SELECT * FROM dead_token WHERE id > ? AND recorded_at >= ? ORDER BY id",
-            with: Int64(clamping: cursor.number), date)
+            "SELECT * FROM dead_token WHERE id > ?1 AND recorded_at >= ?2 AND \(DomainList.contains("domain", 3)) ORDER BY id",
+            with: Int64(clamping: cursor.number), date, domains.map(DomainList.init))
         return try page(of: rows, limit: limit) { $0.storedDeadToken }
     }
 
@@ -39,6 +40,7 @@ extension Statement {
         }
         return DeadToken(
             token: PushToken(provider: provider, param: byteString(4), prid: byteString(5)),
-            since: UnixTime(milliseconds: integer(2)), recordedAt: UnixTime(milliseconds: integer(1)), source: source)
+            since: UnixTime(milliseconds: integer(2)), recordedAt: UnixTime(milliseconds: integer(1)), source: source,
+            domain: byteString(7))
     }
 }

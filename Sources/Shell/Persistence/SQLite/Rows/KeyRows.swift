@@ -6,8 +6,8 @@ import Timekeeping
 extension Connection {
     func write(_ key: StoredKey) throws(SQLError) {
         try run(
-            "INSERT OR REPLACE INTO api_key VALUES (?,?,?,?)", key.name, ByteString(Hex.encode(key.hash)), key.scopes,
-            key.createdAt)
+            "INSERT OR REPLACE INTO api_key VALUES (?,?,?,?,?)", key.name, ByteString(Hex.encode(key.hash)), key.scopes,
+            key.createdAt, key.domains)
     }
 
     func removeKey(_ name: String) throws(SQLError) { try run("DELETE FROM api_key WHERE name = ?", name) }
@@ -16,7 +16,7 @@ extension Connection {
         try values(of: try statement("SELECT * FROM api_key")) { rows in
             StoredKey(
                 name: rows.text(0), hash: Hex.decode(rows.bytes(1)) ?? [], scopes: rows.text(2),
-                createdAt: UnixTime(milliseconds: rows.integer(3)))
+                createdAt: UnixTime(milliseconds: rows.integer(3)), domains: rows.text(4))
         }
     }
 }

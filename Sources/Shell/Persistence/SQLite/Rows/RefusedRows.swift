@@ -42,23 +42,27 @@ extension Connection {
 
     /// Returns the last refused requests of the subject, oldest first. A search for a user finds requests to or from
     /// the user.
-    func refusals(of subject: TimelineSubject, limit: Int) throws(SQLError) -> [TimelineRecord] {
-        let selection = "SELECT \(Self.refusedColumns) FROM refused_request WHERE"
-        let order = "ORDER BY id DESC LIMIT ?"
+    func refusals(
+        of subject: TimelineSubject, limit: Int, in domains: [ByteString]? = nil
+    ) throws(SQLError) -> [TimelineRecord] {
+        let selection =
+            "SELECT \(Self.refusedColumns) FROM refused_request WHERE \(DomainList.contains("domain", 1)) AND"
+        let order = "ORDER BY id DESC LIMIT ?2"
+        let domains = domains.map(DomainList.init)
         let rows: Statement
         switch subject {
         case .user(let aor):
             let peer = ByteString("\(aor.user)@\(aor.host)")
             rows = try statement(
-                "\(selection) user = ? AND domain = ? OR peer IN ('sip:' || ?3, 'sips:' || ?3) \(order)",
-                with: aor.user, aor.host, peer, limit)
+                "\(selection) (user = ?3 AND domain = ?4 OR peer IN ('sip:' || ?5, 'sips:' || ?5)) \(order)",
+                with: domains, limit, aor.user, aor.host, peer)
         case .callID(let callID):
-            rows = try statement("\(selection) call_id = ? AND call_id != '' \(order)", with: callID, limit)
+            rows = try statement("\(selection) call_id = ?3 AND call_id != '' \(order)", with: domains, limit, callID)
         case .source(let address):
             rows = try statement(
-                "\(selection) substr(source, 1, ?) = ? \(order)", with: address.count + 1, ByteString("\(address):"),
-                limit)
-        case .number(let user): rows = try statement("\(selection) user = ? \(order)", with: user, limit)
+                "\(selection) substr(source, 1, ?3) = ?4 \(order)", with: domains, limit, address.count + 1,
+                ByteString("\(address):"))
+        case .number(let user): rows = try statement("\(selection) user = ?3 \(order)", with: domains, limit, user)
         case .call, .push: return []
         }
         return try values(of: rows) { $0.storedRefusal }.reversed()

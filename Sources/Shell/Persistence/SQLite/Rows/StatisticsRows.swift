@@ -13,11 +13,14 @@ extension Connection {
         total(followed IS NOT NULL OR (tries > 0 AND coalesce(ending = 'answered', 0))), total(coalesce(read > 0, 0))
         """
 
+    /// The SQL condition for the apps and the domains in the question. SQL takes the columns from the innermost table.
+    private static let selected = "(?3 = '' OR app = ?3) AND \(DomainList.contains("domain", 4))"
+
     /// Returns one row for each app or day, or for each push of a page.
     func statistics(_ asked: StatisticsQuestion) throws(SQLError) -> Page<StatisticsRow> {
         let rows: Statement
         let condition = """
-            code IS NOT NULL AND requested_at >= ?1 AND requested_at < ?2 AND (?3 = '' OR app = ?3)
+            code IS NOT NULL AND requested_at >= ?1 AND requested_at < ?2 AND \(Self.selected)
             """
         switch asked.by {
         case .app:
@@ -39,20 +42,21 @@ extension Connection {
                 """
                 WITH page AS (
                     SELECT id AS first_id, code AS name FROM push_record AS candidate
-                    WHERE id > ?4 AND \(condition) AND NOT EXISTS (
+                    WHERE id > ?5 AND \(condition) AND NOT EXISTS (
                         SELECT 1 FROM push_record AS earlier
-                        WHERE earlier.code = candidate.code AND earlier.id < candidate.id AND (?3 = '' OR earlier.app = ?3))
-                    ORDER BY id LIMIT ?5)
+                        WHERE earlier.code = candidate.code AND earlier.id < candidate.id AND \(Self.selected))
+                    ORDER BY id LIMIT ?6)
                 SELECT first_id, \(Self.figures), name, min(requested_at), kind, group_concat(DISTINCT app)
-                FROM page JOIN push_record ON code = name AND (?3 = '' OR app = ?3)
+                FROM page JOIN push_record ON code = name AND \(Self.selected)
                 GROUP BY first_id ORDER BY first_id
                 """)
-            rows.bind(4, integer: Int64(clamping: asked.after.number))
-            rows.bind(5, integer: Int64(asked.limit) + 1)
+            rows.bind(5, integer: Int64(clamping: asked.after.number))
+            rows.bind(6, integer: Int64(asked.limit) + 1)
         }
         rows.bind(1, integer: asked.from.milliseconds)
         rows.bind(2, integer: asked.to.milliseconds)
         rows.bind(3, text: asked.app)
+        asked.domains.map(DomainList.init).bind(to: rows, at: 4)
         return try page(of: rows, limit: asked.by == .push ? asked.limit : .max) { $0.statistics(asked.by) }
     }
 

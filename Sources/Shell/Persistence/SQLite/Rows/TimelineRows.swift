@@ -78,37 +78,44 @@ extension Connection {
         if let old { try run("DELETE FROM push_record WHERE id <= ?", old) }
     }
 
-    /// Returns the last records about the subject, oldest first, including refused requests.
-    func timeline(of subject: TimelineSubject, limit: Int) throws(SQLError) -> [TimelineRecord] {
-        let refusals = try refusals(of: subject, limit: limit)
-        let records = try pushes(of: subject, limit: limit)
+    /// Returns the last records about the subject, oldest first, including refused requests. Only records of users in the
+    /// domains are returned; `nil` for all domains.
+    func timeline(
+        of subject: TimelineSubject, limit: Int, in domains: [ByteString]? = nil
+    ) throws(SQLError) -> [TimelineRecord] {
+        let refusals = try refusals(of: subject, limit: limit, in: domains)
+        let records = try pushes(of: subject, limit: limit, in: domains)
         guard !refusals.isEmpty else { return records }
         return (records + refusals).sorted { $0.requestedAt < $1.requestedAt }.suffix(limit)
     }
 
-    private func pushes(of subject: TimelineSubject, limit: Int) throws(SQLError) -> [TimelineRecord] {
-        let selection = "SELECT \(Self.columns) FROM push_record WHERE"
-        let order = "ORDER BY id DESC LIMIT ?"
+    private func pushes(
+        of subject: TimelineSubject, limit: Int, in domains: [ByteString]?
+    ) throws(SQLError) -> [TimelineRecord] {
+        let selection = "SELECT \(Self.columns) FROM push_record WHERE \(DomainList.contains("domain", 1)) AND"
+        let order = "ORDER BY id DESC LIMIT ?2"
+        let domains = domains.map(DomainList.init)
         // Searches by user or call read the table from its end without an index, because operators rarely search and an
         // index would cost time for each call.
         let rows =
             switch subject {
             case .user(let aor):
-                try statement("\(selection) user = ? AND domain = ? \(order)", with: aor.user, aor.host, limit)
+                try statement(
+                    "\(selection) user = ?3 AND domain = ?4 \(order)", with: domains, limit, aor.user, aor.host)
             case .callID(let callID):
-                try statement("\(selection) call_id = ? AND call_id != '' \(order)", with: callID, limit)
-            case .call(let callRef): try statement("\(selection) call_ref = ? \(order)", with: callRef, limit)
-            case .push(let code): try statement("\(selection) code = ? \(order)", with: code, limit)
+                try statement("\(selection) call_id = ?3 AND call_id != '' \(order)", with: domains, limit, callID)
+            case .call(let callRef): try statement("\(selection) call_ref = ?3 \(order)", with: domains, limit, callRef)
+            case .push(let code): try statement("\(selection) code = ?3 \(order)", with: domains, limit, code)
             case .source(let address):
                 try statement(
-                    "\(selection) substr(source, 1, ?) = ? \(order)", with: address.count + 1,
-                    ByteString("\(address):"), limit)
+                    "\(selection) substr(source, 1, ?3) = ?4 \(order)", with: domains, limit, address.count + 1,
+                    ByteString("\(address):"))
             case .number(let user):
                 try statement(
                     """
-                    \(selection) user = ?1 OR peer != '' AND (substr(peer, 1, length(?1) + 5) = 'sip:' || ?1 || '@'
-                    OR substr(peer, 1, length(?1) + 6) = 'sips:' || ?1 || '@' OR peer = 'tel:' || ?1) ORDER BY id DESC LIMIT ?2
-                    """, with: user, limit)
+                    \(selection) (user = ?3 OR peer != '' AND (substr(peer, 1, length(?3) + 5) = 'sip:' || ?3 || '@'
+                    OR substr(peer, 1, length(?3) + 6) = 'sips:' || ?3 || '@' OR peer = 'tel:' || ?3)) \(order)
+                    """, with: domains, limit, user)
             }
         return try values(of: rows) { $0.storedTimelineRecord }.reversed()
     }

@@ -26,11 +26,25 @@ extension Connection {
         return try values(of: rows, limit: limit) { $0.storedUser }
     }
 
-    /// Returns the names of the users after the given user as `name@realm`, sorted by realm and name.
-    func userNames(after name: ByteString, in realm: ByteString, limit: Int) throws(SQLError) -> [String] {
-        let rows = try statement(
-            "SELECT name, realm FROM user WHERE (realm, name) > (?, ?) ORDER BY realm, name", with: realm, name)
-        return try values(of: rows, limit: limit) { "\($0.text(0))@\($0.text(1))" }
+    /// Returns the names of the users after the given user as `name@realm`, sorted by realm and name. If `realms` is set,
+    /// only users of these realms are read.
+    func userNames(
+        after name: ByteString, in realm: ByteString, limit: Int, of realms: [ByteString]?
+    ) throws(SQLError) -> [String] {
+        guard let realms else {
+            let rows = try statement(
+                "SELECT name, realm FROM user WHERE (realm, name) > (?, ?) ORDER BY realm, name", with: realm, name)
+            return try values(of: rows, limit: limit) { "\($0.text(0))@\($0.text(1))" }
+        }
+        var names: [String] = []
+        // One read for each realm uses the table's key, so that users of other realms cost nothing.
+        for own in Set(realms.map(\.string)).sorted() where names.count < limit && own >= realm.string {
+            let rows = try statement(
+                "SELECT name, realm FROM user WHERE realm = ? AND name > ? ORDER BY name", with: own,
+                own == realm.string ? name : .empty)
+            names += try values(of: rows, limit: limit - names.count) { "\($0.text(0))@\($0.text(1))" }
+        }
+        return names
     }
 
     func writeSwitch(_ provider: PushProvider, _ state: ProviderState) throws(SQLError) {

@@ -1,0 +1,243 @@
+import Addressing
+import Crypto
+import Reactor
+import Resolver
+import Telemetry
+import Timekeeping
+
+/// Sends HEP packets to the collector, and never waits for it. A packet that cannot be sent now is dropped and counted.
+///
+/// After a failure, the sender opens the link again after a pause, which grows from one second to a minute.
+final class HEPSender {
+    private enum Link {
+        case closed
+        case opening
+        case datagrams(UDPSocket)
+        case stream(StreamConnection)
+    }
+
+    private let collector: HEPCollector
+    private let authority: PEM?
+    private let loop: EventLoop
+    private let log: Log
+    private var resolver: DNSResolver?
+    private var link = Link.closed
+    /// The time at which the present link was opened; while there is no link, a time that never comes.
+    private var openedAt = Instant.distantFuture
+    private var pause = HEPSender.shortestPause
+    private var timer: LoopTimer?
+    private var isOver = false
+    /// Whether the log says that the collector is away.
+    private var isAway = false
+    private var awayLog = LogRateLimit(burst: 3, per: .seconds(600))
+    private var slowLog = LogRateLimit(burst: 1, per: .seconds(600))
+    private(set) var figures = CounterSet()
+    /// The counters of the UDP socket that ``figures`` already contains.
+    private var noted = DatagramCounters()
+    private var received = 0
+
+    private static let shortestPause: Duration = .seconds(1)
+    private static let longestPause: Duration = .seconds(60)
+    /// The time after which a link counts as good.
+    private static let goodAfter: Duration = .seconds(10)
+    /// The maximum number of bytes that wait for a collector over TCP or TLS.
+    static let outputLimit = 1 << 20
+    /// The maximum number of datagrams that wait for the kernel.
+    private static let queueLimit = 256
+    /// The number of bytes that a collector may send over one connection. HEP has no answers.
+    private static let inputLimit = 64 << 10
+
+    init(to collector: HEPCollector, authority: PEM?, on loop: EventLoop, log: Log) throws(SystemError) {
+        self.collector = collector
+        self.authority = authority
+        self.loop = loop
+        self.log = log
+        timer = try LoopTimer(on: loop) { [weak self] in self?.open() }
+    }
+
+    /// The number of bytes that wait for the collector over TCP or TLS.
+    var waitingBytes: Int {
+        guard case .stream(let stream) = link else { return 0 }
+        return stream.outputCount
+    }
+
+    /// Whether each packet is a datagram.
+    var isDatagram: Bool { collector.link == .udp }
+
+    /// Opens the link to the collector.
+    func start() { open() }
+
+    func send(_ packet: [UInt8]) {
+        switch link {
+        case .closed, .opening: figures.count(.hepDropped)
+        case .datagrams(let socket):
+            socket.queue(packet, to: socket.peer)
+            note(socket.counters)
+        case .stream(let stream):
+            guard stream.outputCount + packet.count <= Self.outputLimit else { return dropped() }
+            stream.send(packet)
+            figures.count(.hepSent)
+        }
+        if isAway, loop.now - openedAt > Self.goodAfter { cameBack() }
+    }
+
+    private func note(_ counters: DatagramCounters) {
+        let failures = counters.sendFailures - noted.sendFailures
+        let dropped = counters.dropped - noted.dropped
+        figures.count(.hepSent, by: counters.sent - noted.sent)
+        figures.count(.hepDropped, by: failures + dropped)
+        noted = counters
+        if dropped > 0 { tellSlow() }
+        // The failures include datagrams without a route, datagrams that a firewall forbids, and datagrams to a host on
+        // which nobody listens.
+        if failures > 0 { failed("the network or the host refuses the packets") }
+    }
+
+    private func dropped() {
+        figures.count(.hepDropped)
+        tellSlow()
+    }
+
+    private func tellSlow() {
+        guard let suppressed = slowLog.admit(now: loop.now) else { return }
+        log.warning(
+            "the HEP collector reads too slowly, so packets are dropped",
+            [.target: .described(collector), .suppressed: .number(suppressed)])
+    }
+
+    private func cameBack() {
+        isAway = false
+        pause = Self.shortestPause
+        log.notice("the HEP collector takes packets again", [.target: .described(collector)])
+    }
+
+    // MARK: The link
+
+    private func open() {
+        guard !isOver, case .closed = link else { return }
+        link = .opening
+        if let address = IPAddress(collector.host) { return open(Endpoint(address, collector.port)) }
+        if resolver == nil { resolver = try? DNSResolver(on: loop) }
+        guard let resolver else { return failed("the resolver cannot be created") }
+        // The query names port and transport, so that the resolver asks only for addresses.
+        let query = ServerQuery(host: collector.host, port: collector.port, transport: .tcp)
+        resolver.resolve(query) { [weak self] result in
+            guard let self, !isOver else { return }
+            switch result {
+            case .success(let found):
+                guard let first = found.first else { return failed("DNS has no address for it") }
+                open(first.endpoint)
+            case .failure(let error): failed(error.description)
+            }
+        }
+    }
+
+    private func open(_ endpoint: Endpoint) {
+        do {
+            switch collector.link {
+            case .udp:
+                noted = DatagramCounters()
+                link = .datagrams(try UDPSocket(sendingTo: endpoint, on: loop, queueLimit: Self.queueLimit))
+                openedAt = loop.now
+            case .tcp: try connect(to: endpoint, tls: nil)
+            case .tls:
+                let context = try TLSContext.client(authority: authority)
+                try connect(to: endpoint, tls: try context.makeClientSession(host: collector.host))
+            }
+        } catch {
+            failed("\(error)")
+        }
+    }
+
+    private func connect(to endpoint: Endpoint, tls: TLSSession?) throws(SystemError) {
+        var limits = StreamConnection.Limits()
+        // The sender itself drops packets beyond its limit, so the connection never reaches this limit.
+        limits.output = 2 * Self.outputLimit
+        received = 0
+        let handlers = StreamConnection.Handlers(
+            connected: { [weak self] stream in self?.connected(stream) },
+            received: { [weak self] _, bytes in
+                self?.tookAnswer(bytes.count)
+                return bytes.count
+            },
+            closed: { [weak self] _, reason in self?.closed(reason) })
+        connecting = try StreamConnection.connect(to: endpoint, on: loop, tls: tls, limits: limits, handlers: handlers)
+    }
+
+    /// The connection that is being opened.
+    private var connecting: StreamConnection?
+
+    private func connected(_ stream: StreamConnection) {
+        connecting = nil
+        link = .stream(stream)
+        openedAt = loop.now
+    }
+
+    private func tookAnswer(_ count: Int) {
+        received += count
+        if received > Self.inputLimit { failed("the collector sends data, although HEP has no answers") }
+    }
+
+    private func closed(_ reason: StreamCloseReason) {
+        let text =
+            switch reason {
+            case .peerClosed: "the collector closed the connection"
+            case .system(let error): error.reason
+            case .tls(let text): text
+            case .openTimeout: "the connection was not opened in time"
+            case .outputStalled: "the collector does not read"
+            default: "the connection ended"
+            }
+        failed(text)
+    }
+
+    /// Closes the link, and opens it again after a pause.
+    private func failed(_ reason: String) {
+        guard !isOver else { return }
+        if case .stream(let stream) = link { countLost(stream) }
+        let wasGood = loop.now - openedAt > Self.goodAfter
+        release()
+        if wasGood { pause = Self.shortestPause }
+        timer?.arm(at: loop.now + pause)
+        pause = min(pause * 2, Self.longestPause)
+        guard !isAway, let suppressed = awayLog.admit(now: loop.now) else { return }
+        isAway = true
+        log.warning(
+            "HEP packets do not reach the collector",
+            [
+                .target: .described(collector), .reason: .text(reason), .setting: "hep.collector",
+                .suppressed: .number(suppressed),
+            ])
+    }
+
+    /// Counts the packet whose rest was never sent. The number of packets in the lost output is unknown.
+    private func countLost(_ stream: StreamConnection) {
+        if stream.outputCount > 0 { figures.count(.hepDropped) }
+    }
+
+    private func release() {
+        // The link is released in a later turn of the loop, because a function of the link may be running now.
+        let (old, opening) = (link, connecting)
+        link = .closed
+        connecting = nil
+        openedAt = .distantFuture
+        loop.post { Self.close(old, opening) }
+    }
+
+    private static func close(_ link: Link, _ opening: StreamConnection?) {
+        opening?.close()
+        switch link {
+        case .datagrams(let socket): socket.close()
+        case .stream(let stream): stream.close(flushing: true)
+        case .closed, .opening: break
+        }
+    }
+
+    /// Closes the link. The sender cannot be used again.
+    func close() {
+        isOver = true
+        timer = nil
+        release()
+        resolver?.close()
+    }
+}

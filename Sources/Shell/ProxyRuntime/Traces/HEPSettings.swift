@@ -1,0 +1,111 @@
+package import Settings
+
+/// The address of a HEP collector: `udp:HOST:PORT`, `tcp:HOST:PORT` or `tls:HOST:PORT`.
+package struct HEPCollector: Hashable, Sendable {
+    package enum Link: String, Hashable, Sendable, CaseIterable {
+        case udp, tcp, tls
+    }
+
+    package let link: Link
+    /// A host name or an address; an IPv6 address is without brackets.
+    package let host: String
+    package let port: UInt16
+
+    package init(link: Link, host: String, port: UInt16) {
+        (self.link, self.host, self.port) = (link, host, port)
+    }
+
+    package static let settingType = SettingType<HEPCollector>.parsed(
+        "transport:host:port"
+    ) { text throws(SettingComplaint) in
+        let parts = text.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
+        guard parts.count == 2, let link = Link(rawValue: parts[0].lowercased()),
+            let colon = parts[1].lastIndex(of: ":"), let port = UInt16(parts[1][parts[1].index(after: colon)...]),
+            port > 0
+        else { throw SettingComplaint("expected udp, tcp or tls, then :HOST:PORT, IPv6 in brackets") }
+        var host = parts[1][..<colon]
+        if host.hasPrefix("["), host.hasSuffix("]") {
+            host = host.dropFirst().dropLast()
+        } else if host.contains(":") {
+            throw SettingComplaint("expected an IPv6 address in brackets")
+        }
+        guard !host.isEmpty, host.utf8.count <= 253, host.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7f }) else {
+            throw SettingComplaint("expected a host name or an address")
+        }
+        return HEPCollector(link: link, host: String(host), port: port)
+    } print: {
+        $0.description
+    }
+}
+
+extension HEPCollector: CustomStringConvertible {
+    package var description: String { "\(link.rawValue):\(host.contains(":") ? "[\(host)]" : host):\(port)" }
+}
+
+/// The settings under `hep`, for the collector that gets a copy of all SIP messages and pushes.
+package struct HEPSettings: SettingsGroup, Hashable {
+    package var collector: HEPCollector?
+    package var id: UInt32 = 0
+    package var node: String?
+    package var passwordFile: String?
+    package var caFile: String?
+    package var sample: Int = 100
+    package var users: [String] = []
+    package var registrations = true
+    package var pushes = true
+    package var messageBodies = false
+
+    package init() {}
+
+    package static let schema: [Setting<HEPSettings>] = [
+        .value(
+            "collector", \.collector, HEPCollector.settingType, example: "udp:192.0.2.30:9060",
+            "The collector: udp, tcp or tls, then :HOST:PORT. Not set: no copies are sent."
+        ),
+        .integer(
+            "id", in: 0...UInt32.max, \.id,
+            "The number of this daemon in the collector (capture id). 0: a number made from the node's name."),
+        .string(
+            "node", \.node, example: "sip1",
+            "The name of this daemon in the collector. Default: the host name of the machine."),
+        .path(
+            "password-file", \.passwordFile, example: "credential:hep-password",
+            "The file with the key that the collector asks for (authenticate key). Over udp and tcp, the network can read the key."
+        ),
+        .path(
+            "ca-file", \.caFile, example: "/etc/sippushd/collector-ca.pem",
+            "The certificate authorities (PEM) of the collector, for tls. Default: the system's authorities."),
+        .integer(
+            "sample", in: 1...100, \.sample,
+            "The share of calls that are copied, in percent. A Call-ID is copied completely or not at all."),
+        .list(
+            "users", \.users, example: "[alice@example.net, \"+37120000000\"]",
+            "Copy only the calls and registrations of these users, as user or user@domain. Empty: all users."),
+        .bool(
+            "registrations", \.registrations,
+            "Whether REGISTER requests and their responses are copied. They are most of the traffic."),
+        .bool("pushes", \.pushes, "Whether the steps of pushes for calls are copied as log lines."),
+        .bool(
+            "message-bodies", \.messageBodies,
+            "Whether the texts of messages and other bodies are copied readably. false: only session descriptions (SDP) without their keys are readable, and other bodies are replaced by x."
+        ),
+    ]
+
+    package func complaints() -> [SettingComplaint] {
+        guard let collector else { return [] }
+        return caFile != nil && collector.link != .tls
+            ? [SettingComplaint("expected a collector with tls, because only tls needs authorities", key: "ca-file")]
+            : []
+    }
+
+    /// The maximum size of the password's file in bytes.
+    package static let longestPassword = 1024
+
+    /// The key of the collector without the line end; empty without a file.
+    func password() throws(SettingsError) -> [UInt8] {
+        guard let passwordFile else { return [] }
+        let bytes = try SettingsFile.bytes(at: passwordFile, limit: Self.longestPassword)
+        let end = bytes.lastIndex { $0 != UInt8(ascii: "\n") && $0 != UInt8(ascii: "\r") } ?? -1
+        return Array(bytes[...end])
+    }
+}
