@@ -4,12 +4,14 @@ import Crypto
 import Foundation
 import HEP
 import LoopTesting
+import ProxyCore
 import Reactor
 import Settings
 import StoreTesting
 import Telemetry
 import TestSupport
 import Testing
+import Timekeeping
 
 @testable import ProxyRuntime
 
@@ -119,6 +121,32 @@ struct HEPMirrorTests {
                 #expect(asked.text(0x0f)?.contains("S3CR3T") == false)
                 #expect(asked.bytes(0x0f)?.count == broken.utf8.count)
                 _ = try await copy("SIP/2.0 400", collector)
+            }
+            await collector.close()
+        }
+    }
+
+    @Test func `a REGISTER that is refused unread during overload is copied, and so is its 503`() async throws {
+        try await ShardScene.with { scene in
+            let collector = Collector(await scene.bench.loop)
+            let shard = scene.shard
+            try await scene.withMirror(settings(try await collector.listen(.udp))) { _ in
+                _ = try await scene.places.udp("phone")
+                await scene.bench.run { _ in
+                    shard.assumeIsolated { shard in
+                        let now = SystemClock.now
+                        for step in 0..<100 {
+                            shard.engine.looked(after: .seconds(1), now: now + .milliseconds(10 * step - 1000))
+                        }
+                    }
+                }
+                await scene.register("phone")
+                let response = try await scene.places.message("SIP/2.0 503", at: "phone")
+                let (asked, answered) = (
+                    try await copy("REGISTER", collector), try await copy("SIP/2.0 503", collector)
+                )
+                #expect(asked.text(0x0f)?.contains("Call-ID: r1") == true)
+                #expect(answered.text(0x0f) == response)
             }
             await collector.close()
         }
