@@ -67,20 +67,15 @@ extension ProxyEngine {
     /// The kind of sender of a response that came from another address than its request was sent to: a trusted peer or
     /// upstream, a device of the callee, or unknown.
     func sender(on flow: Flow, of client: ClientTransactionID) -> ClientPlaces.Sender {
-        let isPeer = isTrusted(flow) || network.upstream.isSource(flow.remote, of: settings.upstream, settings.trusted)
-        guard isPeer, isOfSameDomain(flow, client) else { return isOfCallee(flow, client) ? .callee : .unknown }
+        guard isTrusted(flow) || network.upstream.isSource(flow.remote, of: settings.upstream, settings.trusted) else {
+            return isOfCallee(flow, client) ? .callee : .unknown
+        }
         let name = network.upstream.server == .none ? nil : settings.upstream?.host.string.lowercased()
         return .peer(
             ClientPlaces.Peer(
                 hasOnePort: settings.trusted.haveOnePort(of: flow.remote.address),
                 certified: name == nil ? .none : network.upstream.server,
                 isCertified: name.map { network.flows.names(on: flow)?.contains($0) == true } ?? false))
-    }
-
-    /// Whether a trusted peer may answer this transaction: the peer is trusted for the domain of the call (T41.2).
-    private func isOfSameDomain(_ flow: Flow, _ client: ClientTransactionID) -> Bool {
-        guard hasTenants, isTrusted(flow), let leg = sip.legs.branch(client) else { return true }
-        return isTrusted(flow, for: home(of: leg.call))
     }
 
     /// Whether the flow belongs to a registered device of the callee; such a device may answer earlier requests on its
