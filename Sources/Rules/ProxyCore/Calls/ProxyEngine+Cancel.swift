@@ -14,14 +14,15 @@ import Timekeeping
 extension ProxyEngine {
     /// Answers a CANCEL with 200, and cancels the branches of its INVITE (RFC 3261 section 16.10).
     func cancelReceived(_ incoming: IncomingRequest, of invite: ServerTransactionID?, now: Moment) {
-        let matched = invite
-        let invite = invite.flatMap { isOfCaller(incoming, of: $0, now: now) ? $0 : nil }
+        if let invite, !isOfCaller(incoming, of: invite, now: now) {
+            // The CANCEL of another sender gets no transaction, because a transaction would absorb the CANCEL of the
+            // caller itself.
+            return refuse(incoming, .callDoesNotExist, now: now)
+        }
         // An untrusted sender's CANCEL without a matching INVITE gets no transaction, because a CANCEL cannot be
         // challenged (RFC 3261 section 22.1).
         guard
-            // A CANCEL of another sender than the INVITE's gets no transaction either, because the transaction would absorb
-            // the caller's own CANCEL.
-            let incoming = invite != nil || incoming.isTrusted && matched == nil
+            let incoming = invite != nil || incoming.isTrusted
                 ? startTransaction(incoming, cancelling: invite, now: now) : incoming
         else { return }
         guard let invite, let call = calls.call(of: invite) else {
