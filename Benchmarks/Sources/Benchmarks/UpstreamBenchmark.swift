@@ -68,7 +68,8 @@ private final class UpstreamTrial {
                     name: ByteString("user\(number)"), realm: ByteString("example.net"), password: ByteString("p"),
                     algorithms: [.md5], functions: .forTests))
         }
-        engine = EngineFixture.engine(StoredState(users: directory), seed: 1)
+        // All phones register from one address at one instant.
+        engine = EngineFixture.engine(StoredState(users: directory), seed: 1) { $0.limits.registersPerSource = 0 }
         for number in 0..<users {
             let contact = "<sip:user\(number)@192.0.2.5:40000;pn-provider=fcm;pn-param=p;pn-prid=token\(number)>"
             receive(

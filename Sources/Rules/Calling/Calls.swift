@@ -258,9 +258,9 @@ package struct Calls: ~Copyable {
     private var lastID: UInt64 = 0
     /// The latest calls, which keep their parsed request, in the order of their arrival.
     ///
-    /// Most phones wake within a few seconds, and parsing an INVITE again costs nearly as much as sending it. Older
-    /// calls keep only packed bytes, because a parsed request takes nearly as much memory as the rest of a waiting
-    /// call.
+    /// Recent calls keep their parsed INVITE, because most phones wake within a few seconds, and parsing an INVITE
+    /// again costs nearly as much as sending it. Older calls keep only packed bytes, because a parsed request takes
+    /// nearly as much memory as the rest of a waiting call.
     private var recent = Queue<(place: UInt32, id: ForkID)>()
     private static let recentLimit = 1024
     private var packer: RequestPacker

@@ -302,7 +302,8 @@ extension ProxyEngine {
         settle(now: now)
     }
 
-    /// Handles the report that the store has the upper bound of ``ProxyAction/storeRegisterCeiling(_:)``.
+    /// Handles the report that the store has written the CSeq number of ``ProxyAction/storeRegisterCeiling(_:)``, up to
+    /// which the daemon may now use CSeq numbers.
     package func registerCeilingStored(_ ceiling: UInt32, now: Moment) {
         changeUpstreamUsers(now: now) { $0.ceilingStored(ceiling, now: $1, into: &$2) }
         settle(now: now)

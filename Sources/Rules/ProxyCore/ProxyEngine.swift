@@ -156,7 +156,7 @@ enum EngineTimer: Sendable {
     case refusalsDue
     /// The engine checks whether the sources of users have answered in time.
     case usersDue
-    /// The engine orders the keys of token issuers to be read again.
+    /// The keys of the issuers of bearer tokens must be read again.
     case keysDue
     /// The engine checks whether a call's request has got a response. The ``ForkID`` shows whether the slot in
     /// ``Calls`` still has the same call.

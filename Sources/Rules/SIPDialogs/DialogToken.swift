@@ -127,7 +127,7 @@ package struct DialogToken: Hashable, Sendable {
 
     /// The flag that marks an IPv4 address.
     private static let v4: UInt8 = 1
-    /// The flag that marks a flow on one connection, whose number follows.
+    /// The flag of a flow on a single connection. In the token, the number of the connection follows the flag.
     private static let connected: UInt8 = 8
 
     private static func encode(_ side: DialogSide, into out: inout ByteSink) {

@@ -5,8 +5,8 @@ import Glibc
 ///
 /// Two sockets reserve the port. The UDP socket is bound to the port at an address that is used for nothing else, and
 /// only one process can bind it there. The TCP socket is bound to all addresses and accepts no connections. The program
-/// can still bind the port at other addresses. The ports are below the range from which the kernel assigns ports.
-/// `Tests/Trust/ports.py` reserves ports in the same way.
+/// under test can bind the same port at other addresses. The ports are below the range from which the kernel assigns
+/// ports. `Tests/Trust/ports.py` reserves ports in the same way.
 package final class ReservedPort: Sendable {
     package let number: UInt16
     private let descriptors: [Int32]

@@ -266,7 +266,7 @@ struct MissedCallBucketTests {
         #expect(bucket.callsForgotten(entries) == [.delete(first)])
         #expect(bucket.isEmpty)
         #expect(bucket.callsForgotten(entries).isEmpty)
-        // The provider accepts a list that was being sent when the calls were forgotten.
+        // The provider accepts a list of missed calls whose calls an operator has deleted meanwhile.
         #expect(bucket.reportAccepted([first, second], by: phone).isEmpty)
         // After the bucket has forgotten a call, it reports a new call with the same id.
         bucket.miss(second)

@@ -49,7 +49,7 @@ struct SimulatedRegistrar {
     var contacts: [String: [StoredContact]] = [:]
     private(set) var received = 0
     /// The number of REGISTERs of each user with a wrong password and a valid nonce, since the last right password. A
-    /// real PBX would lock an account at some number.
+    /// real PBX locks an account after some wrong passwords.
     private(set) var wrongPasswords: [String: Int] = [:]
     private(set) var sendTimes: [Instant] = []
     private(set) var lastExpires: UInt32?

@@ -89,10 +89,10 @@ extension ProxyEngine {
 
 /// Finds the device of a user that a request names by a GRUU (RFC 5627) or a `pn-purr` (RFC 8599).
 extension ProxyEngine {
-    /// The user or device that a Request-URI in one of our domains names.
+    /// The addressee of a Request-URI whose host is one of our domains: a user, or one device of a user.
     enum Addressee {
         case user(AddressOfRecord)
-        /// One device of a user; `nil` if this device has no contact now.
+        /// One device of a user; the id is `nil` while the device has no contact.
         case device(DeviceID?, of: AddressOfRecord)
         case nobody
     }

@@ -81,7 +81,8 @@ extension ProxyEngine {
         }
     }
 
-    /// Drops a REGISTER that waits for the user's password, because the agent has given it up.
+    /// Drops the REGISTER with this number, which waits for the user's password, because the agent no longer wants to
+    /// send the REGISTER.
     func noLongerAsked(_ number: RegisterNumber) {
         guard !upstreamUsers.asked.isEmpty else { return }
         let place = upstreamUsers.asked.firstIndex {

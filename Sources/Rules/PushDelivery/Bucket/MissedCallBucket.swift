@@ -18,7 +18,8 @@ package struct BucketEntry: Hashable, Sendable {
     package var told: [DeviceID]
     /// Whether the call ended unanswered. A call that still rings or waits is not reported as missed (A20).
     package var isOver: Bool
-    /// Whether the call has a row in the store. An active call is in the journal and usually has no row.
+    /// Whether the call has a row in the store. While a call is active, the call is in the journal, and usually not in
+    /// the store's table of missed calls.
     package var isStored: Bool
 
     package init(

@@ -66,8 +66,8 @@ package struct UnreadPushes: Sendable {
         return devices[place].count
     }
 
-    /// Counts a list of missed calls as unread when it is requested. The returned badge does not count older pushes
-    /// about calls in the list, because the list replaces them on the phone.
+    /// Counts a push with a list of missed calls as unread, when the engine orders the push. The returned badge does
+    /// not count older pushes about calls in the list, because the list replaces them on the phone.
     package mutating func listAsked(
         _ code: PushCode, of calls: [CallRef], by device: DeviceID, at date: UnixTime
     ) -> Int {

@@ -2,7 +2,8 @@ import Addressing
 import PushDelivery
 import Timekeeping
 
-/// A push whose provider answered, or did not answer, in the last minute.
+/// A push of the last minute, with the time that the provider needed for its answer, or the time that has passed
+/// without an answer.
 package struct SlowPush: Codable, Sendable {
     package var provider: String
     package var device: String
