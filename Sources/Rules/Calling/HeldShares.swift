@@ -1,5 +1,5 @@
 package import Addressing
-import Bytes
+package import Bytes
 import Collections
 package import ProxyPolicy
 import PushDelivery
@@ -33,9 +33,9 @@ package struct HeldShares: ~Copyable, Sendable {
         /// A hash of the called user; `nil` if the callee is none of our users.
         package fileprivate(set) var callee: UInt64?
         /// The tenant whose limit applies; `nil` if there is none.
-        package fileprivate(set) var tenant: TenantNumber?
+        package fileprivate(set) var tenant: TenantShare?
 
-        package init(caller: Caller? = nil, callee: UInt64? = nil, tenant: TenantNumber? = nil) {
+        package init(caller: Caller? = nil, callee: UInt64? = nil, tenant: TenantShare? = nil) {
             self.caller = caller
             self.callee = callee
             self.tenant = tenant
@@ -66,7 +66,7 @@ package struct HeldShares: ~Copyable, Sendable {
 
     /// The count of all requests to this callee.
     package subscript(callee callee: UInt64) -> Share { shares[callee] ?? Share() }
-    package subscript(tenant tenant: TenantNumber) -> Share { shares[tenant.shareNumber] ?? Share() }
+    package subscript(tenant tenant: TenantShare) -> Share { shares[tenant.number] ?? Share() }
     package subscript(caller caller: Caller) -> Share { shares[caller.rawValue] ?? Share() }
     package subscript(untrustedAt callee: UInt64) -> Share { shares[Parties.untrusted(at: callee)] ?? Share() }
     package subscript(caller: Caller, at callee: UInt64) -> Share { shares[caller.number(at: callee)] ?? Share() }
@@ -74,7 +74,7 @@ package struct HeldShares: ~Copyable, Sendable {
     package mutating func take(_ share: Share, for parties: Parties) -> Claim {
         all += share
         var claim = Claim()
-        if let tenant = parties.tenant { claim.tenant = take(share, for: tenant.shareNumber) }
+        if let tenant = parties.tenant { claim.tenant = take(share, for: tenant.number) }
         // A trusted peer sends the calls of many callers, so its requests do not count for one caller.
         if let caller = parties.caller, !caller.isTrusted {
             untrusted += share
@@ -132,14 +132,11 @@ package struct HeldShares: ~Copyable, Sendable {
         fileprivate let bytes, calls: FairShare
         /// The limits for one callee.
         fileprivate let bytesAtCallee, callsAtCallee: FairShare
-        /// The maximum number of calls of each tenant; zero for no limit.
-        fileprivate let callsOfTenant: [Int]
 
         package init(_ settings: ProxySettings) {
             let limits = settings.limits
             bytes = settings.share(of: limits.heldBytes, ofOne: limits.accountBytes)
             calls = settings.share(of: limits.calls, ofOne: limits.accountCalls)
-            callsOfTenant = settings.tenants.all.map(\.settings.calls)
             bytesAtCallee = settings.share(of: limits.accountBytes)
             callsAtCallee = settings.share(of: limits.accountCalls)
         }
@@ -168,9 +165,8 @@ package struct HeldShares: ~Copyable, Sendable {
             case nil: break
             }
         }
-        if let tenant = parties.tenant, isInvite, limits.callsOfTenant.indices.contains(tenant.rawValue) {
-            let limit = limits.callsOfTenant[tenant.rawValue]
-            if limit > 0, self[tenant: tenant].calls >= limit { return .tenantFull }
+        if let tenant = parties.tenant, isInvite, tenant.calls > 0, self[tenant: tenant].calls >= tenant.calls {
+            return .tenantFull
         }
         guard let callee = parties.callee else { return nil }
         let (called, strangers, pair) = (self[callee: callee], self[untrustedAt: callee], self[caller, at: callee])
@@ -231,12 +227,19 @@ extension AddressOfRecord {
     }
 }
 
-extension TenantNumber {
-    /// A 64-bit hash of the tenant, used as the key in ``HeldShares``.
-    fileprivate var shareNumber: UInt64 {
+/// The account on which ``HeldShares`` counts the calls of a tenant. The account belongs to the domain, because the
+/// numbers of tenants change with the settings.
+package struct TenantShare: Sendable {
+    /// A 64-bit hash of the tenant's domain, used as the key in ``HeldShares``.
+    fileprivate let number: UInt64
+    /// The maximum number of calls of the tenant that wait at the same time; zero for no limit.
+    fileprivate let calls: Int
+
+    package init(of domain: ByteString, calls: Int) {
         var hash = FNV1a()
         hash.mix(4)
-        hash.mix(UInt64(rawValue))
-        return hash.value
+        hash.mix(domain)
+        number = hash.value
+        self.calls = calls
     }
 }

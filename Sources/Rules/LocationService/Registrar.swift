@@ -149,8 +149,9 @@ package struct Registrar: ~Copyable {
             let ticket = CommitTicket(lastCommit)
             let aor = aor.compacted()
             bindings.begin(plan)
-            count(plan, by: 1)
-            works[aor] = RegistrarQueue(current: work, plan: plan)
+            var queue = RegistrarQueue(current: work, plan: plan)
+            queue.counted = count(plan)
+            works[aor] = queue
             commits[ticket] = aor
             return .committing(plan, ticket)
         }
@@ -164,9 +165,11 @@ package struct Registrar: ~Copyable {
         return count + comingContacts[plan.aor.host, default: 0] + plan.newContacts > limit
     }
 
-    private mutating func count(_ plan: RegisterPlan, by sign: Int) {
-        guard !contactLimits.isEmpty, plan.newContacts > 0 else { return }
-        comingContacts[plan.aor.host, default: 0] += sign * plan.newContacts
+    /// Counts the contacts that a plan adds, until the plan is written, and returns their number.
+    private mutating func count(_ plan: RegisterPlan) -> Int {
+        guard !contactLimits.isEmpty, plan.newContacts > 0 else { return 0 }
+        comingContacts[plan.aor.host, default: 0] += plan.newContacts
+        return plan.newContacts
     }
 
     private func decision(on work: RegistrarWork, for aor: AddressOfRecord, now: Moment) -> RegisterDecision {
@@ -189,7 +192,7 @@ package struct Registrar: ~Copyable {
         guard let aor = commits.removeValue(forKey: ticket), let queue = works.removeValue(forKey: aor) else {
             return nil
         }
-        count(queue.plan, by: -1)
+        if queue.counted > 0 { comingContacts[aor.host, default: 0] -= queue.counted }
         if !succeeded { bindings.cancel(queue.plan) }
         return (aor, queue)
     }
@@ -294,4 +297,6 @@ package struct RegistrarQueue {
     package let current: RegistrarWork
     package let plan: RegisterPlan
     package internal(set) var waiting: [RegistrarWork] = []
+    /// The number of contacts by which the plan counts against the limit of a tenant.
+    fileprivate var counted = 0
 }

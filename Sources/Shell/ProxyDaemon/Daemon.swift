@@ -314,7 +314,7 @@ package final class Daemon: @unchecked Sendable {
     private func reload() async {
         notices?.reloads()
         defer { notices?.reloaded() }
-        let changed: DaemonSettings
+        var changed: DaemonSettings
         do {
             changed = try DaemonSettings(contentsOf: settingsPath)
         } catch {
@@ -322,6 +322,8 @@ package final class Daemon: @unchecked Sendable {
                 "the settings were not reloaded, so the old settings stay in use", [.reason: .text(error.description)])
             return
         }
+        // A removed domain stays until a restart, and must not belong to the other domains meanwhile.
+        changed.keepTenants(of: settings)
         for key in settings.reload(from: changed) {
             log.warning("a changed setting takes effect only after a restart", [.setting: .text(key)])
         }

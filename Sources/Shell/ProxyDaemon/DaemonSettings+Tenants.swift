@@ -8,6 +8,14 @@ extension DaemonSettings {
     /// The peers that are trusted for a domain.
     func peers(of domain: String) -> [TrustedPeer] { tenant(of: domain)?.trusted ?? trusted }
 
+    /// Takes over the groups of tenants whose domains these settings no longer have, because the daemon serves a removed
+    /// domain until its restart.
+    mutating func keepTenants(of old: DaemonSettings) {
+        for (domain, group) in old.tenants where !domains.contains(where: { $0.lowercased() == domain.lowercased() }) {
+            tenants[domain] = tenants[domain] ?? group
+        }
+    }
+
     private func tenant(of domain: String) -> TenantSettings? {
         tenants.first { $0.key.lowercased() == domain.lowercased() }?.value
     }
@@ -18,6 +26,9 @@ extension DaemonSettings {
         let apps = tenants.values.contains { $0.pushApps != nil } ? PushDirectory(push).apps.map(\.name) : []
         for (domain, group) in tenants.sorted(by: { $0.key < $1.key }) {
             func complain(_ text: String) { found.append(SettingComplaint("\(domain): \(text)", key: "tenants")) }
+            if tenants.keys.contains(where: { $0 < domain && $0.lowercased() == domain.lowercased() }) {
+                complain("expected one group for this domain, in one spelling")
+            }
             if !domains.contains(where: { $0.lowercased() == domain.lowercased() }) {
                 complain("expected one of domains")
             }

@@ -44,8 +44,12 @@ extension ProxyEngine {
     /// CANCEL can come from another address than its INVITE, because phones move and a PBX can have several addresses.
     private func isOfCaller(_ cancel: IncomingRequest, of invite: ServerTransactionID, now: Moment) -> Bool {
         guard let call = calls.call(of: invite) else { return true }
+        if call.isTrusted, hasTenants {
+            // A PBX of another tenant may share the address.
+            return cancel.isTrusted && isTrusted(cancel.flow, for: home(of: call))
+        }
         if cancel.flow.remote.address == call.source.remote.address { return true }
-        if cancel.isTrusted, call.isTrusted, isTrusted(cancel.flow, for: home(of: call)) { return true }
+        if cancel.isTrusted, call.isTrusted { return true }
         guard let sender = call.sender else { return false }
         return registrar.bindings.forkTargets(for: sender, now: now.instant).contains {
             $0.flow.remote == cancel.flow.remote
@@ -69,7 +73,8 @@ extension ProxyEngine {
             return
         case .initial(let next) where incoming.request.to.tag == nil:
             guard let home = home(of: next.requestURI, from: incoming),
-                !incoming.isTrusted || isTrusted(incoming.flow, for: home),
+                incoming.isTrusted
+                    ? isTrusted(incoming.flow, for: home) : belongTogether(home, senderDomain(incoming)),
                 let aor = userCalled(byTokenIn: next.requestURI, incoming)
                     ?? AddressOfRecord(next.requestURI, home: home)
             else { break }

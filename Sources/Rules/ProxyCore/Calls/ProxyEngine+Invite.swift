@@ -31,7 +31,7 @@ extension ProxyEngine {
         let aor = key.aor
         guard !comesBack(incoming, to: aor) else { return refuse(incoming, .loopDetected, because: .loop, now: now) }
         let parties = HeldShares.Parties(
-            caller: sender, callee: aor.shareNumber, tenant: tenant(of: aor.host))
+            caller: sender, callee: aor.shareNumber, tenant: share(of: aor.host))
         let refusal = calls.refusal(of: key, size: request.frame.bytes.count, for: parties, settings.limits) {
             wakes.noLongerWaits($0)
         }
@@ -45,7 +45,8 @@ extension ProxyEngine {
         let userCall = UserCall(
             ref: CallRef(rawValue: functions.random()), key: key, receivedAt: now.date,
             pushDeadline: now.date + holdTime, holdUntil: now.instant + holdTime,
-            caller: sender, mayPush: woken.isEmpty || admitsPushes(of: sender, to: aor, from: incoming, now: now))
+            caller: sender,
+            mayPush: woken.isEmpty || admitsPushes(woken.count, of: sender, to: aor, from: incoming, now: now))
         let call = calls.begin(
             incoming, server, branches: targets.map { ForkBranch(device: $0.id) }, purpose: .userCall(userCall),
             parties: parties)
@@ -153,7 +154,7 @@ extension ProxyEngine {
         let isInvite = incoming.request.method == .invite
         let size = incoming.request.frame.bytes.count
         let parties = HeldShares.Parties(
-            caller: caller, callee: callee?.shareNumber, tenant: tenant(of: domain ?? callee?.host))
+            caller: caller, callee: callee?.shareNumber, tenant: share(of: domain ?? callee?.host))
         let refusal = calls.refusal(of: size, isInvite: isInvite, for: parties, settings.limits) {
             wakes.noLongerWaits($0)
         }
@@ -197,10 +198,10 @@ extension ProxyEngine {
     /// Whether this caller may wake the user's phones now: the limits of the caller (T11.2) and of the user's domain
     /// (T41.5) allow it.
     func admitsPushes(
-        of caller: Caller, to aor: AddressOfRecord, from incoming: IncomingRequest, now: Moment
+        _ count: Int, of caller: Caller, to aor: AddressOfRecord, from incoming: IncomingRequest, now: Moment
     ) -> Bool {
         guard admitsPushes(of: caller, from: incoming, now: now) else { return false }
-        guard !admitsPush(to: aor, now: now) else { return true }
+        guard !admitsPushes(count, to: aor, now: now) else { return true }
         if let suppressed = ledger.tellsOfRefused(caller, now: now.instant) {
             log.warning(
                 "a domain has reached its limit of pushes, so the daemon wakes no phone for this call",

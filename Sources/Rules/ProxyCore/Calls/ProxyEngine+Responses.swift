@@ -59,7 +59,9 @@ extension ProxyEngine {
             return
         } else if response.status == .flowFailed, flowFailed(client, leg, now: now) {
             return
-        } else if response.challengesOnly(in: access.digest.realmTexts), !pbxChallenges(leg) {
+        } else if response.challengesOnly(in: ownRealms(of: hasTenants ? home(of: leg.call) : nil)),
+            !pbxChallenges(leg)
+        {
             noteUnanswerable(response, of: leg, now: now)
             update(leg.call, now: now) { $0.failed(leg.branch, with: .badGateway, response: nil) }
         } else {

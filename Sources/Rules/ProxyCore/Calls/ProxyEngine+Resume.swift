@@ -67,7 +67,7 @@ extension ProxyEngine {
     private func parties(of stored: StoredCall, _ request: SIPRequest) -> HeldShares.Parties {
         HeldShares.Parties(
             caller: caller(of: stored, request), callee: stored.userCall?.aor.shareNumber,
-            tenant: tenant(of: stored.userCall?.aor.host ?? stored.sender?.host))
+            tenant: share(of: stored.userCall?.aor.host ?? stored.sender?.host ?? identity.home(of: request.from.uri)))
     }
 
     private func caller(of stored: StoredCall, _ request: SIPRequest) -> Caller {

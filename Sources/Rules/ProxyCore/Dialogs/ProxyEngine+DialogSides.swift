@@ -242,7 +242,9 @@ extension ProxyEngine {
     func mayUseTCP(_ pass: DialogPass, _ next: RouteSet.Next) -> Bool {
         switch pass.receiver.party {
         case .phone, .caller: false
-        case .peer, .upstream: !next.target.parameters.contains("transport") && settings.upstream?.transport != .udp
+        case .peer, .upstream:
+            !next.target.parameters.contains("transport")
+                && (hasTenants ? upstream(of: home(of: pass))?.hop.transport : settings.upstream?.transport) != .udp
         }
     }
 

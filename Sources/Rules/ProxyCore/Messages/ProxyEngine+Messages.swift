@@ -34,7 +34,7 @@ extension ProxyEngine {
             targets.filter { $0.isFresh && hop(to: $0).isOpen && !wakes.isAsleep($0.id) }.map(\.id))
         let recipients = targets.filter { $0.canBeWoken || awake.contains($0.id) }
         guard !recipients.isEmpty else { return refuse(incoming, .temporarilyUnavailable, now: now) }
-        let account = Self.account(of: incoming)
+        let account = account(of: incoming, to: aor)
         if let answer = messages.answer(to: request, from: account, for: aor) {
             return refuse(incoming, answer, now: now)
         }
@@ -85,8 +85,12 @@ extension ProxyEngine {
 
     /// The sender whose limits apply to a message (T25.2): the caller that a PBX names, the authenticated user, or the
     /// source address.
-    private static func account(of incoming: IncomingRequest) -> ByteString {
-        if incoming.isTrusted { return CallerIdentity(incoming.request, format: .uri).number }
+    private func account(of incoming: IncomingRequest, to aor: AddressOfRecord) -> ByteString {
+        if incoming.isTrusted {
+            let name = CallerIdentity(incoming.request, format: .uri).number
+            // A PBX can write any name, so the same name counts for each tenant separately.
+            return tenant(of: aor.host) == nil ? name : ByteString("\(aor.host) \(name)")
+        }
         if let user = incoming.sender { return ByteString("\(user)") }
         return ByteString("\(incoming.flow.remote.address.source)")
     }

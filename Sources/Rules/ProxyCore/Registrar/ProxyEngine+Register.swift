@@ -21,7 +21,7 @@ extension ProxyEngine {
     func registerReceived(_ incoming: IncomingRequest, now: Moment) {
         let request = incoming.request
         guard mayRegister(incoming, now: now) else { return }
-        guard let home = home(of: request.to.uri, from: incoming), identity.isDomain(home),
+        guard let home = ownHome(of: request.to.uri, from: incoming),
             let aor = AddressOfRecord(request.to.uri, home: home)
         else {
             refuseRegister(incoming, of: nil, .notFound, because: "To names no user of this daemon", now: now)
@@ -318,7 +318,8 @@ extension ProxyEngine {
     /// The reason for a refusal by the registrar, in words for log lines.
     private static func reason(_ status: Status) -> StaticString {
         switch status {
-        case .forbidden: "more contacts than registrar.max-contacts, or a contact that is not allowed"
+        case .forbidden:
+            "more contacts than registrar.max-contacts or contacts of the tenant, or a contact that is not allowed"
         case 423: "the requested expiry is too short"
         case 439: "an edge proxy on the way does not support flows (RFC 5626)"
         case 420: "the REGISTER requires an extension that the daemon does not support"

@@ -106,7 +106,8 @@ extension ProxyEngine {
             return .device(registrar.bindings.device(of: aor, instance: instance), of: aor)
         case .temporary(let sealed):
             guard let (device, callID) = functions.seal.openTemporaryGRUU(sealed),
-                let aor = registrar.bindings.binding(device)?.aor, isRegistered(device, callID)
+                let aor = registrar.bindings.binding(device)?.aor, belongTogether(aor.host, home),
+                isRegistered(device, callID)
             else { return .nobody }
             return .device(registrar.bindings.device(of: device), of: aor)
         }

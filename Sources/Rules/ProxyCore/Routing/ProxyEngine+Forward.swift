@@ -63,6 +63,9 @@ extension ProxyEngine {
         _ incoming: IncomingRequest, _ edits: RequestEdits, for branch: Int, of call: ProxiedRequest, to hop: NextHop,
         now: Moment
     ) {
+        if hasTenants, incoming.request.to.tag == nil, !mayReach(name: hop.host, from: home(of: call)) {
+            return branchFailed(branch, of: call, with: .forbidden, now: now)
+        }
         if let (transport, endpoint) = hop.numeric {
             let candidates = [
                 ResolvedHop(transport: transport, endpoint: endpoint, isFixed: hop.transport != nil)
@@ -94,7 +97,8 @@ extension ProxyEngine {
     ) {
         var others = withoutOurs(hops)
         let isLoop = others.isEmpty && !hops.isEmpty
-        if hasTenants {
+        // Requests inside dialogs have passed the same check before.
+        if hasTenants, incoming.request.to.tag == nil {
             let domain = home(of: call)
             others.removeAll { !mayReach($0.endpoint, from: domain) }
         }

@@ -53,7 +53,7 @@ extension ProxyEngine {
                 refuse(incoming, .temporarilyUnavailable, because: .notSecure, fields: [sipsNotAllowed], now: now)
                 return
             }
-            guard isTrusted(incoming.flow, for: home) else {
+            guard isTrusted(incoming.flow, for: home ?? identity.domains.first) else {
                 return refuse(incoming, .forbidden, because: .otherTenant, now: now)
             }
             let caller = Caller(of: request, on: incoming.flow, isTrusted: true)
@@ -64,11 +64,11 @@ extension ProxyEngine {
         var incoming = incoming
         guard let caller = authenticateSender(&incoming, now: now) else { return }
         incoming = withoutTokens(incoming)
-        if let upstream = settings.upstream {
-            sendUpstream(
-                incoming, next, to: upstream, isAway: network.upstream.health.refuses, caller: caller, now: now)
+        let domain = incoming.sender?.host ?? senderDomain(incoming)
+        if let upstream = upstream(of: domain) {
+            sendUpstream(incoming, next, to: upstream.hop, isAway: upstream.isAway, caller: caller, now: now)
         } else {
-            guard belongTogether(home ?? identity.domains.first, incoming.sender?.host ?? senderDomain(incoming)) else {
+            guard belongTogether(home ?? identity.domains.first, domain) else {
                 return refuse(incoming, .forbidden, because: .otherTenant, now: now)
             }
             deliverToUser(incoming, next, home: home, caller: caller, now: now)
@@ -180,7 +180,7 @@ extension ProxyEngine {
         }
         let domain = incoming.sender?.host ?? senderDomain(incoming)
         guard admits(incoming, from: caller, to: nil, of: domain, now: now) else { return }
-        let parties = HeldShares.Parties(caller: caller, tenant: tenant(of: domain))
+        let parties = HeldShares.Parties(caller: caller, tenant: share(of: domain))
         guard
             let (incoming, call) = startProxying(incoming, to: [nil], parties: parties, now: now)
         else {
@@ -293,7 +293,7 @@ extension ProxyEngine {
             let (incoming, call) = startProxying(
                 incoming, to: reachable.map(\.id),
                 parties: HeldShares.Parties(
-                    caller: caller, callee: aor.shareNumber, tenant: tenant(of: aor.host)), now: now)
+                    caller: caller, callee: aor.shareNumber, tenant: share(of: aor.host)), now: now)
         else { return }
         sendTrying(incoming, now: now)
         for (index, target) in reachable.enumerated() {

@@ -65,6 +65,7 @@ extension ProxyEngine {
         if !upstreamUsers.pbxs.isEmpty, let number = domain.flatMap({ upstreamUsers.number(of: $0) }) {
             return (upstreamUsers.pbxs[number].upstream, upstreamUsers.pbxs[number].health.refuses)
         }
+        if hasTenants, !usesGeneralUpstream(tenant(of: domain)) { return nil }
         return settings.upstream.map { ($0, network.upstream.health.refuses) }
     }
 
@@ -79,9 +80,9 @@ extension ProxyEngine {
     /// credentials for the realm of its PBX are sent only to this PBX.
     func realmsToStrip(from incoming: IncomingRequest, to place: Endpoint?) -> [ByteString] {
         guard incoming.sender == nil, let place, let number = pbxAsking(incoming, at: place) else {
-            return access.digest.realmTexts
+            return ownRealms(of: incoming.sender?.host ?? senderDomain(incoming))
         }
-        let realm = access.digest.realm(for: upstreamUsers.pbxs[number].domain).text
+        let realm = access.digest.realm(for: upstreamUsers.pbxs[number].domain).text.lowercased()
         return access.digest.realmTexts.filter { $0 != realm }
     }
 

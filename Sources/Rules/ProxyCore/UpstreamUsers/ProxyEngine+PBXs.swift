@@ -22,6 +22,10 @@ extension ProxyEngine {
                 let name = upstreamUsers.pbxs[number].upstream.host
                 if isKnown {
                     log.notice("DNS has an address for the name of a PBX again", [.target: .bytes(name)])
+                } else if !upstreamUsers.pbxs[number].registers {
+                    log.error(
+                        "the upstream's host name cannot be resolved, so calls from phones fail",
+                        [.target: .bytes(name)])
                 } else {
                     log.error(
                         "DNS has no address for the name of a PBX, so the daemon cannot register users at this PBX",
@@ -86,6 +90,11 @@ extension ProxyEngine {
             // A server that never answered OPTIONS does not count as down, because it may still answer REGISTERs.
             let answers = upstreamUsers.pbxs[number].health.servers.first { $0.hop.endpoint == place }?.answersProbes
             guard answers == true else { return }
+            guard upstreamUsers.pbxs[number].registers else {
+                return log.error(
+                    "the upstream does not answer, so calls from phones are refused: check that the upstream runs and that no firewall drops its packets",
+                    [.target: .described(place)])
+            }
             log.error(
                 "a PBX does not answer, so the daemon cannot register users at this PBX: check that the PBX runs and that no firewall drops its packets",
                 [.target: .described(place)])

@@ -283,6 +283,51 @@ struct TenantTests {
         #expect(status(foreign) == 407)
     }
 
+    @Test func `an anonymous call goes to the PBX of the domain whose password came with the call`() {
+        let scene = Tenancy(authenticates: true, general: { $0.upstream = NextHop("sip:10.0.0.2:5060") })
+        let text = SIPText.invite(
+            to: "101", domain: "a.example", from: "100", at: Tenancy.phoneA, callID: "c", branch: "c",
+            extra: ["P-Preferred-Identity: <sip:100@a.example>"]
+        ).replacing("<sip:100@a.example>;tag", with: "<sip:anonymous@anonymous.invalid>;tag")
+        let proved = scene.bench.receiveProved(text, as: "100", password: "of a.example", from: Tenancy.phoneA)
+        #expect(places(proved) == [Tenancy.pbxA])
+    }
+
+    @Test func `a tenant with trusted peers of its own does not use the general upstream`() {
+        let scene = Tenancy(upstreams: false, general: { $0.upstream = NextHop("sip:10.0.0.2:5060") })
+        scene.registerAll()
+        let own = scene.call(from: "sip:7@a.example", to: "sip:100@a.example", at: Tenancy.phoneB, callID: "1")
+        #expect(own.pushes.count == 1 && places(own).isEmpty)
+        let shared = Tenancy(
+            upstreams: false, { a, _ in a.trusted = nil }, general: { $0.upstream = NextHop("sip:10.0.0.2:5060") })
+        shared.registerAll()
+        let general = shared.call(from: "sip:7@a.example", to: "sip:9@a.example", at: Tenancy.phoneB, callID: "1")
+        #expect(places(general) == [EngineBench.pbx])
+    }
+
+    @Test func `a tel URI and a temporary GRUU do not lead to users of other tenants`() throws {
+        let scene = Tenancy(general: { $0.domains = ["a.example", "b.example", "example.net"].map { ByteString($0) } })
+        scene.registerAll()
+        let text = SIPText.invite(to: "x", domain: "y", from: "7", at: EngineBench.pbx, callID: "t", branch: "t")
+            .replacing("sip:x@y", with: "tel:100")
+        #expect(status(scene.bench.receive(text, from: EngineBench.pbx)) == 403)
+        let answers = scene.bench.receive(
+            scene.registerText("100", at: "b.example", from: Tenancy.phoneB, callID: "g", extra: ["Supported: gruu"])
+                .replacing("<sip:100@", with: "<sip:100@")
+                .replacing(">\r\nExpires", with: ">;+sip.instance=\"<urn:uuid:1>\"\r\nExpires"), from: Tenancy.phoneB)
+        let ok = (answers + scene.bench.commitAll(in: answers)).texts.last ?? ""
+        let gruu = try #require(ok.split(separator: "temp-gruu=\"").last?.split(separator: "\"").first)
+        let user = String(gruu.dropFirst(4).prefix { $0 != "@" })
+        let foreign = SIPText.invite(
+            to: user, domain: "a.example", from: "7", at: Tenancy.pbxA, callID: "f", branch: "f"
+        ).replacing("@a.example SIP/2.0", with: "@a.example;gr SIP/2.0")
+        #expect(status(scene.bench.receive(foreign, from: Tenancy.pbxA)) == 404)
+        let own = SIPText.invite(
+            to: user, domain: "b.example", from: "7", at: Tenancy.pbxB, callID: "o", branch: "o"
+        ).replacing("@b.example SIP/2.0", with: "@b.example;gr SIP/2.0")
+        #expect(scene.bench.receive(own, from: Tenancy.pbxB).pushes.count == 1)
+    }
+
     // MARK: Push apps (T41.4)
 
     @Test func `phones register only tokens of their tenant's apps`() {
@@ -364,6 +409,34 @@ struct TenantTests {
         #expect(pushes == 2)
         #expect(sink.take().contains { $0.contains("a domain has reached its limit of pushes") })
         #expect(scene.invite(at: "b.example", from: Tenancy.pbxB, callID: "b").pushes.count == 1)
+    }
+
+    @Test func `the limit of pushes counts each device of a call`() {
+        let scene = Tenancy { a, _ in a.pushes = 3 }
+        for number in 1...2 {
+            let text = scene.registerText(
+                at: "a.example", from: Tenancy.phoneA, token: "t\(number)", callID: "d\(number)"
+            )
+            .replacing("<sip:100@192", with: "<sip:100\(number)@192")
+            _ = scene.bench.commitAll(in: scene.bench.receive(text, from: Tenancy.phoneA))
+        }
+        #expect(scene.invite(at: "a.example", from: Tenancy.pbxA, callID: "1").pushes.count == 2)
+        #expect(scene.invite(at: "a.example", from: Tenancy.pbxA, callID: "2").pushes.isEmpty)
+    }
+
+    @Test func `the calls of a tenant stay its own when another tenant is added`() {
+        let scene = Tenancy { a, b in
+            a.calls = 1
+            b.calls = 1
+        }
+        scene.registerAll()
+        #expect(status(scene.invite(at: "b.example", from: Tenancy.pbxB, callID: "1")) == 100)
+        scene.bench.change { settings in
+            var groups = Dictionary(uniqueKeysWithValues: settings.tenants.all.map { ($0.domain.string, $0.settings) })
+            groups["a.example"] = nil
+            settings.tenants = Tenants(groups, trusted: settings.tenants.commonPeers)
+        }
+        #expect(status(scene.invite(at: "b.example", from: Tenancy.pbxB, callID: "2")) == 503)
     }
 
     // MARK: Settings that change
