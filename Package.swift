@@ -228,7 +228,8 @@ let package = Package(
             "ProxyRuntime", on: .shell,
             [
                 "HTTPSemantics", "Persistence", "PushSending", "ProxyCore", "PushPlanning", "Calling", "Routing",
-                "SIPDialogs", "ProxyPolicy", "PushDelivery", "Registration", "HTTPServer", "HEP", "WebSocket", "Resolver",
+                "SIPDialogs", "ProxyPolicy", "PushDelivery", "Registration", "HTTPServer", "HEP", "WebSocket",
+                "Resolver",
                 "Reactor", "Crypto", "Compression", "SIPMessage", "SIPGrammar", "JSON", "Bytes", "Addressing",
                 "Collections", "Timekeeping", "Telemetry", "Settings", "CVersion",
             ]),
@@ -385,7 +386,8 @@ let package = Package(
             [
                 "ProxyRuntime", "Persistence", "PushSending", "StoreTesting", "ProviderTesting", "LoopTesting",
                 "TestSupport", "ProxyCore", "Routing", "ProxyPolicy", "PushDelivery", "Registration", "HEP",
-                "Resolver", "Reactor", "Crypto", "SIPMessage", "Settings", "SIPGrammar", "Bytes", "Addressing", "Timekeeping",
+                "Resolver", "Reactor", "Crypto", "SIPMessage", "Settings", "SIPGrammar", "Bytes", "Addressing",
+                "Timekeeping",
                 "Telemetry",
             ]),
         tests(
@@ -464,7 +466,8 @@ let package = Package(
         tests(
             "sippushdTests", on: .shell,
             [
-                "TestSupport", "sippushd", "ProxyDaemon", "Control", "ProxyRuntime", "PushDelivery", "Settings", "Bytes",
+                "TestSupport", "sippushd", "ProxyDaemon", "Control", "ProxyRuntime", "PushDelivery", "Settings",
+                "Bytes",
                 "Addressing", "Timekeeping",
             ]),
         tests(

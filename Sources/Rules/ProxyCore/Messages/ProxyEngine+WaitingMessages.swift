@@ -16,8 +16,8 @@ import Waking
 
 /// Handles messages that wait for phones: their timers, pushes, storage, responses to the senders, and their end.
 extension ProxyEngine {
-    /// Wakes the recipient's phones for a message. The message is stored if the settings say so, and otherwise waits in
-    /// memory until a phone registers.
+    /// Wakes the recipient's phones for a message. With `messages.store`, the store keeps the message; otherwise the
+    /// message waits in memory until a phone registers.
     func waitForPhones(_ message: HeldMessage, now: Moment) {
         wakePhones(for: message, now: now)
         guard messages[message.id] != nil, message.keeping == .passing else { return }
