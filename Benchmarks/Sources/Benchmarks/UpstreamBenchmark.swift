@@ -42,6 +42,33 @@ enum UpstreamBenchmark {
         report.add(
             "upstream", "CPU time for a REGISTER and its answer, with the simulated PBX", "µs",
             (end.cpu - start.cpu).seconds * 1e6 / Double(max(1, count)))
+        try measureReturn(of: trial, users, into: &report)
+    }
+
+    /// Measures the hour in which the PBX does not answer, and the time after the PBX's return until the PBX has all
+    /// registrations.
+    private static func measureReturn(
+        of trial: UpstreamTrial, _ users: Int, into report: inout Report
+    ) throws(BenchmarkError) {
+        trial.isAway = true
+        let before = (trial.sent, try ProcessFigures(of: getpid()))
+        trial.advance(by: .seconds(3600))
+        let after = try ProcessFigures(of: getpid())
+        report.add("upstream", "REGISTERs a second while the PBX is away", "", Double(trial.sent - before.0) / 3600)
+        report.add(
+            "upstream", "memory more after an hour without the PBX", "bytes for each user",
+            Double(after.residentBytes - before.1.residentBytes) / Double(users))
+        trial.isAway = false
+        trial.forgetRegistrations()
+        var waited = 0
+        while trial.listed < users, waited < users / 10 + 3600 {
+            trial.advance(by: .seconds(60))
+            waited += 60
+        }
+        guard trial.listed == users else {
+            return report.complain("the PBX got only \(trial.listed) of \(users) users back in \(waited) s")
+        }
+        report.add("upstream", "until the PBX has all users again", "s", Double(waited))
     }
 }
 
@@ -52,6 +79,14 @@ private final class UpstreamTrial {
     private var now = Moment(instant: Instant(nanoseconds: 1_000_000_000), date: UnixTime(seconds: 1_790_000_000))
     private var nonce = 0
     private(set) var sent = 0
+    /// Whether the PBX leaves all requests without an answer.
+    var isAway = false
+    /// The users that the PBX has registered since it last forgot all registrations.
+    private var known: Set<ByteString> = []
+
+    var listed: Int { known.count }
+
+    func forgetRegistrations() { known = [] }
 
     private static let pbx = Endpoint(IPAddress(v4: 0x0a00_0002), 5060)
     private static let phone = Endpoint(IPAddress(v4: 0xc000_0205), 40_000)
@@ -135,6 +170,7 @@ private final class UpstreamTrial {
     }
 
     private func answer(_ request: SIPRequest) {
+        guard !isAway else { return sent += request.method == .register ? 1 : 0 }
         guard request.method == .register else {
             return receive(SIPText.response(200, to: request, tag: "p"), from: Self.pbx)
         }
@@ -145,6 +181,7 @@ private final class UpstreamTrial {
             return receive(
                 SIPText.response(401, to: request, tag: "p", extra: ["WWW-Authenticate: \(challenge)"]), from: Self.pbx)
         }
+        if let user = request.to.uri.user { known.insert(user.compacted()) }
         let contact = request.contacts.first.map { ["Contact: <\($0.uri.text)>;expires=3600"] } ?? []
         receive(SIPText.response(200, to: request, tag: "p", extra: contact), from: Self.pbx)
     }

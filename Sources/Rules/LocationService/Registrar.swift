@@ -80,17 +80,6 @@ package struct Registrar: ~Copyable {
         return settings
     }
 
-    /// The rules for the REGISTERs of a user's phones.
-    private subscript(processorFor aor: AddressOfRecord) -> RegisterProcessor {
-        _read {
-            if ownProcessors.isEmpty {
-                yield commonProcessor
-            } else {
-                yield ownProcessors[aor.host] ?? commonProcessor
-            }
-        }
-    }
-
     /// Sets the number of the next answer to a REGISTER.
     package mutating func numbersAnswers(from first: UInt32) { answers = first }
 
@@ -173,13 +162,21 @@ package struct Registrar: ~Copyable {
     }
 
     private func decision(on work: RegistrarWork, for aor: AddressOfRecord, now: Moment) -> RegisterDecision {
+        guard !ownProcessors.isEmpty, let own = ownProcessors[aor.host] else {
+            return decision(on: work, for: aor, by: commonProcessor, now: now)
+        }
+        return decision(on: work, for: aor, by: own, now: now)
+    }
+
+    private func decision(
+        on work: RegistrarWork, for aor: AddressOfRecord, by processor: borrowing RegisterProcessor, now: Moment
+    ) -> RegisterDecision {
         switch work {
         case .register(let incoming):
-            self[processorFor: aor].plan(
+            processor.plan(
                 incoming.request, for: aor, on: incoming.flow, using: incoming.nonce, in: bindings, now: now)
-        case .report(let device, _): self[processorFor: aor].plan(device, for: aor, in: bindings, now: now)
-        case .removal(let selection, _):
-            .accepted(self[processorFor: aor].plan(removing: selection, of: aor, in: bindings, now: now))
+        case .report(let device, _): processor.plan(device, for: aor, in: bindings, now: now)
+        case .removal(let selection, _): .accepted(processor.plan(removing: selection, of: aor, in: bindings, now: now))
         }
     }
 
@@ -218,8 +215,7 @@ package struct Registrar: ~Copyable {
     ) {
         answers &+= 1
         bindings.appendOKFields(
-            for: aor, self[processorFor: aor].announcement(of: refresh), after: refresh,
-            date: dateField.field(at: now.date),
+            for: aor, commonProcessor.announcement(of: refresh), after: refresh, date: dateField.field(at: now.date),
             number: answers, now: now, to: &out, seal: seal)
     }
 
@@ -251,7 +247,7 @@ package struct Registrar: ~Copyable {
 
     /// Restores a binding from the store at start-up; if the result is false, the row must be deleted from the store.
     package mutating func restore(_ row: StoredBinding, now: Moment) -> Bool {
-        switch bindings.restore(row, settings: self[processorFor: row.aor].settings, now: now) {
+        switch bindings.restore(row, settings: (ownProcessors[row.aor.host] ?? commonProcessor).settings, now: now) {
         case .dropped: return false
         case .kept: return true
         case .unfit(let problem):
