@@ -21,9 +21,9 @@ enum UpstreamBenchmark {
         let users = options.users
         let trial = UpstreamTrial(users: users)
         let before = try ProcessFigures(of: getpid())
-        trial.begin()
-        // Each user needs two REGISTERs, and the default rate is 50 REGISTERs a second.
-        trial.advance(by: .seconds(Int64(users) * 2 / 50 + 60))
+        trial.begin(users)
+        // Each user needs two REGISTERs.
+        trial.advance(by: .seconds(Int64(users * 2 / UpstreamTrial.rate(for: users)) + 60))
         let registered = try ProcessFigures(of: getpid())
         guard trial.registered == users else {
             report.complain("only \(trial.registered) of \(users) users are registered")
@@ -86,6 +86,9 @@ private final class UpstreamTrial {
 
     var listed: Int { known.count }
 
+    /// The setting `register-upstream.*.rate`, which must be above 0.6 REGISTERs a second for each 1,000 users.
+    static func rate(for users: Int) -> Int { max(50, users / 1000) }
+
     func forgetRegistrations() { known = [] }
 
     private static let pbx = Endpoint(IPAddress(v4: 0x0a00_0002), 5060)
@@ -120,10 +123,11 @@ private final class UpstreamTrial {
     }
 
     /// Adds the PBX to the settings, so that the engine begins to register the users there.
-    func begin() {
+    func begin(_ users: Int) {
         var settings = engine.settings
         var group = UpstreamRegistrationSettings()
         group.upstream = NextHop("sip:10.0.0.2:5060")
+        group.rate = Self.rate(for: users)
         settings.upstreamRegistrations = [ByteString("example.net"): group]
         engine.settingsChanged(settings, now: now)
         drain()
