@@ -115,6 +115,27 @@ def peers_of_other_tenants(t):
     return "403 for known and unknown users, no push, no CANCEL"
 
 
+@probe("T41.2", "tenants-over-a-kill")
+def tenants_over_a_kill(t):
+    """kill -9 while a call of one company waits, and the PBX of another knows the call."""
+    scene = Tenancy(t, "tenant-kill", ("127.2.0.61", "127.2.0.62"))
+    name, password, token = "100", scene.user(B, "100"), fresh("token")
+    phone = scene.phone(B, name, password, token)
+    scene.phone(A, name, scene.user(A, name))
+    call = scene.call(scene.pbx[B], B, name)
+    check(t.suite.provider.wait(token), "control: no push")
+    scene.daemon.kill()
+    scene.daemon.launch()
+    scene.pbx[A].send(scene.pbx[A].cancel(call))
+    check(not scene.pbx[B].response(call.call_id, "INVITE", timeout=0.3), "A's PBX cancelled a resumed call of B")
+    refused = scene.refused(scene.pbx[A], B, name)
+    check(refused and refused.status == 403, f"after the restart A's PBX at B got {refused}")
+    answer = phone.register(name, password, domain=B, params=pushed(token))
+    check(answer and answer.status == 200, f"control: REGISTER after the restart got {answer}")
+    check(phone.request("INVITE", call.call_id), "the phone does not get the resumed call")
+    return "the resumed call stays with its own tenant, and reaches its phone"
+
+
 @probe("T41.3", "phones-of-other-tenants")
 def phones_of_other_tenants(t):
     """A phone of one company dials the number of another."""
