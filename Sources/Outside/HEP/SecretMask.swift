@@ -166,22 +166,31 @@ package struct SecretMask: Sendable {
     /// The password of a URI `sip:user:password@host`; `nil` if `colon` is not the colon of the scheme, or the URI has
     /// no password.
     private static func password(_ message: [UInt8], colon: Int, _ range: Range<Int>) -> Range<Int>? {
-        guard colon - range.lowerBound >= 3,
-            [UInt8(ascii: "p"), UInt8(ascii: "s")].contains(message[colon - 1].asciiLowercased)
-        else { return nil }
-        let scheme = message[max(range.lowerBound, colon - 4)..<colon].map(\.asciiLowercased)
-        guard scheme.suffix(3).elementsEqual("sip".utf8) || scheme.elementsEqual("sips".utf8) else { return nil }
+        guard isScheme(message, before: colon, range) else { return nil }
         var second: Int?
         for index in colon + 1..<range.upperBound {
             switch message[index] {
             case UInt8(ascii: "@"): return second.map { $0 + 1..<index }
+            // A third colon after "sip" begins another URI. Without this end, many URIs without "@" would take time
+            // that grows with the square of the field's length.
+            case UInt8(ascii: ":") where second != nil && isScheme(message, before: index, range): return nil
             case UInt8(ascii: ":"): second = second ?? index
-            case UInt8(ascii: ">"), UInt8(ascii: "<"), UInt8(ascii: "\""), UInt8(ascii: ","), UInt8(ascii: " "):
-                return nil
+            case UInt8(ascii: ">"), UInt8(ascii: "<"), UInt8(ascii: "\""), UInt8(ascii: " "): return nil
             default: break
             }
         }
         return nil
+    }
+
+    /// Whether the text before a colon ends with the scheme of a SIP URI.
+    private static func isScheme(_ message: [UInt8], before colon: Int, _ range: Range<Int>) -> Bool {
+        guard colon - range.lowerBound >= 3 else { return false }
+        func letter(_ back: Int) -> UInt8 {
+            colon - back < range.lowerBound ? 0 : message[colon - back].asciiLowercased
+        }
+        let (i, p, s) = (UInt8(ascii: "i"), UInt8(ascii: "p"), UInt8(ascii: "s"))
+        return letter(1) == p && letter(2) == i && letter(3) == s
+            || letter(1) == s && letter(2) == p && letter(3) == i && letter(4) == s
     }
 
     // MARK: Bodies

@@ -78,7 +78,8 @@ final class HEPSender {
             stream.send(packet)
             figures.count(.hepSent)
         }
-        if isAway, loop.now - openedAt > Self.goodAfter { cameBack() }
+        // The kernel reports an unreachable UDP port only with the datagram after the first.
+        if isAway, loop.now - openedAt > Self.goodAfter, !isDatagram || noted.sent >= 2 { cameBack() }
     }
 
     private func note(_ counters: DatagramCounters) {

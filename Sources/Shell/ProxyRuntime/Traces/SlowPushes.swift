@@ -2,8 +2,7 @@ import Addressing
 import PushDelivery
 import Timekeeping
 
-/// A push of the last minute, with the time that the provider needed for its answer, or the time that has passed
-/// without an answer.
+/// A push of the last minute whose provider has answered, with the time until the answer.
 package struct SlowPush: Codable, Sendable {
     package var provider: String
     package var device: String
@@ -40,7 +39,7 @@ struct SlowPushes {
 
     private mutating func drop(before now: Instant) { pushes.removeAll { now - $0.at > Self.age } }
 
-    /// Returns the slowest pushes, and keeps those of the next seconds too.
+    /// Returns the slowest pushes of the last minute. The pushes of the next ten seconds are noted for the next look.
     mutating func look(now: Instant) -> [SlowPush] {
         if !isWanted(now: now) { pushes = [] }
         until = now + Self.patience

@@ -47,8 +47,9 @@ final class UserWatch {
     private var bytes = 0
     private var dropped = 0
 
-    /// The maximum number of bytes of events that wait.
-    static let limit = 1 << 20
+    /// The maximum number of bytes of events that wait. JSON can make the answer six times as long, and the command
+    /// accepts an answer of a mebibyte.
+    static let limit = 128 << 10
     /// The time without a look after which the watch ends, because the command has ended.
     static let patience: Duration = .seconds(10)
 
