@@ -473,11 +473,13 @@ package struct Calls: ~Copyable {
     ///
     /// The collected calls are sorted and cut off whenever there are twice as many as the page can have. Collecting one
     /// page takes a millisecond if there are 200,000 calls.
-    package func page(after id: UInt64, limit: Int) -> [ProxiedRequest] {
+    package func page(
+        after id: UInt64, limit: Int, where isWanted: (ProxiedRequest) -> Bool = { _ in true }
+    ) -> [ProxiedRequest] {
         var page: [ProxiedRequest] = []
         var last = UInt64.max
         let size = min(limit, count)
-        for case let call? in calls where call.id.rawValue > id && call.id.rawValue < last {
+        for case let call? in calls where call.id.rawValue > id && call.id.rawValue < last && isWanted(call) {
             page.append(call)
             guard page.count >= 2 * size else { continue }
             page.sort { $0.id.rawValue < $1.id.rawValue }

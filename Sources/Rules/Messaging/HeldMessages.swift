@@ -42,8 +42,10 @@ package struct HeldMessages: ~Copyable {
     package func queue(of aor: AddressOfRecord) -> [HeldMessage] { queues[aor] ?? [] }
 
     /// The messages of all users with ids above `id`, oldest first.
-    package func page(after id: UInt64, limit: Int) -> [HeldMessage] {
-        byID.keys.filter { $0 > id }.sorted().prefix(limit).compactMap { byID[$0] }
+    package func page(
+        after id: UInt64, limit: Int, where isWanted: (HeldMessage) -> Bool = { _ in true }
+    ) -> [HeldMessage] {
+        byID.filter { $0.key > id && isWanted($0.value) }.sorted { $0.key < $1.key }.prefix(limit).map(\.value)
     }
 
     /// The response to a copy of a request that already waits; `nil` for a new request.

@@ -25,8 +25,13 @@ extension ProxyEngine {
     ///
     /// The parameter `cursor` is the property `next` of the previous page. A page can have fewer than `limit` calls
     /// although more calls follow.
-    package func heldCalls(after cursor: PageCursor, limit: Int) -> Page<StoredCall> {
-        let page = calls.page(after: cursor.number, limit: limit)
+    package func heldCalls(
+        after cursor: PageCursor, limit: Int, of isWanted: ((AddressOfRecord) -> Bool)? = nil
+    ) -> Page<StoredCall> {
+        let page = calls.page(after: cursor.number, limit: limit) { call in
+            guard let isWanted else { return true }
+            return call.userCall.map { isWanted($0.aor) } ?? false
+        }
         let last = page.count == limit ? page.last?.id.rawValue : nil
         return Page(page.compactMap(StoredCall.init), next: last.map { PageCursor($0) })
     }
@@ -209,8 +214,10 @@ extension ProxyEngine {
     package func waitingMessages(of aor: AddressOfRecord) -> [StoredMessage] { messages.queue(of: aor).map(\.row) }
 
     /// One page of the messages that wait for phones of any user, oldest first.
-    package func waitingMessages(after cursor: PageCursor, limit: Int) -> Page<StoredMessage> {
-        let page = messages.page(after: cursor.number, limit: limit).map(\.row)
+    package func waitingMessages(
+        after cursor: PageCursor, limit: Int, to isWanted: (AddressOfRecord) -> Bool = { _ in true }
+    ) -> Page<StoredMessage> {
+        let page = messages.page(after: cursor.number, limit: limit) { isWanted($0.aor) }.map(\.row)
         return Page(page, next: page.count == limit ? page.last.map { PageCursor($0.id) } : nil)
     }
 

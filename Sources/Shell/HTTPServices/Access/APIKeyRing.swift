@@ -12,6 +12,8 @@ package final class APIKeyRing: @unchecked Sendable {
     /// The maximum number of keys for one domain that an administrator of domains may add, so that one domain cannot use
     /// up the places of all.
     package static let limitOfDomain = 100
+    /// The number of places that administrators of domains leave to the administrators of the whole daemon.
+    static let reserve = 100
 
     package init(_ keys: [APIKey] = []) {
         for key in keys { add(key) }
@@ -24,7 +26,8 @@ package final class APIKeyRing: @unchecked Sendable {
     /// The reason why an administrator of these domains cannot add the key; `nil` if the key can be added.
     package func conflict(with key: APIKey, addedBy domains: DomainScope) -> String? {
         if keys[key.name] != nil || coming[key.name] != nil { return "a key named \(key.name) exists already" }
-        guard keys.count + coming.count < Self.limit else { return "the limit of \(Self.limit) keys is reached" }
+        let limit = Self.limit - (domains == .wholeDaemon ? 0 : Self.reserve)
+        guard keys.count + coming.count < limit else { return "the limit of \(limit) keys is reached" }
         guard domains != .wholeDaemon else { return nil }
         let named = (Array(keys.values) + coming.values).filter { $0.domains != .wholeDaemon }
         for domain in key.domains.hosts ?? [] {

@@ -68,6 +68,8 @@ package final class MobileApps: @unchecked Sendable {
     /// The maximum number of apps of one domain that an administrator of domains may add, so that one domain cannot use up
     /// the places of all.
     static let limitOfDomain = 100
+    /// The number of places that administrators of domains leave to the administrators of the whole daemon.
+    static let reserve = 100
 
     package init(_ settings: [String: MobileAppSettings], domains: [String]) {
         self.domains = domains
@@ -107,7 +109,8 @@ package final class MobileApps: @unchecked Sendable {
         if stored[app.name] != nil || coming[app.name] != nil { return "an app named \(app.name) exists already" }
         let others = Array(stored.values) + coming.values
         if others.contains(where: { $0.id == app.id }) { return "an app with this id exists already" }
-        guard others.count < Self.limit else { return "the limit of \(Self.limit) apps is reached" }
+        let limit = Self.limit - (domains == .wholeDaemon ? 0 : Self.reserve)
+        guard others.count < limit else { return "the limit of \(limit) apps is reached" }
         guard domains != .wholeDaemon, let domain = app.domain else { return nil }
         return others.count { $0.domain == domain } < Self.limitOfDomain
             ? nil : "the limit of \(Self.limitOfDomain) apps of a domain is reached"
