@@ -61,8 +61,10 @@ package struct Registrar: ~Copyable {
         contactLimits = [:]
         commonProcessor = RegisterProcessor(settings: settings(of: nil, tenants, apps))
         for (index, tenant) in tenants.all.enumerated() {
-            let number = TenantNumber(index)
-            ownProcessors[tenant.domain] = RegisterProcessor(settings: settings(of: number, tenants, apps))
+            if tenants.haveApps {
+                let settings = settings(of: TenantNumber(index), tenants, apps)
+                ownProcessors[tenant.domain] = RegisterProcessor(settings: settings)
+            }
             if tenant.settings.contacts > 0 { contactLimits[tenant.domain] = tenant.settings.contacts }
         }
         bindings.countBindings(of: Set(contactLimits.keys))

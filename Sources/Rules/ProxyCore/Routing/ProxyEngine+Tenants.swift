@@ -169,10 +169,13 @@ extension ProxyEngine {
         return TenantShare(of: tenant.domain, calls: tenant.settings.calls)
     }
 
-    /// Whether the limit of pushes for calls leaves the user's domain this number of pushes (T41.5).
+    /// Whether the limit of pushes for calls leaves the user's domain a push (T41.5). All pushes of an admitted call are
+    /// counted, also those beyond the limit, because otherwise a user with many phones would never be woken.
     func admitsPushes(_ count: Int, to aor: AddressOfRecord, now: Moment) -> Bool {
         guard let number = tenant(of: aor.host) else { return true }
         let limit = settings.tenants[number].settings.pushes
-        return (0..<count).allSatisfy { _ in access.tenantPushes.admit(number, limit: limit, now: now.instant) }
+        let isAdmitted = access.tenantPushes.admit(number, limit: limit, now: now.instant)
+        for _ in 1..<max(1, count) { _ = access.tenantPushes.admit(number, limit: limit, now: now.instant) }
+        return isAdmitted
     }
 }

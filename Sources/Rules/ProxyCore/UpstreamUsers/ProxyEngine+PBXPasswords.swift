@@ -1,5 +1,6 @@
 import AccessLimits
 import LocationService
+import ProxyPolicy
 import Registration
 import Timekeeping
 import UpstreamRegistration
@@ -15,6 +16,8 @@ extension ProxyEngine {
         case asking
         /// No source can say now which password the user has.
         case away
+        /// The agent has as many open questions as it may have.
+        case busy
     }
 
     /// The digest algorithms and the fingerprint of a user's password, as far as they are known without a question to a
@@ -29,7 +32,7 @@ extension ProxyEngine {
             ?? access.users.cache.remembered(aor, realm: realm.text, now: now.instant)
         if let password { return (DigestAlgorithms(of: password), password.fingerprint) }
         guard access.users.cache.mayExist(aor) else { return ([], 0) }
-        let algorithms = (access.users.cache.rules.algorithms ?? [])
+        let algorithms = (access.users.cache.rules.algorithms ?? []).intersection(settings.digest.algorithms)
             .reduce(DigestAlgorithms()) { $0.union(DigestAlgorithms(of: $1)) }
         return (algorithms, nil)
     }
@@ -42,6 +45,7 @@ extension ProxyEngine {
         {
             return .known(stored)
         }
+        guard hasAsked || access.users.cache.hasRoomForAgent else { return .busy }
         let found = access.users.cache.find(
             aor, realm: realm.text, for: .agent, hasAsked ? .last : .any, now: now.instant)
         switch found {

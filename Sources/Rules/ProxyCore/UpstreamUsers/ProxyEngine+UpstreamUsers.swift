@@ -141,6 +141,7 @@ extension ProxyEngine {
                 if credentials == nil { return .noPassword }
             case .unknown: return .noPassword
             case .away: return .passwordAway
+            case .busy: return .busy
             case .asking: return nil
             }
         }

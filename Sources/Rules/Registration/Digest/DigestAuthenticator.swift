@@ -79,11 +79,10 @@ package struct DigestAuthenticator: Sendable {
     private let elsewhere: Set<DigestAlgorithm>?
 
     package init(
-        settings: DigestSettings, realms: Realms? = nil, functions: DigestFunctions,
-        elsewhere: Set<DigestAlgorithm>? = nil
+        settings: DigestSettings, functions: DigestFunctions, elsewhere: Set<DigestAlgorithm>? = nil
     ) {
         self.settings = settings
-        self.realms = realms ?? Realms(common: settings.realm)
+        realms = Realms(common: settings.realm)
         self.functions = functions
         self.elsewhere = elsewhere
         ledger = NonceLedger(limit: settings.nonceMemory, lifetime: settings.nonceLifetime)

@@ -249,6 +249,12 @@ package struct UserCache: Sendable {
 
     // MARK: Questions
 
+    /// Whether the agent may ask another question now. The agent leaves half of the places of a source to phones, because
+    /// a phone's request is refused if its question gets no answer in time.
+    package var hasRoomForAgent: Bool {
+        shares[.agent, default: 0] < max(1, (sources.map(\.rules.parallel).min() ?? 1) / 2)
+    }
+
     private func hasRoom(for asker: Asker) -> Bool {
         let own = asker == .trusted ? 0 : shares[asker, default: 0]
         let taken = FairShare.Taken(all: questions.count, untrusted: untrusted, own: own)
