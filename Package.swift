@@ -300,7 +300,7 @@ let package = Package(
             [
                 "HTTPSemantics",
                 "TestSupport", "ProviderTesting", "HTTP1Connections", "HTTP2Connections", "HTTPClient", "HTTP2",
-                "LoopTesting", "Reactor", "Crypto", "Addressing", "Timekeeping",
+                "LoopTesting", "ScenarioReplay", "Reactor", "Crypto", "Addressing", "Timekeeping",
             ]),
         tests(
             "HTTPServerTests", on: .outside,
