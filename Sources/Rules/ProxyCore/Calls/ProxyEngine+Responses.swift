@@ -31,6 +31,7 @@ extension ProxyEngine {
         }
         leg.call.fork.heard(leg.branch, client)
         noteUpstreamHeard(leg, now: now)
+        if !upstreamUsers.pbxs.isEmpty { notePBXHeard(leg, now: now) }
         guard received.status != .trying else { return }
         if let outgoing = leg.call.outgoing { noteRinging(outgoing, now: now) }
         noteReturned(leg, received.status, now: now)

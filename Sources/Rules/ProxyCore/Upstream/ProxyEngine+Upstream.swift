@@ -81,7 +81,6 @@ extension ProxyEngine {
     func noteUpstreamHeard(_ leg: BranchLeg, now: Moment) {
         guard leg.call.outgoing != nil, let flow = leg.call.fork.branches[leg.branch].flow else { return }
         carryOut(network.upstream.health.heard(at: flow.remote, now: now.instant), now: now)
-        if !upstreamUsers.pbxs.isEmpty { pbxHeard(at: flow.remote, now: now) }
     }
 
     /// Gives up a request to an upstream server that is down: another server gets the request, or the caller gets 503.

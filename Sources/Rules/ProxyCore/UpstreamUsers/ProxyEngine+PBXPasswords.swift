@@ -74,17 +74,6 @@ extension ProxyEngine {
         askSources(now: now)
     }
 
-    /// Sends the REGISTER that has waited for the user's password, or compares the password with the refused one.
-    func passwordSettled(of aor: AddressOfRecord, now: Moment) {
-        guard !upstreamUsers.asked.isEmpty, let asked = upstreamUsers.asked.removeValue(forKey: aor) else { return }
-        switch asked {
-        case .send(let order):
-            guard let failure = register(order, hasAsked: true, now: now) else { return }
-            changeUpstreamUsers(now: now) { $0.failed(order.number, failure, now: $1, into: &$2) }
-        case .compare: noteUpstreamUser(aor, now: now)
-        }
-    }
-
     /// Drops the REGISTER with this number, which waits for the user's password, because the agent no longer wants to
     /// send the REGISTER.
     func noLongerAsked(_ number: RegisterNumber) {

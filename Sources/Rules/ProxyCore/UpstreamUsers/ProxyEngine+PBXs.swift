@@ -69,6 +69,12 @@ extension ProxyEngine {
         )
     }
 
+    /// Notes that a server of a PBX is up, because a call to it got a response.
+    func notePBXHeard(_ leg: BranchLeg, now: Moment) {
+        guard leg.call.outgoing != nil, let flow = leg.call.fork.branches[leg.branch].flow else { return }
+        pbxHeard(at: flow.remote, now: now)
+    }
+
     /// Notes that a response to a REGISTER came from the server at this endpoint.
     func pbxHeard(at place: Endpoint, now: Moment) {
         for number in upstreamUsers.pbxs.indices where upstreamUsers.pbxs[number].health.contains(place) {

@@ -161,6 +161,17 @@ extension ProxyEngine {
         return nil
     }
 
+    /// Sends the REGISTER that has waited for the user's password, or compares the password with the refused one.
+    func passwordSettled(of aor: AddressOfRecord, now: Moment) {
+        guard !upstreamUsers.asked.isEmpty, let asked = upstreamUsers.asked.removeValue(forKey: aor) else { return }
+        switch asked {
+        case .send(let order):
+            guard let failure = register(order, hasAsked: true, now: now) else { return }
+            changeUpstreamUsers(now: now) { $0.failed(order.number, failure, now: $1, into: &$2) }
+        case .compare: noteUpstreamUser(aor, now: now)
+        }
+    }
+
     /// The URI that the PBX calls for the user, with an ``UpstreamToken`` as user and this daemon as host.
     private static func contact(_ token: UpstreamToken, at listener: Listener) -> ByteString {
         ByteString(capacity: 96) { out in

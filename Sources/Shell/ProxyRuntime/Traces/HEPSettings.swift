@@ -1,3 +1,4 @@
+import PushDelivery
 package import Settings
 
 /// The address of a HEP collector: `udp:HOST:PORT`, `tcp:HOST:PORT` or `tls:HOST:PORT`.
@@ -20,19 +21,9 @@ package struct HEPCollector: Hashable, Sendable {
     ) { text throws(SettingComplaint) in
         let parts = text.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
         guard parts.count == 2, let link = Link(rawValue: parts[0].lowercased()),
-            let colon = parts[1].lastIndex(of: ":"), let port = UInt16(parts[1][parts[1].index(after: colon)...]),
-            port > 0
+            let place = HostAndPort(String(parts[1]))
         else { throw SettingComplaint("expected udp, tcp or tls, then :HOST:PORT, IPv6 in brackets") }
-        var host = parts[1][..<colon]
-        if host.hasPrefix("["), host.hasSuffix("]") {
-            host = host.dropFirst().dropLast()
-        } else if host.contains(":") {
-            throw SettingComplaint("expected an IPv6 address in brackets")
-        }
-        guard !host.isEmpty, host.utf8.count <= 253, host.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7f }) else {
-            throw SettingComplaint("expected a host name or an address")
-        }
-        return HEPCollector(link: link, host: String(host), port: port)
+        return HEPCollector(link: link, host: place.host, port: place.port)
     } print: {
         $0.description
     }
